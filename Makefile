@@ -1,0 +1,73 @@
+# Every target sets up what it needs by itself (scripts/bootstrap) and is quick when nothing changed.
+# Reports only, sources untouched: test, verify, bench. May write sources: fix.
+SHELL := /bin/bash
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+WORKERS ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-demo demo test verify static unit compat chaos fix bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: ## create .venv with everything a developer needs
+	@scripts/bootstrap dev
+
+setup-demo:
+	@scripts/bootstrap demo
+
+demo: setup-demo ## the main job: a cluster, a real data set, a verdict
+	@.venv/bin/epochmq demo $(DEMO_ARGS)
+
+test: setup ## verify, then every other test (third-party clients included)
+	@status=0; \
+	$(MAKE) --no-print-directory static || status=1; \
+	$(MAKE) --no-print-directory unit || status=1; \
+	$(MAKE) --no-print-directory compat || status=1; \
+	$(MAKE) --no-print-directory chaos || status=1; \
+	if [ $$status -ne 0 ]; then echo 'make test: FAILED (see above)' >&2; fi; \
+	exit $$status
+
+verify: setup static unit ## format, lint, types, house rules, unit tests; never writes
+
+static: setup
+	@status=0; \
+	run() { echo "$$*"; "$$@" || status=1; }; \
+	run $(PY) -m ruff format --check --quiet --output-format concise .; \
+	run $(PY) -m ruff check --quiet --output-format concise .; \
+	run $(PY) -m mypy; \
+	run $(PY) scripts/tidy.py; \
+	run $(PY) scripts/options_doc.py --check; \
+	exit $$status
+
+unit: setup
+	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py -n $(WORKERS) --dist=loadfile -q $(PYTEST_ARGS)
+
+# One at a time: these start real servers and compilers, and measure waiting times.
+compat: setup
+	@if [ -d tests/compat ]; then \
+	  echo '$(PYTEST) tests/compat -q --timeout=600'; \
+	  $(PYTEST) tests/compat -q --timeout=600 $(PYTEST_ARGS); \
+	fi
+
+# Serial too: real groups whose masters are killed and paused under load.
+# EPOCHMQ_CHAOS_COUNT=60 runs each fault that often.
+chaos: setup
+	$(PYTEST) tests/chaos/test_failover.py -q --timeout=3600 $(PYTEST_ARGS)
+
+fix: setup ## apply formatting and safe lint fixes, build documents, tighten the ratchet
+	$(PY) -m ruff check --fix --quiet . || true
+	$(PY) -m ruff format --quiet .
+	$(PY) scripts/options_doc.py
+	$(PY) scripts/tidy.py --tighten
+
+bench: setup ## measure throughput and latency beside peers; see docs/benchmarks.md
+	$(PY) -m bench $(BENCH_ARGS)
+
+clean: ## remove the environment, caches and local clusters
+	rm -rf .venv .epochmq .epochmq-demo .compat .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,385 @@
+"""The project's own linter: the house rules that general tools do not know.
+
+    python scripts/tidy.py                  check; one line a finding, exit code 1 if there is any
+    python scripts/tidy.py --explain RULE   why a rule exists and what to do about it
+    python scripts/tidy.py --tighten        drop from the ratchet what the tree no longer needs
+
+Pure standard library, nothing is imported from the tree it reads.
+"""
+
+import argparse
+import ast
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tidy_tree import (
+    PACKAGE,
+    RATCHET,
+    Finding,
+    Module,
+    Tree,
+    functions_of,
+    is_stub,
+    names_used,
+    read_tree,
+    strings_of,
+)
+
+LAYERS = {
+    "base": 0,
+    "model": 1,
+    **dict.fromkeys(("wire", "store", "raft"), 2),
+    **dict.fromkeys(("replication", "auth", "runtime"), 3),
+    **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
+    **dict.fromkeys(("admin", "observe", "spark"), 5),
+}
+TOP = {name for name, layer in LAYERS.items() if layer == 5}
+OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts"}
+ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}
+ASYNC_FILES = {"service.py", "server.py", "peers.py"}
+
+FILE_LINES_MAX = 500
+TEST_FILE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 60
+LINE_LENGTH_MAX = 100
+MEDIANS = {"file_median": 150.0, "function_median": 8.0}
+TEST_OWED_FROM = 16
+
+_CLOCK = "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time sleep"
+_DISK = (
+    "open fdopen read write pread pwrite preadv pwritev fsync fdatasync replace rename unlink"
+    " remove mkdir makedirs rmdir truncate ftruncate posix_fallocate listdir scandir walk stat"
+)
+# Only runtime/ and the top layer reach the outside world; everything else gets it through a port.
+IMPURE = {
+    *(f"time.{name}" for name in _CLOCK.split()),
+    *(f"os.{name}" for name in _DISK.split()),
+    *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+    *("datetime.date.today", "os.urandom", "os.getrandom", "io.open", "open"),
+    *("uuid", "secrets", "threading", "_thread", "socket", "select", "selectors"),
+    *("multiprocessing", "signal", "mmap"),
+}
+# Nowhere in the product: each has been somebody's remote code execution.
+DANGEROUS = {
+    *("os.system", "os.popen", "asyncio.create_subprocess_shell", "subprocess.getoutput"),
+    *("subprocess.getstatusoutput", "yaml.load", "yaml.unsafe_load", "eval", "exec"),
+    *("pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "pty"),
+}
+PROCESSES = {"subprocess", "asyncio.create_subprocess_exec", "os.fork", "os.posix_spawn"}
+
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+MACHINE_PATH = re.compile(
+    r"(?<![\w./])/(?:wor[k]|far[m])/|/roo[t]/|/User[s]/\w|(?:extra-)?index-ur[l]|/home/\w+/"
+)
+TEXT_FILES = ("*.md", "*.toml", "*.yml", "*.yaml", "*.sh", "*.json", "Makefile", "bootstrap", "run")
+
+RULES = {
+    "layer": "An import points at a strictly lower layer or into its own package, so that any part"
+    " can be read and tested knowing only what lies below it. Move the shared piece down, or pass"
+    " it in as a value or a port.",
+    "cycle": "Modules that import each other cannot be understood or started apart. Move what both"
+    " need into a third one below them.",
+    "colour": "Coroutines live only in service.py, server.py, peers.py, runtime/, client/aio/ and"
+    " the top layer. A core takes values and `now`, and returns effects; the service awaits.",
+    "impure": "Clock, disk, sockets, threads, signals and random numbers belong to runtime/. Take"
+    " a port (base/ports.py) or the value itself as a parameter: else nothing can replay it.",
+    "danger": "Shells, evaluated text and object deserialisers turn input into code (as in"
+    " CVE-2023-33246). Processes are started in admin/ only, from argument lists.",
+    "size": "A file holds at most 500 lines (800 in tests), a function 60 code lines, a line 100"
+    " characters. Find the second idea in it and give that a name of its own.",
+    "median": "Half of all files stay within 150 code lines, half of all functions within 8 (no"
+    " docstring, comment or blank line counts). A higher figure in the ratchet only goes down.",
+    "unused": "A module that no other module imports is dead, unless it is an entry point.",
+    "untested": "A module of 16 code lines or more that does something has its own test file:"
+    " src/epochmq/a/b.py is tested in tests/a/test_b.py. The exceptions stand in the ratchet.",
+    "stale": "The ratchet excuses something that needs it no longer. `make fix` removes it.",
+    "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",
+    "path": "Paths and addresses of one machine do not belong in the project.",
+    "syntax": "The file does not parse.",
+}
+
+
+# Rules ---------------------------------------------------------------------------------------
+
+
+def check_layers(tree: Tree) -> None:
+    for module in tree.modules.values():
+        if module.package and module.package not in LAYERS:
+            tree.report(module.path, 1, "layer", f"{module.package}/ has no place in the layers")
+            continue
+        for target, line in module.imports:
+            why = layer_breach(module, target)
+            if why:
+                tree.report(module.path, line, "layer", why)
+
+
+def layer_breach(module: Module, target: str) -> str | None:
+    first, *rest = target.split(".")
+    if first in OUTSIDERS:
+        return f"the product does not import {first}"
+    if first != PACKAGE or not rest or not module.package or rest[0] not in LAYERS:
+        return None
+    own, other = LAYERS[module.package], LAYERS[rest[0]]
+    if rest[0] == module.package:
+        return None
+    if module.within("client/core") and rest[0] == "runtime":
+        return "client/core is pure and does not import runtime"
+    if other < own:
+        return None
+    return f"{module.package} (L{own}) must not import {rest[0]} (L{other})"
+
+
+def check_cycles(tree: Tree) -> None:
+    edges = {
+        name: sorted({t for t, _ in module.imports if t in tree.modules and t != name})
+        for name, module in tree.modules.items()
+    }
+    done: set[str] = set()
+    trail: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in trail:
+            loop = [*trail[trail.index(name) :], name]
+            tree.report(tree.modules[name].path, 1, "cycle", " -> ".join(loop))
+        elif name not in done:
+            trail.append(name)
+            for target in edges[name]:
+                visit(target)
+            trail.pop()
+            done.add(name)
+
+    for name in sorted(edges):
+        visit(name)
+
+
+def check_colour(tree: Tree) -> None:
+    kinds = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    for module in tree.modules.values():
+        if module.package in TOP or module.within("runtime", "client/aio"):
+            continue
+        if Path(module.path).name in ASYNC_FILES:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.AsyncFunctionDef) and is_stub(node):
+                continue
+            if isinstance(node, kinds) or (isinstance(node, ast.comprehension) and node.is_async):
+                line = getattr(node, "lineno", 1)
+                tree.report(module.path, line, "colour", "async code outside the async files")
+                break
+
+
+def banned(name: str, names: set[str]) -> bool:
+    """Whether the name, or the module it comes from, is in the set."""
+    return name in names or name.split(".")[0] in names
+
+
+def is_random(name: str) -> bool:
+    # A generator made from a seed is a value like any other; the module's hidden one is not.
+    return name.startswith("random.") and name not in ("random.Random", "random")
+
+
+def check_names(tree: Tree) -> None:
+    for module in tree.modules.values():
+        outside = module.package in TOP or module.within("runtime")
+        seen: set[tuple[str, int]] = set()
+        for name, line in names_used(module):
+            if (name, line) in seen:
+                continue
+            seen.add((name, line))
+            if banned(name, DANGEROUS):
+                tree.report(module.path, line, "danger", f"{name} is banned in the product")
+            elif banned(name, PROCESSES) and module.package != "admin":
+                tree.report(module.path, line, "danger", f"{name}: processes start in admin only")
+            elif not outside and (banned(name, IMPURE) or is_random(name)):
+                tree.report(module.path, line, "impure", f"{name} belongs to runtime")
+        check_shell(tree, module)
+
+
+def check_shell(tree: Tree, module: Module) -> None:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg == "shell" and not is_false(keyword.value):
+                    tree.report(module.path, node.lineno, "danger", "a shell must not be started")
+
+
+def is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def check_sizes(tree: Tree) -> None:
+    for path in tree.python_files("src", "tests", "scripts", "bench", "sim", "chaos"):
+        shown = path.relative_to(tree.root).as_posix()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        limit = TEST_FILE_LINES_MAX if shown.startswith("tests/") else FILE_LINES_MAX
+        if len(lines) > limit:
+            tree.report(shown, limit + 1, "size", f"{len(lines)} lines, the limit is {limit}")
+        for number, text in enumerate(lines, 1):
+            if len(text) > LINE_LENGTH_MAX:
+                tree.report(shown, number, "size", f"{len(text)} characters in one line")
+    for module in tree.modules.values():
+        for name, line, count in functions_of(module):
+            if count > FUNCTION_LINES_MAX:
+                tree.report(module.path, line, "size", f"{name} has {count} code lines")
+
+
+def medians(tree: Tree) -> dict[str, float]:
+    files = [len(module.code_lines) for module in tree.modules.values() if module.code_lines]
+    functions = [n for module in tree.modules.values() for _, _, n in functions_of(module)]
+    return {
+        "file_median": float(statistics.median(files)) if files else 0.0,
+        "function_median": float(statistics.median(functions)) if functions else 0.0,
+    }
+
+
+def median_limits(tree: Tree) -> dict[str, float]:
+    return {k: max(v, float(str(tree.ratchet.get(k, v)))) for k, v in MEDIANS.items()}
+
+
+def check_medians(tree: Tree) -> None:
+    limits = median_limits(tree)
+    for name, value in medians(tree).items():
+        if value > limits[name]:
+            shown = name.replace("_", " ")
+            tree.report(RATCHET, 1, "median", f"{shown} is {value:g}, held at {limits[name]:g}")
+
+
+def unused_modules(tree: Tree) -> list[str]:
+    used = set(ENTRY_POINTS)
+    for module in tree.modules.values():
+        used.update(target for target, _ in module.imports if target != module.name)
+        for text in strings_of(module):
+            # Lazy commands name their modules in strings, whole or up to the last dot.
+            used.update(n for n in tree.modules if n == text or is_prefix(text, n))
+    return [n for n, m in tree.modules.items() if n not in used and not m.is_package]
+
+
+def is_prefix(text: str, name: str) -> bool:
+    return text.endswith(".") and name.startswith(text)
+
+
+def untested_modules(tree: Tree) -> list[str]:
+    return [
+        name
+        for name, module in tree.modules.items()
+        if owes_test(module) and not mirror(tree, module).exists()
+    ]
+
+
+def owes_test(module: Module) -> bool:
+    """Tables of constants and mere declarations have no behaviour to test."""
+    if module.is_package or not module.package:
+        return False
+    return len(module.code_lines) >= TEST_OWED_FROM and any(functions_of(module))
+
+
+def mirror(tree: Tree, module: Module) -> Path:
+    *folders, name = module.parts
+    return tree.root.joinpath("tests", *folders, f"test_{name}.py")
+
+
+def check_listed(tree: Tree) -> None:
+    """The two rules whose exceptions stand, by name, in the ratchet."""
+    for rule, names in listed(tree).items():
+        excused = set(tree.excused(rule))
+        for name in names - excused:
+            module = tree.modules[name]
+            wanted = mirror(tree, module).relative_to(tree.root).as_posix()
+            says = "nobody imports it" if rule == "unused" else f"wants {wanted}"
+            tree.report(module.path, 1, rule, says)
+        for name in excused - names:
+            tree.report(RATCHET, 1, "stale", f"{rule} no longer needs {name}")
+
+
+def listed(tree: Tree) -> dict[str, set[str]]:
+    return {"unused": set(unused_modules(tree)), "untested": set(untested_modules(tree))}
+
+
+def check_text(tree: Tree) -> None:
+    for path in text_files(tree):
+        shown = path.relative_to(tree.root).as_posix()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            for rule, pattern in (("path", MACHINE_PATH), ("unfinished", UNFINISHED)):
+                if found := pattern.search(line):
+                    tree.report(shown, number, rule, f"'{found[0]}' must not stand here")
+
+
+def text_files(tree: Tree) -> Iterator[Path]:
+    folders = ("src", "tests", "scripts", "bench", "sim", "chaos", "docs", ".ci")
+    for pattern in ("*.py", *TEXT_FILES):
+        found = list(tree.root.glob(pattern))
+        for folder in folders:
+            found.extend((tree.root / folder).rglob(pattern))
+        yield from (p for p in sorted(set(found)) if p.is_file() and "node_modules" not in p.parts)
+
+
+CHECKS: tuple[Callable[[Tree], None], ...] = (
+    check_layers,
+    check_cycles,
+    check_colour,
+    check_names,
+    check_sizes,
+    check_medians,
+    check_listed,
+    check_text,
+)
+
+
+def check_tree(root: Path) -> list[Finding]:
+    tree = read_tree(root)
+    for check in CHECKS:
+        check(tree)
+    return sorted(set(tree.findings))
+
+
+# The ratchet ---------------------------------------------------------------------------------
+
+
+def tighten(root: Path) -> dict[str, object]:
+    """Write the ratchet down to what the tree reaches now; never up, nor below the house rule."""
+    tree = read_tree(root)
+    now, limits = medians(tree), median_limits(tree)
+    fresh: dict[str, object] = {k: max(v, min(limits[k], now[k])) for k, v in MEDIANS.items()}
+    for rule, names in listed(tree).items():
+        fresh[rule] = sorted(names.intersection(tree.excused(rule)))
+    if fresh != tree.ratchet:
+        (root / RATCHET).write_text(json.dumps(fresh, indent=2) + "\n")
+    return fresh
+
+
+def explain(rule: str) -> int:
+    if rule not in RULES:
+        print(f"tidy: no rule '{rule}'; there are: {', '.join(sorted(RULES))}", file=sys.stderr)
+        return 2
+    print(f"{rule}: {RULES[rule]}")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tidy", description="Check the house rules.")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--explain", metavar="RULE", help="say why a rule exists")
+    parser.add_argument("--tighten", action="store_true", help="lower the ratchet, then check")
+    options = parser.parse_args(arguments)
+    if options.explain:
+        return explain(options.explain)
+    if options.tighten:
+        tighten(options.root)
+    findings = check_tree(options.root)
+    for finding in findings:
+        print(finding)
+    figures = medians(read_tree(options.root))
+    print(
+        f"tidy: {len(findings)} findings; file median {figures['file_median']:g},"
+        f" function median {figures['function_median']:g} code lines"
+    )
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
