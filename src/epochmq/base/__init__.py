@@ -1,0 +1,1 @@
+"""L0: words, ports, errors and limits that every other layer shares."""

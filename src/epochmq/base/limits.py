@@ -1,0 +1,138 @@
+"""Every bound in one file: nothing from outside may grow without one (facts/remoting.md 1.2)."""
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""A whole frame, its 4-byte length field included (RocketMQ's default)."""
+
+HEADER_BYTES_MAX = 64 * 1024
+ANSWER_HEADER_BYTES_MAX = 4 * 1024 * 1024
+"""An answer's header, which for a batch holds the id of each of its messages."""
+
+EXT_FIELDS_MAX = 256
+JSON_DEPTH_MAX = 32
+REMARK_BYTES_MAX = 32 * 1024
+
+MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+"""Default of `maxMessageSize`: one message's body."""
+
+RECORD_EXTRA_BYTES_MAX = 64 * 1024
+"""A whole record may be this much larger than its body's limit."""
+
+PROPERTIES_BYTES_MAX = 32767
+TRANSACTION_ID_LENGTH_MAX = 1024
+"""Characters of a message's UNIQ_KEY that the answer to a send repeats."""
+TOPIC_LENGTH_MAX = 127
+RETRY_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 120
+NAME_LENGTH_MAX = 255
+
+PULL_COUNT_MAX = 1024
+QUERY_COUNT_MAX = 64
+QUEUES_PER_TOPIC_MAX = 1024
+
+CONNECTIONS_MAX = 20_000
+SESSION_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024
+"""Unsent answers to one peer; a peer that does not read is cut."""
+
+UNSENT_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
+"""Unsent answers to all peers of one server; who leaves the most unread is cut first."""
+
+IDLE_MS = 120_000
+HALF_FRAME_MS = 30_000
+"""A started frame must be whole within this time (slow-loris)."""
+
+HALF_FRAMES_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
+"""Unfinished frames of all peers of one server; the largest is cut first."""
+
+LONG_POLLS_MAX = 100_000
+LONG_POLLS_PER_QUEUE_MAX = 10_000
+HOLD_MS_MAX = 120_000
+BATCH_RECORDS_MAX = 65_536
+SQL_LENGTH_MAX = 16 * 1024
+SQL_DEPTH_MAX = 64
+
+STAT_ITEMS_MAX = 200_000
+"""Counted (name, key) pairs of a broker; more share one item nobody reads."""
+
+TOPICS_MAX = 200_000
+GROUPS_MAX = 200_000
+SUBSCRIPTIONS_PER_GROUP_MAX = 10_000
+GROUPS_PER_SESSION_MAX = 10_000
+"""Producer and consumer groups that one connection may announce."""
+
+OFFSET_ROWS_MAX = 1_000_000
+"""Pairs of topic and group for which consumer offsets are kept."""
+
+LOCKS_PER_GROUP_MAX = 100_000
+FILTERS_MAX = 100_000
+COMPILED_FILTERS_MAX = 4_096
+CLIENT_ID_LENGTH_MAX = 1_024
+
+ROUTE_TOPICS_MAX = 500_000
+"""Topics that one name server keeps routes of."""
+
+ROUTE_BROKERS_MAX = 20_000
+KV_ENTRIES_MAX = 100_000
+KV_ENTRY_BYTES_MAX = 64 * 1024
+CONFIG_BODY_BYTES_MAX = 256 * 1024
+"""Properties text of a request that changes options."""
+
+REGISTER_BODY_BYTES_MAX = 64 * 1024 * 1024
+"""A compressed registration may inflate to this much."""
+
+RAFT_MESSAGE_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
+"""One Raft message in bytes, which travels as the body of one frame."""
+
+RAFT_SNAPSHOT_BYTES_MAX = RAFT_MESSAGE_BYTES_MAX - 64 * 1024
+"""A snapshot travels in one message."""
+
+RAFT_ENTRY_BYTES_MAX = 4 * 1024 * 1024
+RAFT_ENTRIES_PER_MESSAGE_MAX = 4_096
+RAFT_MEMBERS_MAX = 64
+RAFT_PENDING_READS_MAX = 65_536
+RAFT_NODE_NAME_LENGTH_MAX = 255
+
+HA_ADDRESS_BYTES_MAX = 50
+"""A replica's address in the handshake of 5.0 and 5.1.0."""
+
+HA_BATCH_BYTES_MAX = 4 * 1024 * 1024 - 4096
+"""Log in one transfer frame: with its header it must fit a Java replica's read buffer of 4 MiB."""
+
+HA_BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Log in one transfer frame that we take from a master."""
+
+HA_LINKS_MAX = 1000
+"""Followers, and strangers, connected to one master's replication port."""
+
+ACK_WAITS_MAX = 1_000_000
+"""Groups of sends that wait for replicas; more are answered as timed out."""
+
+EPOCHS_SENT_MAX = 1000
+"""Entries of a replication handshake; a Java master's buffer has no room for more."""
+
+EPOCHS_KEPT_MAX = 10_000
+RAW_WINDOW_BYTES = 1024 * 1024
+"""How much a follower takes from its master in one piece at most."""
+
+REPLICAS_MAX = 64
+"""Replicas of one broker group."""
+
+REPLICAS_TOTAL_MAX = 12_000
+"""Replicas of all groups: the controllers' state must fit into one snapshot."""
+
+BROKER_ID_MAX = 2**31
+"""They are given out from 1 up, so a larger one is nobody's."""
+
+LIVE_BROKERS_MAX = 100_000
+"""Brokers that a controller keeps heartbeats of."""
+
+EPOCH_MAX = 2**30
+"""A reported master epoch above this is not believed: epochs are Java ints."""
+
+CONTROLLER_CALLS_MAX = 50_000
+"""Requests that may wait in a controller (RocketMQ's controllerRequestThreadPoolQueueCapacity)."""
+
+TIMELINE_MAX = 256
+"""Elections that a controller remembers for those who ask what happened."""
+
+WATCHERS_MAX = 1_000
+"""Requests of replicas that one broker keeps until a table changes."""

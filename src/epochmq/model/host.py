@@ -1,0 +1,50 @@
+"""Host and port as text and as the 8 or 20 bytes of records and message ids (remoting.md 4.1)."""
+
+import struct
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from epochmq.base.errors import UsageError
+
+V4_SIZE = 8
+V6_SIZE = 20
+_PORT = struct.Struct(">I")
+
+
+class BadAddress(UsageError):
+    """A text or bytes that are no `ip:port`."""
+
+
+@lru_cache(maxsize=4096)
+def pack(host: str, port: int) -> bytes:
+    """IP (4 or 16 bytes) and port as int32, big-endian; BadAddress when `host` is no IP."""
+    if not 0 <= port <= 0xFFFF:
+        raise BadAddress(f"port {port} is not within 0..65535")
+    try:
+        ip = IPv6Address(host.strip("[]")) if ":" in host else IPv4Address(host)
+    except AddressValueError:
+        raise BadAddress(f"{host!r} is not an IP address; resolve the name first") from None
+    return ip.packed + _PORT.pack(port)
+
+
+@lru_cache(maxsize=4096)
+def unpack(raw: bytes) -> tuple[str, int]:
+    """(host, port) of 8 or 20 bytes; BadAddress for any other size."""
+    if len(raw) not in (V4_SIZE, V6_SIZE):
+        raise BadAddress(f"a packed address has 8 or 20 bytes, not {len(raw)}")
+    ip = IPv4Address(raw[:4]) if len(raw) == V4_SIZE else IPv6Address(raw[:16])
+    return str(ip), _PORT.unpack_from(raw, len(raw) - 4)[0]
+
+
+def parse_addr(text: str) -> tuple[str, int]:
+    """(host, port) of `host:port`; the host is a name, an IPv4, or an IPv6 with or without []."""
+    host, _, port = text.strip().rpartition(":")
+    host = host.strip("[]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 0xFFFF:
+        raise BadAddress(f"{text!r} is not an address; write it as host:port, as 127.0.0.1:9876")
+    return host, int(port)
+
+
+def format_addr(host: str, port: int) -> str:
+    """`host:port`, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

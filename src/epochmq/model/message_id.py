@@ -1,0 +1,89 @@
+"""The two ids of a message: where it is stored, and the one its producer drew (remoting.md 4.5)."""
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from epochmq.base.errors import UsageError
+from epochmq.model.host import unpack
+
+_HEX_SIZES = (32, 56)
+_HOUR_MS = 3_600_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadMessageId(UsageError):
+    """A text that is no message id."""
+
+
+def offset_id(host_packed: bytes, offset: int) -> str:
+    """Upper-case hex of the store host (8 or 20 bytes) and the commit log offset (int64)."""
+    return (host_packed + offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+
+def parse_offset_id(text: str) -> tuple[str, int, int]:
+    """(host, port, commit log offset); BadMessageId for anything else than 32 or 56 hex digits."""
+    raw = _unhex(text)
+    host, port = unpack(raw[:-8])
+    return host, port, int.from_bytes(raw[-8:], "big", signed=True)
+
+
+def _unhex(text: str) -> bytes:
+    try:
+        raw = bytes.fromhex(text) if len(text) in _HEX_SIZES else b""
+    except ValueError:
+        raw = b""
+    if len(raw) * 2 != len(text) or not raw:
+        raise BadMessageId(f"{text!r} is not a message id: it has 32 (IPv6: 56) hex digits")
+    return raw
+
+
+class UniqIds:
+    """Draws client message ids: IP, pid, a process number, ms since the month began, a counter.
+
+    `wall_ms` reads the wall clock; `utc_offset_ms` is the local zone's, since months are local.
+    """
+
+    def __init__(
+        self,
+        ip: bytes,
+        pid: int,
+        wall_ms: Callable[[], int],
+        *,
+        process_hash: int = 0,
+        counter: int = 0,
+        utc_offset_ms: int = 0,
+    ) -> None:
+        if len(ip) not in (4, 16):
+            raise UsageError(f"an IP has 4 or 16 bytes, not {len(ip)}")
+        head = ip + struct.pack(">HI", pid & 0xFFFF, process_hash & 0xFFFFFFFF)
+        self._head = head.hex().upper()
+        self._wall_ms = wall_ms
+        self._counter = counter
+        self._zone_ms = utc_offset_ms
+        self._month = self._month_end = 0
+
+    def next(self) -> str:
+        """An id unlike all others of this process for at least 65,536 draws within one ms."""
+        wall = self._wall_ms()
+        if not self._month <= wall < self._month_end:
+            self._month = month_start(wall, self._zone_ms)
+            self._month_end = month_start(self._month + 32 * 24 * _HOUR_MS, self._zone_ms)
+        self._counter = (self._counter + 1) & 0xFFFF
+        return f"{self._head}{wall - self._month & 0xFFFFFFFF:08X}{self._counter:04X}"
+
+
+def month_start(wall_ms: int, utc_offset_ms: int = 0) -> int:
+    """Wall ms of the first instant of the local month that `wall_ms` is in."""
+    local = _EPOCH + timedelta(milliseconds=wall_ms + utc_offset_ms)
+    first = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first - _EPOCH) // timedelta(milliseconds=1) - utc_offset_ms
+
+
+def uniq_id_wall_ms(text: str, near_wall_ms: int, utc_offset_ms: int = 0) -> int:
+    """When a client id was drawn; it says no month, so the latest one not after `near_wall_ms`."""
+    since = int.from_bytes(_unhex(text)[-6:-2], "big")  # a month is longer than int32 reaches
+    start = month_start(near_wall_ms, utc_offset_ms)
+    if start + since > near_wall_ms + _HOUR_MS:  # an hour: two machines' clocks may differ
+        start = month_start(start - 1, utc_offset_ms)
+    return start + since

@@ -1,0 +1,130 @@
+"""Names of topics and groups: what is allowed, prefixes, system names (remoting.md 4.6)."""
+
+import re
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+
+RETRY = "%RETRY%"
+DLQ = "%DLQ%"
+LMQ = "%LMQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+STATIC_TOPIC_PREFIX = "__syslo__"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+DEFAULT_TOPIC = "TBW102"
+"""The template that topics created on first send are copied from."""
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC = "BenchmarkTest"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
+MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        DEFAULT_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRACE_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+NOT_SENDABLE_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+
+TOOLS_GROUP = "TOOLS_CONSUMER"
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+SYSTEM_GROUPS = frozenset(
+    {
+        TOOLS_GROUP,
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_RMQ_SYS_TRANS",
+    }
+)
+
+_SYSTEM_ERROR = 1
+_allowed = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+
+
+def check_topic(name: str) -> None:
+    """Refused (1) unless `name` can be a topic; retry and dead letter topics may be longer."""
+    if name.startswith((RETRY, DLQ)):
+        _check(name, "topic", limits.RETRY_TOPIC_LENGTH_MAX)
+    else:
+        _check(name, "topic", limits.TOPIC_LENGTH_MAX)
+
+
+def check_group(name: str) -> None:
+    """Refused (1) unless `name` can be a producer or consumer group."""
+    _check(name, "group", limits.GROUP_LENGTH_MAX)
+
+
+def _check(name: str, what: str, length_max: int) -> None:
+    if not name:
+        raise Refused(_SYSTEM_ERROR, f"the {what} name is empty; give one")
+    if len(name) > length_max:
+        raise Refused(
+            _SYSTEM_ERROR,
+            f"the {what} name has {len(name)} characters, {length_max} are allowed; shorten it",
+        )
+    if _allowed(name) is None:
+        raise Refused(
+            _SYSTEM_ERROR,
+            f"the {what} name {name!r} has a forbidden character; allowed are a-z A-Z 0-9 _ - % |",
+        )
+
+
+def retry_topic(group: str) -> str:
+    """The topic that holds `group`'s messages to be tried again."""
+    return RETRY + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic that holds messages `group` gave up on."""
+    return DLQ + group
+
+
+def is_retry_topic(name: str) -> bool:
+    return name.startswith(RETRY)
+
+
+def is_dlq_topic(name: str) -> bool:
+    return name.startswith(DLQ)
+
+
+def is_lmq(name: str) -> bool:
+    return name.startswith(LMQ)
+
+
+def is_system_topic(name: str) -> bool:
+    """A topic of the system's own, that users may neither delete nor reconfigure."""
+    return name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
+
+
+def is_system_group(name: str) -> bool:
+    """A group of the system's own; always created on use (remoting.md 2.5)."""
+    return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)

@@ -1,0 +1,175 @@
+"""SQL92 tokens to a tree: OR, AND, equality, comparison, sign and NOT, in that order of binding.
+
+As in upstream's grammar NOT binds tightest: `NOT a = 'x'` is `(NOT a) = 'x'`; brackets help.
+Unlike there, words left over behind a whole filter are an error, not ignored.
+"""
+
+from epochmq.base import limits
+from epochmq.model.sql92 import syntax
+from epochmq.model.sql92.errors import SqlError
+from epochmq.model.sql92.lexer import Token, tokens
+from epochmq.model.sql92.syntax import Node
+
+_ORDER = frozenset((">", ">=", "<", "<="))
+_SEARCH = frozenset(("CONTAINS", "STARTSWITH", "ENDSWITH"))
+_RANGE = _SEARCH | {"BETWEEN", "IN"}
+_LITERALS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+def parse(text: str) -> Node:
+    """The tree of `text`, a condition; SqlError says what is wrong and where."""
+    return _Parser(tokens(text)).whole()
+
+
+class _Parser:
+    def __init__(self, found: list[Token]) -> None:
+        self._tokens = found
+        self._next = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._any()
+        if self._kind != "end":
+            raise self._unexpected("the end, AND or OR")
+        return syntax.condition(node, 0)
+
+    def _any(self) -> Node:
+        start = self._at
+        operands = [self._every()]
+        while self._take("OR"):
+            operands.append(self._every())
+        return self._joined(operands, start, every=False)
+
+    def _every(self) -> Node:
+        start = self._at
+        operands = [self._equality()]
+        while self._take("AND"):
+            operands.append(self._equality())
+        return self._joined(operands, start, every=True)
+
+    def _joined(self, operands: list[Node], start: int, *, every: bool) -> Node:
+        if len(operands) == 1:
+            return operands[0]
+        conditions = (syntax.condition(operand, start) for operand in operands)
+        return syntax.Logic(every, tuple(conditions))
+
+    def _equality(self) -> Node:
+        left = self._comparison()
+        outer = self._depth
+        while self._kind in ("=", "<>", "IS"):
+            self._deeper()  # each step wraps what is left of it
+            left = self._equality_step(left)
+        self._depth = outer
+        return left
+
+    def _equality_step(self, left: Node) -> Node:
+        at = self._at
+        if self._take("IS"):
+            negated = self._take("NOT")
+            self._need("NULL")
+            empty: Node = syntax.Compare("=", left, syntax.Constant(None))
+            return syntax.Not(empty) if negated else empty
+        negated = self._take("<>")
+        if not negated:
+            self._need("=")
+        same = syntax.equal(left, self._comparison(), at)
+        return syntax.Not(same) if negated else same
+
+    def _comparison(self) -> Node:
+        left = self._unary()
+        outer = self._depth
+        while self._kind in _ORDER or self._kind in _RANGE or self._kind == "NOT":
+            self._deeper()
+            left = self._comparison_step(left)
+        self._depth = outer
+        return left
+
+    def _comparison_step(self, left: Node) -> Node:
+        at = self._at
+        negated = self._take("NOT")
+        op = self._kind
+        if op in _ORDER and not negated:
+            self._take(op)
+            return syntax.ordered(op, left, self._unary(), at)
+        if op in _SEARCH:
+            self._take(op)
+            return syntax.Text(op, left, self._string(), negated)
+        if self._take("BETWEEN"):
+            low = self._unary()
+            self._need("AND")
+            return syntax.between(left, low, self._unary(), negated, at)
+        if self._take("IN"):
+            return syntax.within(left, self._strings(), negated, at)
+        raise self._unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
+
+    def _strings(self) -> list[str]:
+        self._need("(")
+        values = [self._string()]
+        while self._take(","):
+            values.append(self._string())
+        self._need(")")
+        return values
+
+    def _unary(self) -> Node:
+        outer = self._depth
+        self._deeper()
+        at = self._at
+        node: Node
+        if self._take("+"):
+            node = self._unary()
+        elif self._take("-"):
+            node = syntax.Negate(self._unary())
+        elif self._take("NOT"):
+            node = syntax.Not(syntax.condition(self._unary(), at))
+        else:
+            node = self._primary()
+        self._depth = outer
+        return node
+
+    def _primary(self) -> Node:
+        token = self._tokens[self._next]
+        if self._take("("):
+            node = self._any()
+            self._need(")")
+            return node
+        if token.kind in _LITERALS:
+            self._next += 1
+            return syntax.Constant(_LITERALS[token.kind])
+        if self._take("string") or self._take("number"):
+            return syntax.Constant(token.value)
+        if self._take("name"):
+            return syntax.Property(str(token.value))
+        raise self._unexpected("a property, a number, a string or a bracket")
+
+    def _string(self) -> str:
+        token = self._tokens[self._next]
+        self._need("string")
+        return str(token.value)
+
+    @property
+    def _kind(self) -> str:
+        return self._tokens[self._next].kind
+
+    @property
+    def _at(self) -> int:
+        return self._tokens[self._next].at
+
+    def _take(self, kind: str) -> bool:
+        if self._kind != kind:
+            return False
+        self._next += 1
+        return True
+
+    def _need(self, kind: str) -> None:
+        if not self._take(kind):
+            raise self._unexpected(kind)
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > limits.SQL_DEPTH_MAX:
+            raise SqlError(f"nested deeper than {limits.SQL_DEPTH_MAX}", self._at)
+
+    def _unexpected(self, wanted: str) -> SqlError:
+        token = self._tokens[self._next]
+        found = "the end" if token.kind == "end" else repr(token.value)
+        return SqlError(f"{wanted} is needed, {found} was found", token.at)

@@ -1,0 +1,430 @@
+"""The hot path: a run of drafts becomes one write to the log and units in the queues' tails.
+
+For each message: one packed head, five pieces into one join, one packed unit. For each run: one
+write. A run ends where the file ends; the rest goes on in the next file. Queue offsets are taken
+back when the write fails (rocketmq#6570).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from epochmq.base.errors import DiskFailed, DiskFull
+from epochmq.base.limits import (
+    PROPERTIES_BYTES_MAX,
+    RECORD_EXTRA_BYTES_MAX,
+    RETRY_TOPIC_LENGTH_MAX,
+    TOPIC_LENGTH_MAX,
+)
+from epochmq.base.types import Buffer
+from epochmq.model import properties as props
+from epochmq.model.crc import crc32
+from epochmq.model.property_names import INNER_BASE
+from epochmq.model.record import HEADS
+from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
+from epochmq.model.sys_flag import (
+    BORN_V6,
+    HOSTS_V6_MASK,
+    INNER_BATCH,
+    STORE_V6,
+    TX_MASK,
+    TX_PREPARED,
+    TX_ROLLBACK,
+)
+from epochmq.model.tags import java_hash
+from epochmq.store.batch_queue import inner_count
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
+from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.layout import LENGTHS, UNIT, UNIT_BYTES
+from epochmq.store.options import StoreOptions
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.twin import library
+from epochmq.store.twin.batch import Batch, BatchTwin, Placed
+from epochmq.store.twin.keys import PackedKeys
+from epochmq.store.twin.send import SendRun
+
+CLOCK_STEP_MS = 3000
+"""Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""
+
+Result = Appended | PutStatus
+Row = tuple[str, tuple[str, ...], int, int]
+"""(topic, keys, log offset, store ms) of one message."""
+
+Staged = list[Row | PackedKeys]
+"""What is not indexed yet, in the log's order; the twin's keys are hashed already."""
+
+_HEAD = HEADS[0].pack
+_UNIT = UNIT.pack
+_NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
+_V6_BYTES = 12
+"""How much wider an IPv6 host makes a record."""
+_TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+class Appender:
+    """Owns the order of the log: everything that is appended goes through here."""
+
+    def __init__(
+        self, log: CommitLog, queues: QueueTable, options: StoreOptions, store_host: bytes
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._topics = queues.topics
+        self._body_max = options.message_bytes_max
+        self._plain_max = min(PROPERTIES_BYTES_MAX, options.message_bytes_max)
+        self._topic_max = RETRY_TOPIC_LENGTH_MAX if options.wide_topics else TOPIC_LENGTH_MAX
+        self._index = options.index
+        self._store_host = store_host
+        self._store_v6 = len(store_host) == 20
+        self.last_wall = 0
+        """Newest store time; store times never go back along the log."""
+        self.staged: Staged = []
+        self._batch_twin: BatchTwin | None = None
+        if (twin := library.library()) is not None:
+            record_max = min(options.message_bytes_max, options.commit_log_file_bytes - TAIL_BYTES)
+            self._batch_twin = BatchTwin(twin, store_host, record_max, options.index)
+        self.on_run: Callable[[list[ConsumeQueue]], None] = lambda _touched: None
+        """Called after each successful run or roll with the queues that grew, each once."""
+        self.on_failure: Callable[[Exception], None] = lambda _error: None
+        """Called when a write or a roll failed; nothing of that run is in the log."""
+        self.on_clock_back: Callable[[int], None] = lambda _wall: None
+        """Called when the wall clock went back so far that store times follow it."""
+        self.count = 0
+        self.bytes = 0
+
+    def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
+        """Append in order; each draft gets its place or the reason why it was not stored."""
+        if wall != self.last_wall:
+            self._set_wall(wall)
+        results: list[Result] = []
+        self._run(drafts, results)
+        while len(results) < len(drafts):
+            self._run(drafts[len(results) :], results)
+        return results
+
+    def saw(self, wall: int) -> None:
+        """A record that another broker stored at `wall` joins the log.
+
+        To be told before its bytes are written when that clock is far behind: the checkpoint would
+        claim that they are on the device.
+        """
+        if wall > self.last_wall:
+            self.last_wall = wall
+        elif self.last_wall - wall >= CLOCK_STEP_MS:
+            self.last_wall = wall
+            self.on_clock_back(wall)
+
+    def _set_wall(self, wall: int) -> None:
+        """Store times do not go back with a small step of the clock; a large one is followed."""
+        if wall > self.last_wall:
+            self.last_wall = wall
+        elif self.last_wall - wall > CLOCK_STEP_MS:
+            self.last_wall = wall
+            self.on_clock_back(wall)
+
+    def _run(self, drafts: Sequence[Draft], results: list[Result]) -> None:
+        """Append drafts as far as the active file has room, then open the next file if needed."""
+        offset = self._log.end
+        limit = self._log.active_end - TAIL_BYTES
+        wall = self.last_wall
+        store_host = self._store_host
+        staged = self.staged if self._index else None
+        topics = self._topics
+        touched: list[ConsumeQueue] = []
+        parts: list[bytes] = []
+        before = (len(results), len(self.staged))
+        for draft in drafts:
+            try:
+                queue = topics[draft.topic][draft.queue_id]
+            except KeyError:
+                if not self._make_queue(draft) or draft.topic in self._queues.batch:
+                    used = self._append_elsewhere(draft, offset, limit, parts, touched, results)
+                    if used < 0:
+                        break
+                    offset += used
+                    continue
+                queue = topics[draft.topic][draft.queue_id]
+            body = draft.body
+            properties = draft.properties
+            size = queue.base_bytes + len(body) + len(properties)
+            sys_flag = draft.sys_flag
+            head = _HEAD
+            if self._store_v6 or len(draft.born_host) != 8 or sys_flag & HOSTS_V6_MASK:
+                size, sys_flag, head = self._wide(draft, size)
+            if offset + size > limit or size > self._plain_max or b"\0" in properties:
+                if (status := self._check(draft, size)) is not None:
+                    results.append(status)
+                    continue
+                if offset + size > limit:
+                    break
+            queue_offset = queue.next
+            kind = sys_flag & TX_MASK
+            if kind in _NO_UNIT:
+                queue_offset = 0
+            else:
+                if queue_offset == queue.settled:
+                    touched.append(queue)
+                queue.next = queue_offset + 1
+                tags_code = draft.tags_code if queue.delay_ms is None else wall + queue.delay_ms
+                queue.tail += _UNIT(offset, size, tags_code)
+            # fmt: off
+            parts += (
+                head(size, queue.magic, crc32(body), draft.queue_id, draft.flag, queue_offset,
+                     offset, sys_flag, draft.born_wall_ms, draft.born_host, wall, store_host,
+                     draft.reconsume_times, draft.prepared_offset, len(body)),
+                body, queue.name, LENGTHS[len(properties)], properties,
+            )
+            # fmt: on
+            if staged is not None and draft.keys and kind != TX_ROLLBACK:
+                staged.append((draft.topic, draft.keys, offset, wall))
+            results.append(Appended(offset, size, queue_offset, wall))
+            offset += size
+        self._finish(drafts, parts, touched, results, before)
+
+    def _append_elsewhere(
+        self,
+        draft: Draft,
+        offset: int,
+        limit: int,
+        parts: list[bytes],
+        touched: list[ConsumeQueue],
+        results: list[Result],
+    ) -> int:
+        """A draft for a batch queue: its record's bytes, 0 when refused, -1 when there is no room.
+
+        An inner batch learns its first queue offset here, as property INNER_BASE.
+        """
+        queue = self._queues.batch.get(draft.topic, {}).get(draft.queue_id)
+        if queue is None:
+            results.append(PutStatus.MESSAGE_ILLEGAL)
+            return 0
+        if draft.sys_flag & INNER_BATCH:
+            base = b"%s\x01%d" % (INNER_BASE.encode(), queue.next)
+            properties = props.append(draft.properties, base)
+            draft = msgspec.structs.replace(draft, properties=properties)
+        size = queue.base_bytes + len(draft.body) + len(draft.properties)
+        size, sys_flag, head = self._wide(draft, size)
+        if (status := self._check(draft, size)) is not None:
+            results.append(status)
+            return 0
+        if offset + size > limit:
+            return -1
+        wall = self.last_wall
+        queue_offset = queue.next
+        kind = sys_flag & TX_MASK
+        if kind in _NO_UNIT:
+            queue_offset = 0
+        else:
+            if queue_offset == queue.settled:
+                touched.append(queue)
+            count = inner_count(sys_flag, draft.properties)
+            queue.add(offset, size, draft.tags_code, wall, count)
+        # fmt: off
+        parts += (
+            head(size, queue.magic, crc32(draft.body), draft.queue_id, draft.flag, queue_offset,
+                 offset, sys_flag, draft.born_wall_ms, draft.born_host, wall, self._store_host,
+                 draft.reconsume_times, draft.prepared_offset, len(draft.body)),
+            draft.body, queue.name, LENGTHS[len(draft.properties)], draft.properties,
+        )
+        # fmt: on
+        if self._index and draft.keys and kind != TX_ROLLBACK:
+            self.staged.append((draft.topic, draft.keys, offset, wall))
+        results.append(Appended(offset, size, queue_offset, wall))
+        return size
+
+    def _finish(
+        self,
+        drafts: Sequence[Draft],
+        parts: list[bytes],
+        touched: list[ConsumeQueue],
+        results: list[Result],
+        before: tuple[int, int],
+    ) -> None:
+        """Write the run; open the next file when drafts are left; take back what failed."""
+        first, staged = before
+        if parts and not self._put(b"".join(parts), len(parts) // 5, touched, staged):
+            del results[first:]
+            results += [PutStatus.SERVICE_NOT_AVAILABLE] * len(drafts)
+            return
+        left = len(drafts) - (len(results) - first)
+        if left:
+            try:
+                self._roll()
+            except (DiskFull, DiskFailed) as error:
+                results += [PutStatus.CREATE_MAPPED_FILE_FAILED] * left
+                self.on_failure(error)
+
+    def _roll(self) -> None:
+        """Open the next file. The blank joins the log here and now: what comes next may fail."""
+        end = self._log.end
+        self._log.roll()
+        if self._log.end > end:
+            self.on_run([])
+
+    def _put(self, data: Buffer, count: int, touched: list[ConsumeQueue], staged: int) -> bool:
+        """Write `count` records whose units and keys are in memory already, or take those back."""
+        try:
+            self._log.write(data)
+        except (DiskFull, DiskFailed) as error:
+            self._take_back(touched, staged)
+            self.on_failure(error)
+            return False
+        self.count += count
+        self.bytes += len(data)
+        for queue in touched:
+            queue.settled = queue.next
+            if not queue.dirty:
+                self._queues.mark_dirty(queue)
+            if queue.next - queue.written >= WRITE_UNITS:
+                self._write_out(queue)
+        self.on_run(touched)
+        return True
+
+    def append_packed(self, batch: Batch, wall: int) -> Placed | PutStatus | None:
+        """Append a whole batch by the compiled twin; None, and nothing has changed, when Python has
+        to look at it: the first message of a queue, the end of a file, whatever may be refused.
+        """
+        twin = self._batch_twin
+        queue = self._topics.get(batch.topic, {}).get(batch.queue_id)
+        if twin is None or queue is None or queue.delay_ms is not None:
+            return None
+        if wall != self.last_wall:
+            self._set_wall(wall)
+        log = self._log
+        offset, queue_offset, staged = log.end, queue.next, len(self.staged)
+        made = twin.make(
+            batch,
+            self._head_of(batch, queue),
+            queue.name,
+            java_hash(batch.topic + "#"),
+            (offset, log.active_end - TAIL_BYTES - offset, queue_offset),
+            self.last_wall,
+        )
+        if made is None:
+            return None
+        queue.next = queue_offset + made.count
+        queue.tail += made.units
+        if made.keys is not None:
+            self.staged.append(made.keys)
+        if not self._put(made.records, made.count, [queue], staged):
+            return PutStatus.SERVICE_NOT_AVAILABLE
+        return Placed(offset, len(made.records), queue_offset, made.count, made.ids)
+
+    def append_run(self, run: SendRun, wall: int) -> bool:
+        """Append single sends that the twin took; False, and nothing has changed, when Python has
+        to append them: the end of a file, a queue of another kind, a write that failed."""
+        if wall != self.last_wall:
+            self._set_wall(wall)
+        log = self._log
+        offset, wall = log.end, self.last_wall
+        if run.size > log.active_end - TAIL_BYTES - offset:
+            return False
+        queues: list[ConsumeQueue] = []
+        for topic, queue_id in run.places():
+            queue = self._plain(topic, queue_id)
+            if queue is None:
+                return False
+            queues.append(queue)
+        if not run.finish(offset, wall, [queue.next for queue in queues]):
+            return False
+        units = run.units
+        for queue, (count, _, at) in zip(queues, run.rows(), strict=True):
+            queue.next += count
+            queue.tail += units[at : at + count * UNIT_BYTES]
+        staged = len(self.staged)
+        if (keys := run.keys(offset, wall)) is not None:
+            self.staged.append(keys)
+        return self._put(run.records, run.count, queues, staged)
+
+    def _plain(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """An ordinary queue, made if need be."""
+        queue = self._topics.get(topic, {}).get(queue_id)
+        if queue is None and not self._queues.is_batched(topic):
+            queue = self._queues.get(topic, queue_id)
+        return queue if queue is not None and queue.delay_ms is None else None
+
+    def _head_of(self, batch: Batch, queue: ConsumeQueue) -> bytes:
+        """The head of all records of a batch, with zeros for what the twin puts in."""
+        sys_flag = batch.sys_flag & ~HOSTS_V6_MASK
+        sys_flag |= STORE_V6 * self._store_v6 | BORN_V6 * (len(batch.born_host) == 20)
+        # fmt: off
+        return HEADS[sys_flag >> 4 & 3].pack(
+            0, queue.magic, 0, batch.queue_id, 0, 0, 0, sys_flag, batch.born_wall_ms,
+            batch.born_host, self.last_wall, self._store_host, batch.reconsume_times, 0, 0,
+        )
+        # fmt: on
+
+    def _take_back(self, touched: list[ConsumeQueue], staged: int) -> None:
+        for queue in touched:
+            queue.undo()
+        del self.staged[staged:]
+
+    def _write_out(self, queue: ConsumeQueue) -> None:
+        """Units are derived data: when they cannot be written now, they stay in memory."""
+        try:
+            queue.write_out()
+        except (DiskFull, DiskFailed) as error:
+            self.on_failure(error)
+
+    def _wide(self, draft: Draft, size: int) -> tuple[int, int, Callable[..., bytes]]:
+        """Size, flags and head of a record with an IPv6 host; the hosts' widths decide."""
+        sys_flag = draft.sys_flag & ~HOSTS_V6_MASK
+        if self._store_v6:
+            size += _V6_BYTES
+            sys_flag |= STORE_V6
+        if len(draft.born_host) == 20:
+            size += _V6_BYTES
+            sys_flag |= BORN_V6
+        return size, sys_flag, HEADS[sys_flag >> 4 & 3].pack
+
+    def _make_queue(self, draft: Draft) -> bool:
+        """Make the draft's queue; False when its name or number cannot be stored."""
+        topic = draft.topic
+        good = _TOPIC.fullmatch(topic) is not None and len(topic) <= self._topic_max
+        if good and 0 <= draft.queue_id < 1 << 31:
+            self._queues.get(topic, draft.queue_id)
+            return True
+        return False
+
+    def _check(self, draft: Draft, size: int) -> PutStatus | None:
+        """Why `draft` can never be stored (facts/store.md 1.5); None when it can."""
+        if len(draft.properties) > PROPERTIES_BYTES_MAX:
+            return PutStatus.PROPERTIES_SIZE_EXCEEDED
+        if len(draft.body) > self._body_max or b"\0" in draft.properties:
+            return PutStatus.MESSAGE_ILLEGAL
+        if size > self._body_max + RECORD_EXTRA_BYTES_MAX:
+            return PutStatus.MESSAGE_ILLEGAL
+        if size + TAIL_BYTES > self._log.file_bytes:
+            return PutStatus.MESSAGE_ILLEGAL
+        return None
+
+    def fits_one_file(self, drafts: Sequence[Draft]) -> PutStatus | None:
+        """For a batch: why it cannot be stored as a whole; opens the next file when needed."""
+        total = 0
+        topic, queue_id, base = "", -1, 0
+        plain_max = self._plain_max
+        for draft in drafts:
+            if draft.queue_id != queue_id or draft.topic != topic:
+                topic, queue_id = draft.topic, draft.queue_id
+                if not self._make_queue(draft):
+                    return PutStatus.MESSAGE_ILLEGAL
+                base = self._queues.get(topic, queue_id).base_bytes
+                base += _V6_BYTES * self._store_v6
+            size = base + len(draft.body) + len(draft.properties)
+            if len(draft.born_host) != 8:
+                size += _V6_BYTES
+            if size > plain_max or b"\0" in draft.properties:
+                if (status := self._check(draft, size)) is not None:
+                    return status
+            total += size
+        if total + TAIL_BYTES > self._log.file_bytes:
+            return PutStatus.MESSAGE_ILLEGAL
+        if self._log.end + total + TAIL_BYTES > self._log.active_end:
+            try:
+                self._roll()
+            except (DiskFull, DiskFailed) as error:
+                self.on_failure(error)
+                return PutStatus.CREATE_MAPPED_FILE_FAILED
+        return None

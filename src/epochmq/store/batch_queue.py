@@ -1,0 +1,154 @@
+"""One queue of a topic with batches stored as one record: 46-byte units in files of their own.
+
+A unit stands for one record and says which queue offsets it covers, so units are found by binary
+search and queue offsets may have holes (facts/store.md 2.4). The units themselves, their files and
+their tail are those of a plain queue, counted from the first file's first unit.
+"""
+
+from epochmq.model import properties as props
+from epochmq.model.property_names import INNER_NUM
+from epochmq.model.sys_flag import INNER_BATCH
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.layout import BATCH_PLACE, BATCH_UNIT
+from epochmq.store.queue_files import QueueFiles
+
+ROOT = "batchconsumequeue"
+INNER_MESSAGES_MAX = 0x7FFF
+"""A unit's number of messages is an i16."""
+
+_INNER_NUM = INNER_NUM.encode()
+_BASE, _COUNT = 4, 5
+
+Unit = tuple[int, int, int, int, int, int, int, int]
+"""As `BATCH_UNIT` has it."""
+
+
+def inner_count(sys_flag: int, properties: bytes) -> int:
+    """How many queue offsets a record takes: INNER_NUM of an inner batch, else 1."""
+    if not sys_flag & INNER_BATCH:
+        return 1
+    value = props.find(properties, _INNER_NUM) or b""
+    if len(value) > 5 or not value.isdigit():
+        return 1
+    return min(max(int(value), 1), INNER_MESSAGES_MAX)
+
+
+class _Run(ConsumeQueue):
+    """The units of a batch queue by their position in its files."""
+
+    __slots__ = ()
+    root = ROOT
+    size_option = "mapperFileSizeBatchConsumeQueue"
+
+
+class BatchQueue(ConsumeQueue):
+    """Messages `[min, next)`; all offsets but those of `run` are queue offsets of messages."""
+
+    __slots__ = ("run",)
+    root = ROOT
+
+    def __init__(self, topic: str, queue_id: int, files: QueueFiles, file_bytes: int) -> None:
+        super().__init__(topic, queue_id, files, file_bytes, BATCH_PLACE)
+        self.run = _Run(topic, queue_id, files, file_bytes, BATCH_PLACE)
+
+    def add(self, offset: int, size: int, tags: int, wall: int, count: int) -> None:
+        """One more unit: the record at `offset`, stored at `wall`, holds `count` messages."""
+        run = self.run
+        run.tail += BATCH_UNIT.pack(offset, size, tags, wall, self.next, count, -1, 0)
+        run.next += 1
+        self.next += count
+
+    def at(self, position: int) -> Unit | None:
+        """The whole unit at `position` of `run`."""
+        data = self.run.units(position, 1)
+        return BATCH_UNIT.unpack(data) if len(data) == BATCH_UNIT.size else None
+
+    def position(self, queue_offset: int) -> int:
+        """Position of the unit that holds message `queue_offset`, of the next one in a hole."""
+        low, high = self.run.min, self.run.next
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.at(middle)
+            if unit is not None and unit[_BASE] + unit[_COUNT] <= queue_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """(log offset, size, tags code) of the record that holds message `queue_offset`."""
+        return self.run.unit(self.position(queue_offset))
+
+    def base_of(self, queue_offset: int) -> int:
+        unit = self.at(self.position(queue_offset))
+        return queue_offset if unit is None else unit[_BASE]
+
+    def last_in_file(self, file_start: int) -> tuple[int, int, int] | None:
+        return self.run.last_in_file(file_start)
+
+    def place(self, first: int, queue_offset: int) -> None:
+        """Go on at `queue_offset` without any unit."""
+        super().place(first, queue_offset)
+        self.run.place(0, 0)
+
+    def load(self) -> None:
+        self.run.load()
+        self._adopt(0)
+        self.reach = self.run.reach
+
+    def _adopt(self, empty: int) -> None:
+        """Take the bounds from the units that `run` found; `empty` when there are none."""
+        run = self.run
+        first = self.at(run.min) if run.min < run.next else None
+        last = self.at(run.next - 1) if run.min < run.next else None
+        if first is None or last is None:
+            super().place(empty, empty)
+        else:
+            super().place(first[_BASE], last[_BASE] + last[_COUNT])
+
+    def cut(self, log_offset: int) -> None:
+        end = self.run.next
+        self.run.cut(log_offset)
+        if self.run.next < end:
+            self._adopt(self.min)
+
+    def end_at(self, log_offset: int, low: int | None = None) -> int:
+        run = self.run
+        unit = self.at(run.end_at(log_offset))
+        return self.next if unit is None else unit[_BASE]
+
+    def take_back(self, log_offset: int) -> None:
+        run, end, visible = self.run, self.run.next, self.visible
+        run.settled = run.next
+        run.take_back(log_offset)
+        if run.next < end:
+            self._adopt(self.min)
+            self.visible = min(visible, self.next)
+
+    def clear_behind(self) -> None:
+        self.run.clear_behind()
+
+    def undo(self) -> None:
+        run = self.run
+        while run.next > run.written and self._last_base() >= self.settled:
+            del run.tail[-BATCH_UNIT.size :]
+            run.next -= 1
+        self.next = self.settled
+
+    def _last_base(self) -> int:
+        base: int = BATCH_UNIT.unpack(self.run.tail[-BATCH_UNIT.size :])[_BASE]
+        return base
+
+    def write_out(self) -> None:
+        """Between two appends every unit is settled."""
+        self.run.settled = self.run.next
+        self.run.write_out()
+        self.written = self.settled
+
+    def set_floor(self, log_start: int) -> None:
+        if self.floor == log_start:
+            return
+        self.run.set_floor(log_start)
+        first = self.at(self.run.min) if self.run.min < self.run.next else None
+        self.min = self.next if first is None else first[_BASE]
+        self.floor = log_start

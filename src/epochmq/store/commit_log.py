@@ -1,0 +1,181 @@
+"""The commit log: consecutive files of one size, written at the end only (facts/store.md 1.1)."""
+
+from epochmq.base.errors import DiskFailed, DiskFull, StoreDamaged
+from epochmq.base.ports import Disk
+from epochmq.base.types import Buffer
+from epochmq.model.record import blank
+from epochmq.store.layout import file_name
+from epochmq.store.options import StoreOptions
+from epochmq.store.segment import Segment
+
+
+class CommitLog:
+    """Segments in order; `end` is where the next byte goes."""
+
+    def __init__(self, disk: Disk, options: StoreOptions) -> None:
+        self._disk = disk
+        self._folder = options.commit_log_dir
+        self._reserve = options.preallocate
+        self.file_bytes = options.commit_log_file_bytes
+        self.segments: list[Segment] = []
+        self.ready: Segment | None = None
+        """The next file, made ahead of its use."""
+        self.end = 0
+        self.active_end = 0
+        """Where the file being written ends; equal to `end` when the next one must be opened."""
+        self.pending: bytearray | None = bytearray() if options.transient_pool else None
+        """Appended but not yet written to the file (transientStorePoolEnable)."""
+
+    def load(self) -> None:
+        """Open all files; `end` is the end of the last one until recovery lowers it."""
+        folder = self._folder
+        names = [n for n in self._disk.list(folder) if not self._disk.is_dir(f"{folder}/{n}")]
+        if names and self._disk.size(f"{folder}/{names[-1]}") == 0:
+            self._disk.remove(f"{folder}/{names.pop()}")  # a crash while it was being made
+        for name in names:
+            segment = Segment.load(self._disk, folder, name, self.file_bytes)
+            if self.segments and self.segments[-1].end != segment.start:
+                raise StoreDamaged(
+                    f"{folder}: file {file_name(self.segments[-1].end)} is missing before {name};"
+                    " restore it, or move the older files away"
+                )
+            self.segments.append(segment)
+        if self.segments:
+            self.set_end(self.segments[-1].end)
+
+    @property
+    def start(self) -> int:
+        """First byte kept; the end when there is no file."""
+        return self.segments[0].start if self.segments else self.end
+
+    @property
+    def committed(self) -> int:
+        """Written to files up to here; below `end` only with a transient pool."""
+        return self.end - len(self.pending) if self.pending else self.end
+
+    def set_end(self, end: int) -> None:
+        """Place the write position (recovery only)."""
+        self.end = end
+        self.active_end = self.segments[-1].end if self.segments else end
+
+    def find(self, offset: int) -> Segment | None:
+        """The file that holds byte `offset`."""
+        if not self.segments:
+            return None
+        index = (offset - self.segments[0].start) // self.file_bytes
+        return self.segments[index] if 0 <= index < len(self.segments) else None
+
+    def write(self, data: Buffer) -> None:
+        """Append to the active file, which must have the room."""
+        if self.pending is None:
+            self._put(self.end, data)
+        else:
+            self.pending += data
+        self.end += len(data)
+
+    def write_raw(self, data: Buffer) -> None:
+        """Append bytes of another log to the active file, past the transient pool."""
+        self._put(self.end, data)
+        self.end += len(data)
+
+    def _put(self, offset: int, data: Buffer) -> None:
+        """Write, or leave zeros: what was refused must never come back after a crash."""
+        segment = self.segments[-1]
+        try:
+            segment.write(offset, data)
+        except (DiskFull, DiskFailed):
+            try:
+                segment.write(offset, bytes(len(data)))
+            except DiskFull:
+                pass  # what has no block reads as zeros
+            segment.file.sync()
+            raise
+
+    def commit(self) -> None:
+        """Write what waits in the transient pool; on an error it goes on waiting."""
+        if self.pending:
+            self._put(self.committed, self.pending)
+            self.pending.clear()
+
+    def make_ready(self) -> bool:
+        """Make the next file ahead; False when it is there already. `DiskFull`, `DiskFailed`."""
+        if self.ready is not None:
+            return False
+        self.ready = Segment.create(
+            self._disk, self._folder, self.active_end, self.file_bytes, reserve=self._reserve
+        )
+        return True
+
+    def adopt_ready(self, path: str) -> None:
+        """Take the whole, synced file at `path` as the next one."""
+        name = file_name(self.active_end)
+        self._disk.rename(path, f"{self._folder}/{name}")
+        self._disk.sync_dir(self._folder)
+        self.ready = Segment.load(self._disk, self._folder, name, self.file_bytes)
+
+    def roll(self) -> None:
+        """Fill the active file with a blank and go on in the next one."""
+        self.make_ready()
+        self.commit()
+        if self.end < self.active_end:
+            self._put(self.end, blank(self.active_end - self.end))
+        ready = self.ready
+        assert ready is not None
+        self.ready = None
+        self.segments.append(ready)
+        self.end = ready.start
+        self.active_end = ready.end
+
+    def slice(self, offset: int, size: int) -> memoryview | None:
+        """`size` bytes from `offset` of one file, without a copy; None when not there."""
+        segment = self.find(offset)
+        if segment is None or offset + size > segment.end:
+            return None
+        at = offset - segment.start
+        return segment.view[at : at + size]
+
+    def between(self, low: int, high: int) -> list[Segment]:
+        """The files that hold bytes of `[low, high)`."""
+        return [s for s in self.segments if s.start < high and s.end > low]
+
+    def cut_files(self, end: int) -> None:
+        """Remove the files that start behind `end`, the last one first."""
+        before = len(self.segments)
+        if self.segments and self.segments[-1].start > end:
+            self.drop_ready()  # first: a crash must not leave it behind a gap
+        while self.segments and self.segments[-1].start > end:
+            self.remove(self.segments.pop())
+        if len(self.segments) < before:
+            self.sync_names()  # or they come back behind a log that ends before
+        self.set_end(end)
+
+    def sync_names(self) -> None:
+        """Make durable which files there are."""
+        self._disk.sync_dir(self._folder)
+
+    def restart(self, offset: int) -> None:
+        """Give up all files; the log begins at `offset` with the next one."""
+        self.drop_ready()
+        while self.segments:
+            self.remove(self.segments.pop())
+        self._disk.sync_dir(self._folder)
+        if self.pending:
+            self.pending.clear()
+        self.set_end(offset)
+
+    def remove(self, segment: Segment) -> None:
+        """Close and delete one file that is no longer in `segments`."""
+        segment.close()
+        self._disk.remove(segment.path)
+
+    def drop_ready(self) -> None:
+        """Delete the file made ahead; a clean stop leaves none behind."""
+        if self.ready is not None:
+            ready, self.ready = self.ready, None
+            self.remove(ready)
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.close()
+        if self.ready is not None:
+            self.ready.close()

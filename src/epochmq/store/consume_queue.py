@@ -1,0 +1,304 @@
+"""One queue of one topic: 20-byte units in files, the newest of them in memory.
+
+Unit n lies at byte n * 20. New units go to `tail`, a bytearray; they are written to the file in
+runs of 4 KiB or by the tick, never one by one, and the last few stay in memory so that readers at
+the end of the queue need no file at all. The log is the truth: what a crash takes from a tail is
+derived again (facts/store.md 2.1, 2.2).
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from epochmq.base.errors import StoreDamaged
+from epochmq.model.record import MAGIC_V1, MAGIC_V2
+from epochmq.store.layout import LENGTHS, PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_BYTES, file_name
+from epochmq.store.queue_files import QueueFiles
+
+ROOT = "consumequeue"
+
+WRITE_UNITS = 4096 // UNIT_BYTES
+"""A tail with this many unwritten units is written at once."""
+
+KEEP_UNITS = 8192 // UNIT_BYTES
+"""Written units beyond this many are dropped from the tail."""
+
+_FAR = 1 << 62
+
+
+def _is_unit(offset: int, size: int, _tags: int) -> bool:
+    return offset >= 0 and size > 0
+
+
+class ConsumeQueue:
+    """Units `[min, next)`; readers are shown those below `visible`."""
+
+    __slots__ = (
+        "_files",
+        "_folder",
+        "base_bytes",
+        "delay_ms",
+        "dirty",
+        "file_bytes",
+        "floor",
+        "magic",
+        "min",
+        "name",
+        "next",
+        "queue_id",
+        "reach",
+        "settled",
+        "shape",
+        "tail",
+        "tail_start",
+        "topic",
+        "unit_bytes",
+        "visible",
+        "written",
+    )
+
+    root = ROOT
+    size_option = "mappedFileSizeConsumeQueue"
+
+    def __init__(
+        self, topic: str, queue_id: int, files: QueueFiles, file_bytes: int, shape: Struct = UNIT
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self._files = files
+        self._folder = f"{self.root}/{topic}/{queue_id}"
+        self.file_bytes = file_bytes
+        self.shape = shape
+        """How to read (log offset, size, tags code) from a unit."""
+        self.unit_bytes = shape.size
+        encoded = topic.encode()
+        wide = len(encoded) > 127
+        self.name = LENGTHS[len(encoded)] + encoded if wide else bytes((len(encoded),)) + encoded
+        """The record's topic field: length (i16 when over 127, record V2) and text."""
+        self.magic = MAGIC_V2 if wide else MAGIC_V1
+        self.base_bytes = 90 + len(self.name)
+        """Record bytes without body, properties and IPv6 extras."""
+        self.delay_ms: int | None = None
+        """Set for a queue of the delay topic: its tags codes are times of delivery."""
+        self.min = 0
+        self.floor = -1
+        """The log start for which `min` was found."""
+        self.next = 0
+        self.reach = 0
+        """End of the record of the last unit that `load` found."""
+        self.settled = 0
+        """`next` after the last append that succeeded."""
+        self.visible = 0
+        self.tail = bytearray()
+        self.tail_start = 0
+        self.written = 0
+        """Units below are in files."""
+        self.dirty = False
+
+    @property
+    def folder(self) -> str:
+        return self._folder
+
+    def place(self, first: int, queue_offset: int) -> None:
+        """Go on at `queue_offset` behind the files' units, the first of which is `first`."""
+        self.min = first
+        self.floor = -1
+        self.next = self.settled = self.visible = self.written = self.tail_start = queue_offset
+        self.tail.clear()
+
+    def load(self) -> None:
+        """Find the first and the last unit in the files."""
+        disk = self._files.disk
+        names: list[str] = []
+        for name in filter(str.isdecimal, disk.list(self._folder)):
+            found = disk.size(f"{self._folder}/{name}")
+            if found == 0:
+                disk.remove(f"{self._folder}/{name}")  # a crash while it was being made
+                continue
+            names.append(name)
+            if found != self.file_bytes or int(name) % self.file_bytes:
+                raise StoreDamaged(
+                    f"{self._folder}/{name} has {found} bytes, but {self.size_option} asks"
+                    f" for {self.file_bytes}; set that option as it was when the store was"
+                    f" written, or delete the directory {self.root} (it is derived from the log)"
+                )
+        for at, name in enumerate(names):
+            if int(name) != int(names[0]) + at * self.file_bytes:
+                del names[at:]  # what lies behind a missing file is derived again
+                break
+        self.tail_start = _FAR  # all reads go to the files
+        for name in reversed(names):
+            first = int(name) // self.unit_bytes
+            end, last = self._end_in(first)
+            if last is not None:
+                self.place(int(names[0]) // self.unit_bytes, end)
+                self.reach = last[0] + last[1] if last[1] != PRE_BLANK_SIZE else 0
+                return
+        self.place(0, 0)
+
+    def _end_in(self, first: int) -> tuple[int, tuple[int, int, int] | None]:
+        """(end of the units of the file that begins with unit `first`, its last unit)."""
+        stop = first + self.file_bytes // self.unit_bytes
+        low, high = first, min(first + WRITE_UNITS, stop)
+        if high < stop and (unit := self.unit(high)) is not None and _is_unit(*unit):
+            low = self._search(high, stop, _is_unit) - 1
+            high = low + 1
+        last = None
+        for unit in self.shape.iter_unpack(self.units(low, high - low)):
+            if not _is_unit(*unit):
+                break
+            last = unit
+            low += 1
+        return low, last
+
+    def _search(self, low: int, high: int, below: Callable[[int, int, int], bool]) -> int:
+        """First unit in `[low, high)` that is not `below`, else `high`; `below` ones come first."""
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and below(*unit):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def cut(self, log_offset: int) -> None:
+        """Drop the units at or beyond `log_offset` (recovery; all units are in files)."""
+        end = self._search(
+            self.min, self.next, lambda at, size, _tags: size > 0 and 0 <= at < log_offset
+        )
+        self.place(self.min, end)
+
+    def end_at(self, log_offset: int, low: int | None = None) -> int:
+        """The queue offset behind the last unit whose record ends up to `log_offset`; those below
+        `low` are known to."""
+
+        def ends(at: int, size: int, _tags: int) -> bool:
+            return at + (size if size != PRE_BLANK_SIZE else 1) <= log_offset
+
+        low = self.min if low is None else max(low, self.min)
+        if low < self.next and (unit := self.unit(low)) is not None and not ends(*unit):
+            return low  # most often: nothing new can be seen
+        return self._search(low, self.next, ends)
+
+    def take_back(self, log_offset: int) -> None:
+        """The log was cut to `log_offset`: drop later units, in memory and in the files.
+
+        What a crash brings back of them recovery drops again, see `truncation`.
+        """
+        end = self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
+        if end == self.next:
+            return
+        if end >= self.tail_start:
+            del self.tail[(end - self.tail_start) * self.unit_bytes :]
+        else:
+            self.tail.clear()
+            self.tail_start = end
+        in_files = self.written > end
+        self.next = self.settled = end
+        self.visible = min(self.visible, end)
+        self.written = min(self.written, end)
+        if in_files:
+            self.clear_behind()
+
+    def clear_behind(self) -> None:
+        """Zero old units that lie behind the end; a reader of the files takes zeros as the end."""
+        at = self.next * self.unit_bytes
+        while at % self.file_bytes:
+            room = self.file_bytes - at % self.file_bytes
+            data = self._files.read(self._path(at), at % self.file_bytes, min(4096, room))
+            if not any(data):
+                return
+            self._files.get(self._path(at)).write(at % self.file_bytes, bytes(len(data)))
+            self._files.unsynced.add(self._path(at))
+            at += len(data)
+        disk = self._files.disk
+        for name in disk.list(self._folder):
+            if name.isdecimal() and int(name) >= at:
+                self._files.forget(f"{self._folder}/{name}")
+                disk.remove(f"{self._folder}/{name}")
+                self._files.created.add(f"{self._folder}/{name}")  # its directory wants a sync
+
+    def undo(self) -> None:
+        """Take back the units of an append that failed."""
+        del self.tail[(self.settled - self.tail_start) * self.unit_bytes :]
+        self.next = self.settled
+
+    def _path(self, at: int) -> str:
+        return f"{self._folder}/{file_name(at - at % self.file_bytes)}"
+
+    def write_out(self) -> None:
+        """Write the units that no file has yet; `DiskFull` leaves them in memory."""
+        while self.written < self.settled:
+            at = self.written * self.unit_bytes
+            room = self.file_bytes - at % self.file_bytes
+            low = at - self.tail_start * self.unit_bytes
+            data = bytes(self.tail[low : min(low + room, self._settled_bytes())])
+            path = self._path(at)
+            file = self._files.get(path, self.file_bytes)
+            if self.written == self.min and at % self.file_bytes:
+                self._pre_blank(path, at % self.file_bytes)
+            file.write(at % self.file_bytes, data)
+            self._files.unsynced.add(path)
+            self.written += len(data) // self.unit_bytes
+        drop = self.written - self.tail_start - KEEP_UNITS
+        if drop > KEEP_UNITS:
+            del self.tail[: drop * self.unit_bytes]
+            self.tail_start += drop
+
+    def _settled_bytes(self) -> int:
+        return (self.settled - self.tail_start) * self.unit_bytes
+
+    def _pre_blank(self, path: str, size: int) -> None:
+        """A queue that begins inside a file fills what is below it (facts/store.md 2.1)."""
+        file = self._files.get(path)
+        if file.read(size - self.unit_bytes, self.unit_bytes) == bytes(self.unit_bytes):
+            file.write(0, PRE_BLANK * (size // self.unit_bytes))
+
+    def units(self, queue_offset: int, count: int) -> bytes:
+        """The bytes of up to `count` units from `queue_offset`, which is not below `min`."""
+        low = queue_offset - self.tail_start
+        if low >= 0:
+            return bytes(self.tail[low * self.unit_bytes : (low + count) * self.unit_bytes])
+        from_files = min(count, -low)
+        data = self._from_files(queue_offset, from_files)
+        if len(data) == from_files * self.unit_bytes and count > from_files:
+            data += bytes(self.tail[: (count - from_files) * self.unit_bytes])
+        return data
+
+    def _from_files(self, queue_offset: int, count: int) -> bytes:
+        data = b""
+        at = queue_offset * self.unit_bytes
+        left = count * self.unit_bytes
+        while left:
+            step = min(left, self.file_bytes - at % self.file_bytes)
+            part = self._files.read(self._path(at), at % self.file_bytes, step)
+            data += part
+            if len(part) < step:
+                break
+            at += step
+            left -= step
+        return data
+
+    def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """(log offset, size, tags code) of one unit."""
+        data = self.units(queue_offset, 1)
+        return self.shape.unpack(data) if len(data) == self.unit_bytes else None
+
+    def base_of(self, queue_offset: int) -> int:
+        """The queue offset that the record of message `queue_offset` carries."""
+        return queue_offset
+
+    def last_in_file(self, file_start: int) -> tuple[int, int, int] | None:
+        """The last unit of the file that begins at byte `file_start`."""
+        return self.unit((file_start + self.file_bytes) // self.unit_bytes - 1)
+
+    def set_floor(self, log_start: int) -> None:
+        """Raise `min` to the first unit whose record the log still has."""
+        if self.floor == log_start:
+            return
+        self.min = self._search(
+            self.min,
+            self.next,
+            lambda at, size, _tags: at < log_start or (at == 0 and size == PRE_BLANK_SIZE),
+        )
+        self.floor = log_start

@@ -1,0 +1,260 @@
+"""A follower's side of the log: the master's bytes at any boundary, records as they become whole.
+
+A chunk may end inside a record, never behind its file's end; the blank at a file's end is part of
+the stream. What is whole is checked at once, checksum included, before anybody is told that it is
+here: a damaged record does not spread (S11). Its unit goes to its queue at once too, so the next
+queue offsets always come from the whole log (rocketmq#7689), but is shown only once confirmed.
+
+The bytes come into a buffer of ours and are written from there: unlike a store into a mapping, that
+reports a full disk instead of killing the process, and does not read cold pages first
+(facts/performance.md section 9).
+"""
+
+from collections.abc import Callable
+
+from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault, PeerError
+from epochmq.base.limits import RAW_WINDOW_BYTES
+from epochmq.base.safeguards import Safeguards
+from epochmq.base.types import Buffer
+from epochmq.model.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_time_at
+from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
+from epochmq.store.append import Appender
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
+from epochmq.store.dispatch import Dispatcher
+from epochmq.store.options import StoreOptions
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.scan import End, walk
+from epochmq.store.segment import Segment
+from epochmq.store.twin import library
+from epochmq.store.twin.records import RecordsTwin, Taken
+
+_SMALLEST = 91
+_WRITE_UNITS = 8 * WRITE_UNITS
+"""A follower that catches up writes more at once; the tick writes what is left."""
+_HEAD_BYTES = 76
+"""Enough of a record to find its store time, whatever its hosts."""
+
+
+class DamagedStream(PeerError):
+    """The master's bytes are no records; the log was cut back to where they end."""
+
+
+class Follower:
+    """Active from the first raw byte until `Store.seal_tail`."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: QueueTable,
+        appender: Appender,
+        options: StoreOptions,
+        safeguards: Safeguards,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._appender = appender
+        self._crc = safeguards.crc_on_scan
+        self._index = options.index
+        self._twin: RecordsTwin | None = None
+        self._dispatcher = Dispatcher(
+            queues, options.delays_ms, from_start=True, index=options.index, show=False
+        )
+        self._dispatcher.staged = appender.staged
+        self._buffer = memoryview(bytearray(0))
+        self._window_at = 0
+        """Where the window's bytes are in the log."""
+        self.active = False
+        self.whole_end = 0
+        """Up to here the log is whole records that were checked, or blanks; while active."""
+        self._head_at = 0
+        """Where the first record begins whose store time was not looked at."""
+        self.on_failure: Callable[[Exception], None] = lambda _error: None
+
+    @property
+    def touched(self) -> list[ConsumeQueue]:
+        """Queues that the last scan made grow."""
+        return list(self._dispatcher.touched)
+
+    def begin(self) -> None:
+        """The log is whole; from now on it grows by raw bytes."""
+        self._log.commit()
+        if self._twin is None and (twin := library.library()) is not None:
+            self._twin = RecordsTwin(twin, index=self._index, crc=self._crc)
+        self.active = True
+        self.whole_end = self._head_at = self._log.end
+
+    def space(self, limit: int) -> memoryview:
+        """A window for at most `limit` bytes that go behind the log's end; opens the next file."""
+        log = self._log
+        if log.end == log.active_end:
+            log.roll()
+        if not self._buffer:
+            self._buffer = memoryview(bytearray(min(RAW_WINDOW_BYTES, log.file_bytes)))
+        return self._buffer[: min(limit, log.active_end - log.end)]
+
+    def written(self, count: int) -> list[ConsumeQueue]:
+        """The window's first `count` bytes join the log; the queues that grew.
+
+        `DamagedStream` at a bad record: `whole_end` is where the log is still good.
+        """
+        self._peek(count)
+        self._window_at = self._log.end
+        try:
+            self._log.write_raw(self._buffer[:count])
+        except EnvironmentFault:
+            self._head_at = self.whole_end
+            raise
+        return self.scan()
+
+    def _peek(self, count: int) -> None:
+        """Lower the checkpoint's claims before the bytes of older records are written.
+
+        Store times are those of whoever was master, and a later one's clock may be behind. The
+        last record counts although it is not whole: no claim may be later than it.
+        """
+        base, end = self._log.end, self._log.end + count
+        at = self._head_at
+        twin = self._twin
+        while at + BLANK.size <= end:
+            if twin is not None and at >= base:
+                at = base + self._newest(twin, at - base, count)
+                twin = None  # what stopped it is rare: the rest is done here
+                continue
+            view, pos = self._window(at, base)
+            size, magic = BLANK.unpack_from(view, pos)
+            if magic not in (MAGIC_V1, MAGIC_V2) or size < _SMALLEST:
+                at += self._log.file_bytes - at % self._log.file_bytes
+                continue
+            if at + _HEAD_BYTES > end:
+                break
+            self._appender.saw(store_time_at(view, pos))
+            at += size
+        self._head_at = at
+
+    def _newest(self, twin: RecordsTwin, at: int, count: int) -> int:
+        """Let the twin look at the window from `at` on; where clocks went back, or heads end."""
+        stop, wall = twin.newest(self._buffer, at, count, self._appender.last_wall)
+        self._appender.saw(wall)
+        return stop
+
+    def _window(self, at: int, base: int) -> tuple[Buffer, int]:
+        """Where the head at log offset `at` is, when from `base` on all is in the window."""
+        if at >= base:
+            return self._buffer, at - base
+        here = self._log.slice(at, min(_HEAD_BYTES, base - at))
+        assert here is not None
+        return bytes(here) + bytes(self._buffer[: _HEAD_BYTES - len(here)]), 0
+
+    def drop_tail(self) -> None:
+        """At a clean stop: leave no part of a record, it comes again."""
+        log = self._log
+        if self.active and self.whole_end < log.end:
+            segment = log.find(self.whole_end)
+            assert segment is not None
+            segment.write(self.whole_end, bytes(log.end - self.whole_end))
+            segment.file.sync()  # the log's own sync ends before it
+            log.end = self.whole_end
+
+    def cut(self, end: int) -> None:
+        """The log was cut to `end`."""
+        self.whole_end = min(self.whole_end, end)
+        self._head_at = self.whole_end
+
+    def scan(self) -> list[ConsumeQueue]:
+        """Take the records that became whole."""
+        log = self._log
+        self._dispatcher.touched.clear()
+        try:
+            while self.whole_end < log.end:
+                segment = log.find(self.whole_end)
+                if segment is None or not self._scan_file(segment):
+                    break
+        finally:
+            self._write_out()
+        return self.touched
+
+    def _scan_file(self, segment: Segment) -> bool:
+        """Take the whole records of one file; whether it is at its end."""
+        start = segment.start
+        limit = min(self._log.end, segment.end) - start
+        if self._twin is not None:
+            self._take(self._twin, segment, limit)
+        stop, rolled = _whole(segment.view, self.whole_end - start, limit)
+        if stop > self.whole_end - start:
+            self._walk(segment, stop)
+        if rolled:
+            self.whole_end = segment.end
+        elif limit - stop >= BLANK.size:
+            _check_head(segment.view, stop, start)
+        return rolled
+
+    def _walk(self, segment: Segment, stop: int) -> None:
+        """Take the records of one file up to position `stop`, where one ends."""
+        start, end = segment.start, End()
+        view = segment.view[:stop]
+        for entry in walk(view, start, self.whole_end - start, end, crc=self._crc):
+            self._dispatcher.add(entry, unit=True, keys=True)
+            self.whole_end = entry.offset + entry.size
+        if self.whole_end < start + stop:
+            raise DamagedStream(f"bad record from the master at {end.offset}: {end.reason}")
+
+    def _take(self, twin: RecordsTwin, segment: Segment, limit: int) -> None:
+        """As far as queues go on as they should, let the twin take what is whole; single records
+        that it leaves are taken here, more and more of them when it leaves many."""
+        most = 1
+        while self.whole_end + BLANK.size <= self._log.end:
+            taken = self._taken(twin, segment, limit)
+            if taken is not None:
+                if not self._dispatcher.add_taken(taken):
+                    return
+                self.whole_end = taken.end
+                most = 1
+                continue
+            stop, _ = _whole(segment.view, self.whole_end - segment.start, limit, most)
+            if stop == self.whole_end - segment.start:
+                return
+            self._walk(segment, stop)
+            most *= 2
+
+    def _taken(self, twin: RecordsTwin, segment: Segment, limit: int) -> Taken | None:
+        """From the window where records are still in it; a fresh mapping costs a fault a page."""
+        base = self._window_at
+        if self.whole_end >= base:
+            return twin.take(self._buffer, base, self.whole_end - base, self._log.end - base)
+        start = segment.start
+        return twin.take(segment.view, start, self.whole_end - start, limit, 1)
+
+    def _write_out(self) -> None:
+        for queue in self._dispatcher.touched:
+            if queue.next - queue.written >= _WRITE_UNITS:
+                try:
+                    queue.write_out()
+                except (DiskFull, DiskFailed) as error:
+                    self.on_failure(error)
+
+
+def _whole(view: memoryview, at: int, limit: int, most: int = 1 << 62) -> tuple[int, bool]:
+    """(end of the last of `most` records whole below `limit`, whether the file ends there)."""
+    size_max = len(view)
+    while limit - at >= BLANK.size and most > 0:
+        most -= 1
+        size, magic = BLANK.unpack_from(view, at)
+        if magic == MAGIC_BLANK:
+            return at, size == size_max - at and limit == size_max
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < _SMALLEST or at + size > limit:
+            break
+        at += size
+    return at, at == size_max
+
+
+def _check_head(view: memoryview, at: int, start: int) -> None:
+    """The head of what is not whole yet must be able to become a record, or nothing will."""
+    size, magic = BLANK.unpack_from(view, at)
+    room = len(view) - at
+    if magic == MAGIC_BLANK:
+        good = size == room
+    else:
+        good = magic in (MAGIC_V1, MAGIC_V2) and _SMALLEST <= size <= room - TAIL_BYTES
+    if not good:
+        raise DamagedStream(f"no record from the master at {start + at}")

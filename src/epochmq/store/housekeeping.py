@@ -1,0 +1,240 @@
+"""What a store does between appends, in slices of under a millisecond: `tick`.
+
+Index staged keys, write queue tails, make the next log file ahead, keep the checkpoint, delete what
+expired, watch the disk. Whatever must wait for the device becomes a chore.
+"""
+
+from collections.abc import Callable
+
+from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
+from epochmq.base.ports import Disk
+from epochmq.store.append import Appender
+from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.chores import Chores, Step
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.flush import Flusher
+from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
+from epochmq.store.index import Index
+from epochmq.store.options import StoreOptions
+from epochmq.store.pointers import Pointers
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.retention import Retention
+from epochmq.store.zero_fill import ZeroFill
+
+QUEUES_A_TICK = 16
+SYNCS_A_STEP = 8
+
+
+class Every:
+    """A period on the monotonic clock; due at once the first time it is asked."""
+
+    def __init__(self, period_ms: int) -> None:
+        self._period_ms = period_ms
+        self._at_ms: int | None = None
+
+    def due(self, now: int) -> bool:
+        if self._at_ms is None or now >= self._at_ms:
+            self._at_ms = now + self._period_ms
+            return True
+        return False
+
+
+class Housekeeping:
+    """Owns the slow side of a store's files."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        appender: Appender,
+        flusher: Flusher,
+        checkpoint: Checkpoint,
+        retention: Retention,
+        pointers: Pointers,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.on_synced: Callable[[int], None] = lambda _offset: None
+        """Called when a chore has synced the log up to an offset."""
+        self._disk = disk
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._appender = appender
+        self._flusher = flusher
+        self._checkpoint = checkpoint
+        self._retention = retention
+        self._pointers = pointers
+        self._claims = 0
+        """Changes when the log is cut: claims of before are void."""
+        self._on_failure = on_failure
+        self.chores = Chores()
+        self._zero_fill = ZeroFill(disk, log, self.chores)
+        self._write_queues = Every(options.queue_write_interval_ms)
+        self._sync_queues = Every(options.queue_sync_interval_ms)
+        self._sync_index = Every(options.index_sync_interval_ms)
+        self._write_checkpoint = Every(options.checkpoint_interval_ms)
+        self._clean = Every(options.clean_interval_ms)
+        self._to_write: list[ConsumeQueue] = []
+        self._writing = False
+        self._queues_wall: int | None = None
+        """Store time that the queue sync in progress will stand for."""
+
+    def tick(self, now: int, wall: int) -> None:
+        """One slice; what fails for lack of space is tried again by a later one."""
+        try:
+            self.index_staged()
+            self._tick_queues(now)
+            self._tick_log()
+            if self._sync_index.due(now):
+                self.sync_index()
+            if self._write_checkpoint.due(now):
+                self._checkpoint.write()
+            if self._clean.due(now):
+                self._retention.delete_expired(wall)
+                if not self.chores.busy("index"):
+                    self._retention.clean_index()
+            self._retention.clean_queues(QUEUES_A_TICK)
+        except (DiskFull, DiskFailed) as error:
+            self._on_failure(error)
+
+    def index_staged(self) -> None:
+        """Put staged keys into the index, under replication those that are readable."""
+        staged = self._appender.staged
+        if self._index is None or not staged:
+            return
+        count = len(staged)
+        if self._options.replicated and waiting_keys(staged) <= HELD_KEYS_MAX:
+            count = ready_rows(staged, self._pointers.readable, self._log)
+        if count:
+            self._index.add(staged[:count])
+            del staged[:count]
+            self._index.write_items()
+
+    def forget_claims(self) -> None:
+        """The log was cut: what is being synced says nothing about the checkpoint's times."""
+        self._claims += 1
+
+    def _tick_queues(self, now: int) -> None:
+        if self._write_queues.due(now):
+            self._writing = True
+        if self._sync_queues.due(now) and self._queues_wall is None:
+            self._queues_wall = self._appender.last_wall
+            self._to_write = list(self._queues.dirty)
+        if self._writing:
+            self._writing = self._queues.write_some(QUEUES_A_TICK) > 0
+        if self._writing or self._queues_wall is None:
+            return
+        if not self.chores.busy("queues"):
+            for _ in range(min(QUEUES_A_TICK, len(self._to_write))):
+                self._to_write[-1].write_out()
+                self._to_write.pop()
+            if not self._to_write:
+                self.sync_queues(self._queues_wall)
+
+    def sync_queues(self, wall: int) -> None:
+        """A chore that syncs all queue files written so far; they stand for `wall` then."""
+        files = self._queues.files
+        paths, created = sorted(files.unsynced), sorted(files.created)
+        files.unsynced.clear()
+        files.created.clear()
+        folders = sorted({folder for path in created for folder in _folders(path)}, reverse=True)
+        steps: list[Step] = [
+            *_sliced(self._sync_files, paths),
+            *_sliced(self._sync_folders, folders),
+        ]
+        claims = self._claims
+
+        def done(error: EnvironmentFault | None) -> None:
+            self._queues_wall = None
+            if error is not None:
+                files.unsynced.update(paths)
+                files.created.update(created)
+                self._on_failure(error)
+            elif wall <= self._appender.last_wall and claims == self._claims:
+                # Else the clock went back, or the log was cut meanwhile.
+                self._checkpoint.queues_wall_ms = wall
+
+        self.chores.add("queues", steps, done)
+
+    def _sync_files(self, paths: list[str]) -> None:
+        """Sync files by path; deleted ones are skipped."""
+        for path in paths:
+            if self._disk.exists(path):
+                file = self._disk.open(path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+
+    def _sync_folders(self, folders: list[str]) -> None:
+        for folder in folders:
+            if self._disk.exists(folder):
+                self._disk.sync_dir(folder)
+
+    def sync_index(self) -> None:
+        """A chore that syncs the log, then the index: it never names what the log may lose."""
+        index = self._index
+        if index is None or self.chores.busy("index"):
+            return
+        self.index_staged()
+        wall = self._appender.last_wall
+        offset, sync_log = self._flusher.point(wall)
+        steps: list[Step] = [sync_log, *index.sync_steps()]
+        claims = self._claims
+
+        def done(error: EnvironmentFault | None) -> None:
+            index.sync_done(error is not None)
+            if error is not None:
+                self._on_failure(error)
+                return
+            self.on_synced(offset)
+            if wall <= self._appender.last_wall and claims == self._claims:
+                self._checkpoint.index_wall_ms = wall
+
+        self.chores.add("index", steps, done)
+
+    def finish(self) -> None:
+        """A clean stop: everything derived is written and synced, and the checkpoint says so."""
+        self.index_staged()
+        self._queues.write_some(len(self._queues.dirty))
+        for queue in self._queues.all():
+            queue.clear_behind()
+        self.sync_queues(self._appender.last_wall)
+        self.sync_index()
+        self.chores.run_all()
+        self._checkpoint.write()
+        self._checkpoint.sync()
+        self._zero_fill.clean()
+
+    def _tick_log(self) -> None:
+        """Make the next file ahead once a quarter of the active one is used."""
+        log = self._log
+        if log.ready is None and log.segments:
+            left = log.active_end - log.end
+            if left < log.file_bytes - log.file_bytes // 4:
+                if self._options.zero_fill:
+                    self._zero_fill.begin()
+                else:
+                    log.make_ready()
+
+
+def _folders(path: str) -> list[str]:
+    """The directories that lead to `path`, the root last."""
+    found = []
+    while path:
+        path = path.rpartition("/")[0]
+        found.append(path)
+    return found
+
+
+def _sliced(call: Callable[[list[str]], None], names: list[str]) -> list[Step]:
+    """`call` for all names, a few a step."""
+    return [
+        lambda part=names[at : at + SYNCS_A_STEP]: call(part)  # type: ignore[misc]
+        for at in range(0, len(names), SYNCS_A_STEP)
+    ]

@@ -1,0 +1,228 @@
+"""The hash index over message keys: a row of index files, the last one being filled."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from epochmq.base.ports import Disk
+from epochmq.model.tags import extend_hash
+from epochmq.store.append import Row, Staged
+from epochmq.store.index_file import IndexFile, IndexSync, file_name, positive
+from epochmq.store.key_hash import java_hashes, one_hash
+from epochmq.store.options import StoreOptions
+from epochmq.store.twin.keys import PackedKeys
+
+FOLDER = "index"
+_PREFIXES_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """Records that carry the key, in the log's order, and how far the index reaches."""
+
+    records: list[memoryview]
+    last_update_ms: int
+    last_update_offset: int
+
+
+class Index:
+    """Keys go in by `add`, in the log's order."""
+
+    def __init__(self, disk: Disk, options: StoreOptions) -> None:
+        self._disk = disk
+        self._slots = options.index_slots
+        self._items = options.index_items
+        self.files: list[IndexFile] = []
+        self._prefixes: dict[str, int] = {}
+        self.unsynced: list[IndexFile] = []
+        self._gone: list[IndexFile] = []
+        """Removed by `cut`, not closed yet."""
+
+    def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
+        """Open the files. After a crash those that were not synced whole are deleted; the log
+        offset from which they have to be rebuilt, None when none was."""
+        rebuild: int | None = None
+        for name in self._disk.list(FOLDER):
+            path = f"{FOLDER}/{name}"
+            if self._disk.size(path) == 0:
+                self._disk.remove(path)  # a crash while it was being made
+                continue
+            file = IndexFile(self._disk, path, self._slots, self._items, create=False)
+            if rebuild is not None or (not clean and file.last_wall_ms > synced_wall_ms):
+                rebuild = file.first_offset if rebuild is None else rebuild
+                self._drop(file)
+                continue
+            if not clean and file.count == 1:
+                # Its header never got to the device. What the checkpoint calls synced may have been
+                # in an older file that this one replaced: only what is still here is indexed.
+                rebuild = self.last_offset + 1
+                self._drop(file)
+                continue
+            self.files.append(file)
+        if self.files and not clean:
+            self.files[-1].settle()
+            self.unsynced = [self.files[-1]]
+        return rebuild
+
+    def _drop(self, file: IndexFile) -> None:
+        file.close()
+        self._disk.remove(file.path)
+
+    @property
+    def last_offset(self) -> int:
+        """Log offset of the newest message in the index; -1 for none."""
+        return self.files[-1].last_offset if self.files and self.files[-1].count > 1 else -1
+
+    def cut(self, end: int) -> int | None:
+        """Delete files that name offsets at or beyond the log's end; where to rebuild from."""
+        rebuild: int | None = None
+        while self.files and self.files[-1].count > 1 and self.files[-1].last_offset >= end:
+            file = self.files.pop()
+            rebuild = file.first_offset
+            self.unsynced = [f for f in self.unsynced if f is not file]
+            self._gone.append(file)  # a sync of it may be on its way
+            self._disk.remove(file.path)
+        if rebuild is not None:
+            self._disk.sync_dir(FOLDER)
+        return rebuild
+
+    def _prefix(self, topic: str) -> int:
+        found = self._prefixes.get(topic)
+        if found is None:
+            if len(self._prefixes) >= _PREFIXES_MAX:
+                self._prefixes.clear()
+            found = self._prefixes[topic] = extend_hash(0, topic + "#")
+        return found
+
+    def add(self, staged: Staged) -> None:
+        """Index staged messages, in memory; on an error nothing has been added."""
+        plain: list[Row] = []
+        count = sum(len(row) if isinstance(row, PackedKeys) else len(row[1]) for row in staged)
+        if not count:
+            return
+        first = staged[0]
+        self._make_room(count, first.wall_ms if isinstance(first, PackedKeys) else first[3])
+        packed: list[bytes] = []
+        for row in staged:
+            if isinstance(row, PackedKeys):
+                self._add_plain(plain)
+                packed.append(row.data)
+            else:
+                self._add_packed(packed)
+                plain.append(row)
+        self._add_plain(plain)
+        self._add_packed(packed)
+
+    def _add_plain(self, rows: list[Row]) -> None:
+        """Add `rows` and empty the list."""
+        if not rows:
+            return
+        prefixes: list[int] = []
+        keys: list[str] = []
+        places: list[tuple[int, int]] = []
+        for topic, names, offset, wall in rows:
+            prefix = self._prefix(topic)
+            for name in names:
+                prefixes.append(prefix)
+                keys.append(name)
+                places.append((offset, wall))
+        rows.clear()
+        hashes = java_hashes(prefixes, keys)
+        at = 0
+        while at < len(hashes):
+            file = self._filling()
+            at = file.put(hashes, places, at)
+            self._touch(file)
+
+    def _add_packed(self, pieces: list[bytes]) -> None:
+        """Add the packed keys of `pieces` and empty the list."""
+        data = b"".join(pieces)
+        pieces.clear()
+        while data:
+            file = self._filling()
+            data = data[file.put_packed(data) :]
+            self._touch(file)
+
+    def _filling(self) -> IndexFile:
+        """The first file with room; `_make_room` saw to it that there is one."""
+        return next(file for file in self.files if not file.full)
+
+    def _touch(self, file: IndexFile) -> None:
+        if not any(file is other for other in self.unsynced):
+            self.unsynced.append(file)
+
+    def _make_room(self, count: int, wall: int) -> None:
+        """Files for `count` more items."""
+        room = self.files[-1].items_max - self.files[-1].count if self.files else 0
+        while room < count:
+            names = self._disk.list(FOLDER)
+            name = file_name(wall)
+            if names and name <= names[-1]:
+                name = f"{int(names[-1]) + 1:017d}"
+            path = f"{FOLDER}/{name}"
+            file = IndexFile(self._disk, path, self._slots, self._items, create=True)
+            self._disk.sync_dir(FOLDER)
+            self.files.append(file)
+            room += file.items_max - file.count
+
+    def write_items(self) -> None:
+        """Put new items into their files; what fails stays in memory."""
+        for file in self.unsynced:
+            file.write_items()
+
+    def sync_steps(self) -> list[IndexSync]:
+        """Steps that make everything indexed so far durable, in order."""
+        steps = [file.sync_steps() for file in self.unsynced]
+        self.unsynced = []
+        return steps
+
+    def sync_done(self, failed: bool) -> None:
+        """The steps were carried out; or were not, then everything is written again."""
+        self._close_gone()
+        for file in self.files[-3:]:
+            if failed:
+                file.mark_all_dirty()
+                self._touch(file)
+            elif file.full and not any(file is other for other in self.unsynced):
+                file.release_slots()
+
+    def find(self, topic: str, key: str, count: int, begin: int, end: int) -> list[int]:
+        """Log offsets that may carry `key`, newest first."""
+        key_hash = self.hash_of(topic, key)
+        found: list[int] = []
+        for file in reversed(self.files):
+            if file.count > 1 and file.first_wall_ms <= end and len(found) < count:
+                found += file.find(key_hash, count - len(found), begin, end)
+        return found
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """(log offset, key hash) of everything indexed, in order."""
+        for file in self.files:
+            for number in range(1, file.count):
+                key_hash, offset, _seconds, _previous = file.item(number)
+                yield offset, key_hash
+
+    def hash_of(self, topic: str, key: str) -> int:
+        """The hash under which `key` of `topic` is found."""
+        return positive(one_hash(self._prefix(topic), key))
+
+    def last_update(self) -> tuple[int, int]:
+        """(store ms, log offset) of the newest message in the index."""
+        file = self.files[-1] if self.files else None
+        return (file.last_wall_ms, file.last_offset) if file else (0, 0)
+
+    def expire(self, log_start: int) -> None:
+        """Delete the oldest files once the log has none of their messages."""
+        while len(self.files) > 1 and self.files[0].last_offset < log_start:
+            gone = self.files.pop(0)
+            self.unsynced = [file for file in self.unsynced if file is not gone]
+            self._drop(gone)
+
+    def _close_gone(self) -> None:
+        for file in self._gone:
+            file.close()
+        self._gone = []
+
+    def close(self) -> None:
+        self._close_gone()
+        for file in self.files:
+            file.close()

@@ -1,0 +1,259 @@
+"""One hash index file: header, slots, items (facts/store.md 2.5; 420,000,040 sparse bytes).
+
+Items are appended at the end and written through; the slots of the file being filled are held in
+memory and written by whole 4 KiB pages, the header last: what the header counts is complete on the
+device, whatever moment a crash picks (the order of `sync`).
+"""
+
+from array import array
+from collections.abc import Sequence
+from datetime import datetime
+from struct import Struct
+from sys import byteorder
+
+from epochmq.base.errors import StoreDamaged
+from epochmq.base.ports import Disk, File
+from epochmq.store.twin import library
+from epochmq.store.twin.index import IndexPut
+from epochmq.store.twin.keys import KEY_BYTES, place_of, unpack_keys
+
+HEADER = Struct(">4q2i")
+"""First and last store ms, first and last log offset, used slots, next item number."""
+
+ITEM = Struct(">iqii")
+"""Key hash, log offset, seconds since the file's first message, previous item of the slot."""
+
+_PAGE_SLOTS = 1024
+SECONDS_MAX = 0x7FFFFFFF
+_YEAR_9999_MS = 253_370_000_000_000
+
+
+def positive(value: int) -> int:
+    """abs() of Java's 32-bit hash, given unsigned; abs of the smallest number is 0 there."""
+    if value & 0x80000000:
+        value = 0x100000000 - value
+    return value if value < 0x80000000 else 0
+
+
+def file_bytes(slots: int, items: int) -> int:
+    return HEADER.size + slots * 4 + items * ITEM.size
+
+
+def file_name(wall: int) -> str:
+    """Creation time in the local zone, `yyyyMMddHHmmssSSS`."""
+    wall = min(max(wall, 0), _YEAR_9999_MS)  # a record from a broken clock must not stop recovery
+    made = datetime.fromtimestamp(wall / 1000)
+    return f"{made:%Y%m%d%H%M%S}{wall % 1000:03d}"
+
+
+class IndexFile:
+    """`count` is the number of the next item; item 0 is never used."""
+
+    def __init__(self, disk: Disk, path: str, slots: int, items: int, *, create: bool) -> None:
+        size = file_bytes(slots, items)
+        if not create and disk.size(path) != size:
+            raise StoreDamaged(
+                f"{path} has {disk.size(path)} bytes, but maxHashSlotNum and maxIndexNum ask for"
+                f" {size}; set them as they were, or delete the directory (it can be rebuilt)"
+            )
+        self.path = path
+        self.count: int
+        self.slots_max = slots
+        self.items_max = items
+        self.file: File = disk.open(path, create_size=size if create else None)
+        (
+            self.first_wall_ms,
+            self.last_wall_ms,
+            self.first_offset,
+            self.last_offset,
+            self.slots_used,
+            self.count,
+        ) = HEADER.unpack(self.file.read(0, HEADER.size))
+        if not 1 <= self.count <= items:
+            self.count = 1
+        self._items_at = HEADER.size + slots * 4
+        self._slots: memoryview | None = None
+        self._dirty = bytearray(-(-slots // _PAGE_SLOTS))
+        self._new = bytearray()
+        self._written = self.count
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.items_max
+
+    def _load(self) -> memoryview:
+        """The slots, in the machine's own byte order, to be changed in memory."""
+        raw = bytearray(self.slots_max * 4)
+        if self.count > 1:
+            raw[:] = self.file.view()[HEADER.size : self._items_at]
+            if byteorder == "little":
+                swapped = array("i", bytes(raw))
+                swapped.byteswap()
+                raw[:] = swapped.tobytes()
+        self._slots = memoryview(raw).cast("i")
+        return self._slots
+
+    def put(self, hashes: Sequence[int], places: Sequence[tuple[int, int]], at: int = 0) -> int:
+        """Add keys from number `at` on while there is room; returns the number of the next one.
+
+        `hashes` are unsigned 32-bit hashes, `places` the (log offset, store ms) of their messages.
+        """
+        slots = self._slots or self._load()
+        slots_max, dirty, pack = self.slots_max, self._dirty, ITEM.pack
+        count, used = self.count, self.slots_used
+        stop = min(len(hashes), at + self.items_max - count)
+        if count == 1 and at < stop:
+            self.first_offset, self.first_wall_ms = places[at]
+        first_wall, wall_before, seconds = self.first_wall_ms, -1, 0
+        items: list[bytes] = []
+        for number in range(at, stop):
+            offset, wall = places[number]
+            if wall != wall_before:
+                wall_before = wall
+                seconds = min(max((wall - first_wall) // 1000, 0), SECONDS_MAX)
+            key_hash = hashes[number]
+            if key_hash & 0x80000000:
+                key_hash = positive(key_hash)
+            slot = key_hash % slots_max
+            previous = slots[slot]
+            if not 0 < previous < count:
+                previous = 0
+                used += 1
+            items.append(pack(key_hash, offset, seconds, previous))
+            slots[slot] = count
+            dirty[slot // _PAGE_SLOTS] = 1
+            count += 1
+        if items:
+            self._new += b"".join(items)
+            self.count, self.slots_used = count, used
+            self.last_offset, self.last_wall_ms = places[stop - 1]
+        return stop
+
+    def put_packed(self, data: bytes) -> int:
+        """Add keys that the twin hashed while there is room; how many bytes of `data` it took."""
+        taken = data[: (self.items_max - self.count) * KEY_BYTES]
+        if not taken:
+            return 0
+        if (twin := library.library()) is None:
+            hashes, places = unpack_keys(taken)
+            self.put(hashes, places)
+            return len(taken)
+        slots = self._slots or self._load()
+        first, last = place_of(taken, 0), place_of(taken, len(taken) - KEY_BYTES)
+        if self.count == 1:
+            self.first_offset, self.first_wall_ms = first
+        put = IndexPut(taken, slots, self._dirty, self.count, self.first_wall_ms)
+        self._new += put.run(twin)
+        self.slots_used += put.used
+        self.count += len(taken) // KEY_BYTES
+        self.last_offset, self.last_wall_ms = last
+        return len(taken)
+
+    def write_items(self) -> None:
+        """Put new items into the file."""
+        if self._new:
+            self.file.write(self._items_at + self._written * ITEM.size, self._new)
+            self._new = bytearray()
+            self._written = self.count
+
+    def sync_steps(self) -> "IndexSync":
+        """Write what is new; the returned step makes it durable and may run beside the loop."""
+        self.write_items()
+        pages = [page for page, dirty in enumerate(self._dirty) if dirty]
+        self._dirty = bytearray(len(self._dirty))
+        header = HEADER.pack(
+            self.first_wall_ms,
+            self.last_wall_ms,
+            self.first_offset,
+            self.last_offset,
+            self.slots_used,
+            self.count,
+        )
+        return IndexSync(self.file, self._page_runs(pages), header, self.last_wall_ms)
+
+    def _page_runs(self, pages: list[int]) -> list[tuple[int, bytes]]:
+        """(position, bytes) of the dirty slots, neighbouring pages together."""
+        runs: list[tuple[int, bytes]] = []
+        slots = self._slots
+        at = 0
+        while at < len(pages) and slots is not None:
+            stop = at + 1
+            while stop < len(pages) and pages[stop] == pages[stop - 1] + 1 and stop - at < 256:
+                stop += 1
+            first = pages[at] * _PAGE_SLOTS
+            piece = array("i", slots[first : (pages[stop - 1] + 1) * _PAGE_SLOTS])
+            if byteorder == "little":
+                piece.byteswap()
+            runs.append((HEADER.size + first * 4, piece.tobytes()))
+            at = stop
+        return runs
+
+    def mark_all_dirty(self) -> None:
+        """After a failed write: write all slots next time."""
+        self._dirty = bytearray(b"\1" * len(self._dirty))
+
+    def settle(self) -> None:
+        """After a crash: lead slots that point beyond the header's count back to counted items."""
+        slots = self._load()
+        count = self.count
+        if max(slots) < count:
+            return
+        for slot, item in enumerate(slots):
+            if item >= count:
+                while item >= count:
+                    before = self.item(item)[3] if item < self.items_max else 0
+                    item = before if before < item else 0
+                slots[slot] = max(item, 0)
+                self._dirty[slot // _PAGE_SLOTS] = 1
+
+    def item(self, number: int) -> tuple[int, int, int, int]:
+        """Item `number`: key hash, log offset, seconds, previous item of its slot."""
+        if self._written <= number < self.count:
+            return ITEM.unpack_from(self._new, (number - self._written) * ITEM.size)
+        data = self.file.read(self._items_at + number * ITEM.size, ITEM.size)
+        return ITEM.unpack(data)
+
+    def find(self, key_hash: int, count: int, begin: int, end: int) -> list[int]:
+        """Log offsets of items with this hash and about this time, newest first."""
+        slot = key_hash % self.slots_max
+        if self._slots is not None:
+            number = self._slots[slot]
+        else:
+            number = int.from_bytes(self.file.read(HEADER.size + slot * 4, 4), "big", signed=True)
+        found: list[int] = []
+        below = self.count
+        while 0 < number < below and len(found) < count:
+            below = number  # a chain only leads back; anything else is damage, not a loop
+            own_hash, offset, seconds, number = self.item(number)
+            wall = self.first_wall_ms + seconds * 1000
+            if own_hash == key_hash and begin <= wall + 999 and wall <= end:
+                found.append(offset)
+        return found
+
+    def release_slots(self) -> None:
+        """The file is full and synced: its slots are read from the file from now on."""
+        self._slots = None
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class IndexSync:
+    """Makes an index file durable: items, then slots, then the header that counts them."""
+
+    def __init__(
+        self, file: File, runs: list[tuple[int, bytes]], header: bytes, wall_ms: int
+    ) -> None:
+        self._file = file
+        self._runs = runs
+        self._header = header
+        self.wall_ms = wall_ms
+        """Store time of the newest message that is in it."""
+
+    def __call__(self) -> None:
+        self._file.sync()
+        for position, data in self._runs:
+            self._file.write(position, data)
+        self._file.sync()
+        self._file.write(0, self._header)
+        self._file.sync()

@@ -1,0 +1,145 @@
+"""Cutting the log: later files go, what lies behind the end is kept aside, zeroed and synced.
+
+Without the zeros, old records behind the end could pass for new ones after the next crash
+(rocketmq#10666, facts/store.md 1.10). Nothing is cut silently: the bytes stay in `cut/` for a
+person, and the report names them.
+"""
+
+from dataclasses import dataclass, field
+
+from epochmq.base.errors import DiskFull
+from epochmq.base.ports import Disk
+from epochmq.model.record import BLANK
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.segment import Segment
+
+CUT_FOLDER = "cut"
+CUT_BYTES_MAX = 64 * 1024 * 1024
+"""No more than this is kept of one file."""
+
+CUT_NAMES_MAX = 100
+"""Different bytes that were cut at one place, by one crash after another."""
+
+_BLOCK = 1 << 20
+
+
+@dataclass
+class Cut:
+    """What was behind the end, and where it is kept."""
+
+    offset: int = 0
+    """Log offset of the first byte that was cut and not zero."""
+    size: int = 0
+    reason: str = ""
+    count: int = 0
+    """Whole records among it (truncation only)."""
+    first_id: str = ""
+    last_id: str = ""
+    epochs: tuple[int, ...] = ()
+    """Whose bytes these were."""
+    below_confirmed: int = 0
+    """Bytes that had been confirmed: an operator's doing."""
+    kept: list[str] = field(default_factory=list)
+    """Files with the bytes; at most `CUT_BYTES_MAX` of each log file, none on a full disk."""
+
+    def __str__(self) -> str:
+        messages = f"{self.count} messages ({self.first_id} to {self.last_id}), "
+        return (
+            f"{messages if self.count else ''}{self.size} bytes at log offset {self.offset}"
+            f"{f' of epochs {self.epochs}' if self.epochs else ''} ({self.reason});"
+            f" kept in {', '.join(self.kept) or 'no file'}"
+        )
+
+
+def end_log(disk: Disk, log: CommitLog, end: int) -> Cut:
+    """Make `end` the end of the log, durably (recovery: what lies there is no record)."""
+    cut = Cut()
+    for segment in log.segments:
+        if segment.end > end:
+            _save(disk, segment, max(end - segment.start, 0), cut)
+    log.cut_files(end)
+    if log.segments and log.segments[-1].end > end:
+        last = log.segments[-1]
+        for at, block in _data(last, end - last.start):
+            last.file.write(at, bytes(len(block)))
+        last.file.sync()
+    log.sync_names()  # the process may have died before that, when it made the last file
+    return cut
+
+
+def write_again(log: CommitLog, start: int, end: int) -> None:
+    """Write `[start, end)`, which nobody calls synced, as it is; and where the log ends, no record.
+
+    A sync that failed leaves pages that count as clean, though the device never got them: a later
+    sync of them does nothing, and what is appended behind them is lost with them (fsyncgate).
+    """
+    for segment in log.between(start, end):
+        stop = min(end, segment.end) - segment.start
+        for at in range(max(start - segment.start, 0), stop, _BLOCK):
+            segment.file.write(at, segment.file.read(at, min(_BLOCK, stop - at)))
+    if (last := log.find(end)) is not None and last.end - end >= BLANK.size:
+        last.write(end, bytes(BLANK.size))
+
+
+def cut_log(log: CommitLog, end: int) -> None:
+    """Make `end`, where a record begins, the end of the log, durably.
+
+    The first write leaves no record at `end`: from its sync on every recovery that reads the file
+    of `end` stops there. Only then may the rest go, in whatever order a crash allows: zeros inside
+    a record that still counts could pass for its properties.
+    """
+    segment = log.find(end)
+    if segment is None:
+        return
+    at = end - segment.start
+    stop = min(log.end, segment.end) - segment.start
+    if at < stop:
+        segment.file.write(at, bytes(min(BLANK.size, stop - at)))
+        segment.file.sync()
+    log.cut_files(end)
+    if at + BLANK.size < stop:
+        for start in range(at + BLANK.size, stop, _BLOCK):
+            segment.file.write(start, bytes(min(_BLOCK, stop - start)))
+        segment.file.sync()
+
+
+def keep(disk: Disk, segment: Segment, at: int, size: int, epoch: int, cut: Cut) -> None:
+    """Copy `size` bytes of `segment` from `at` on to `cut/`, durably; never over other bytes."""
+    data = segment.file.read(at, min(size, CUT_BYTES_MAX))
+    name = f"{CUT_FOLDER}/{epoch}-{segment.start + at}"
+    try:
+        disk.make_dir(CUT_FOLDER)
+        for number in range(CUT_NAMES_MAX):
+            path = f"{name}.{number}.log" if number else f"{name}.log"
+            found = disk.read_file(path)
+            if found is None:
+                disk.write_file(path, data)
+            if found is None or found == data:
+                cut.kept.append(path)
+                return
+    except DiskFull:
+        return  # the report still tells what was cut
+
+
+def _data(segment: Segment, at: int) -> "list[tuple[int, bytes]]":
+    """Blocks from `at` on that are not all zero."""
+    found: list[tuple[int, bytes]] = []
+    for start, stop in segment.data:
+        for step in range(max(start, at), stop, _BLOCK):
+            block = segment.file.read(step, min(_BLOCK, stop - step))
+            if block.count(0) != len(block):
+                found.append((step, block))
+    return found
+
+
+def _save(disk: Disk, segment: Segment, at: int, cut: Cut) -> None:
+    """Keep the bytes of `segment` from `at` on, up to the last one that is not zero."""
+    blocks = _data(segment, at)
+    if not blocks:
+        return
+    last_at, last = blocks[-1]
+    size = last_at + len(last.rstrip(b"\0")) - at
+    if not cut.size:
+        cut.offset = segment.start + at
+    cut.size += size
+    keep(disk, segment, at, size, 0, cut)

@@ -1,0 +1,55 @@
+"""The log's pointers and the order they keep (design.md section 4, INV-11).
+
+`start <= dispatched <= confirmed <= appended` and `synced <= appended`; `synced` and `confirmed`
+are not ordered. Nothing beyond `readable` is ever shown to a reader.
+"""
+
+from epochmq.base.check import check
+
+
+class Pointers:
+    """Byte positions in the commit log; moved by the store only."""
+
+    __slots__ = ("appended", "confirmed", "dispatched", "reads_bounded", "start", "synced")
+
+    def __init__(self, start: int = 0, appended: int = 0) -> None:
+        self.start = start
+        """First byte still kept."""
+        self.dispatched = appended
+        """Queues and indexes are derived up to here and shown."""
+        self.confirmed = appended
+        """What a failover cannot take back; moved by the flush policy or by replication."""
+        self.appended = appended
+        """End of the log."""
+        self.synced = appended
+        """Everything below is on the device."""
+        self.reads_bounded = True
+        """`Safeguards.read_limit_is_confirmed`; the simulator switches it off."""
+
+    @property
+    def readable(self) -> int:
+        """Readers see the log up to here."""
+        if self.dispatched < self.confirmed or not self.reads_bounded:
+            return self.dispatched
+        return self.confirmed
+
+    def check_order(self) -> None:
+        """INV-11; a breach is our bug. One comparison as long as all is well."""
+        if not (
+            self.start <= self.dispatched <= self.confirmed <= self.appended
+            and self.synced <= self.appended
+        ):
+            self._explain()
+
+    def _explain(self) -> None:
+        check(self.start <= self.dispatched, f"INV-11 start <= dispatched: {self}")
+        if self.reads_bounded:
+            check(self.dispatched <= self.confirmed, f"INV-11 dispatched <= confirmed: {self}")
+        check(self.confirmed <= self.appended, f"INV-11 confirmed <= appended: {self}")
+        check(self.synced <= self.appended, f"INV-11 synced <= appended: {self}")
+
+    def __repr__(self) -> str:
+        return (
+            f"Pointers(start={self.start}, dispatched={self.dispatched}, "
+            f"confirmed={self.confirmed}, appended={self.appended}, synced={self.synced})"
+        )

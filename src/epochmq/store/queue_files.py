@@ -1,0 +1,59 @@
+"""Queue files by path with a bounded number open: ten thousand queues need no descriptor each."""
+
+from epochmq.base.errors import DiskFailed
+from epochmq.base.ports import Disk, File
+
+
+class QueueFiles:
+    """Least-recently-used set of open queue files."""
+
+    def __init__(self, disk: Disk, open_max: int) -> None:
+        self.disk = disk
+        self._open_max = open_max
+        self._files: dict[str, File] = {}
+        self.unsynced: set[str] = set()
+        """Paths written since the last sync."""
+        self.created: set[str] = set()
+        """Those of them that are new: their directories wait for a sync as well."""
+
+    def get(self, path: str, create_size: int | None = None) -> File:
+        """The file at `path`, opened (and made, pre-sized) when it is not open yet."""
+        file = self._files.pop(path, None)
+        if file is None:
+            if len(self._files) >= self._open_max:
+                oldest = next(iter(self._files))
+                self._files.pop(oldest).close()
+            if create_size is not None:
+                if self.disk.exists(path):
+                    create_size = None
+                else:
+                    self.created.add(path)
+            file = self.disk.open(path, create_size=create_size)
+        self._files[path] = file
+        return file
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Bytes of a file, or none when the file is not there."""
+        file = self._files.get(path)
+        if file is None:
+            if not self.disk.exists(path):
+                return b""
+            try:
+                file = self.get(path)
+            except DiskFailed:
+                if not self.disk.exists(path):
+                    return b""
+                raise
+        return file.read(offset, size)
+
+    def forget(self, prefix: str) -> None:
+        """Close what lies at or under `prefix`, before it is removed."""
+        for path in [p for p in self._files if p == prefix or p.startswith(prefix + "/")]:
+            self._files.pop(path).close()
+        for paths in (self.unsynced, self.created):
+            paths -= {p for p in paths if p == prefix or p.startswith(prefix + "/")}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

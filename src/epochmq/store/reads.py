@@ -1,0 +1,58 @@
+"""The reading side of the facade `Store`: queues, times, records by position."""
+
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.read import Accept, Reader, ReadResult, Verify
+
+
+class StoreReads:
+    """What a broker asks of a store without changing it."""
+
+    _reader: Reader
+    _queues: QueueTable
+
+    def read_queue(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Accept | None = None,
+        verify: Verify | None = None,
+    ) -> ReadResult:
+        """Records of a queue from `offset`; see `Reader.read_queue`."""
+        return self._reader.read_queue(
+            topic, queue_id, offset, max_count, max_bytes, accept, verify
+        )
+
+    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """(min, max) queue offsets that may be read; (0, 0) for an unknown queue."""
+        return self._reader.bounds(topic, queue_id)
+
+    def is_batched(self, topic: str) -> bool:
+        """Whether a topic has batch queues, so that a record may hold many of its messages."""
+        return self._queues.is_batched(topic)
+
+    def topics(self) -> list[str]:
+        """Topics that have queues here."""
+        return self._queues.names()
+
+    def queues(self, topic: str) -> list[int]:
+        """Ids of a topic's queues, sorted."""
+        return sorted(self._queues.of(topic))
+
+    def offset_by_time(self, topic: str, queue_id: int, wall_ms: int, upper: bool = False) -> int:
+        """Queue offset for a store time; see `Reader.offset_by_time`."""
+        return self._reader.offset_by_time(topic, queue_id, wall_ms, upper)
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Store time of one message, -1 for none."""
+        return self._reader.store_time(topic, queue_id, queue_offset)
+
+    def earliest_time(self) -> int:
+        """Store time of the oldest message kept, -1 for none."""
+        return self._reader.earliest_time()
+
+    def message_at(self, offset: int, size: int | None = None) -> memoryview | None:
+        """The record that starts at log position `offset`."""
+        return self._reader.message_at(offset, size)

@@ -1,0 +1,267 @@
+"""Brings a store to a state that appends could have left (facts/store.md 1.10, INV-16, INV-17).
+
+1. The log is read from a file up to which all derived files are complete: after a clean stop the
+   one that the queues' last unit points into, after a crash the newest one that begins with a
+   message older than the checkpoint's times.
+2. It ends at the first bad record; `log_end` cuts what lies behind.
+3. Queue units at or beyond the point of reading are dropped and derived again; when a queue turns
+   out to lack older ones, all queues are derived from the log's start. Queue offsets come from the
+   whole log (rocketmq#7689).
+4. What the checkpoint does not call synced is written again before it is synced: the cache may call
+   it clean after a sync that failed.
+5. Index files that were not synced whole are deleted and derived again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from epochmq.base.limits import RECORD_EXTRA_BYTES_MAX
+from epochmq.base.ports import Disk
+from epochmq.model.record import check, store_time_at
+from epochmq.store.append import Staged
+from epochmq.store.checkpoint import MARGIN_MS, Checkpoint
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.dispatch import Dispatcher, QueueGap
+from epochmq.store.index import Index
+from epochmq.store.layout import PRE_BLANK_SIZE
+from epochmq.store.log_end import Cut, end_log, write_again
+from epochmq.store.options import StoreOptions
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.scan import End, Entry, walk, walk_log
+
+ABORT = "abort"
+_STAGED_MAX = 65_536
+_NEVER = 1 << 63
+
+
+@dataclass
+class Recovered:
+    """What recovery found and did."""
+
+    clean: bool
+    end: int = 0
+    last_wall_ms: int = 0
+    records: int = 0
+    """Records that were read; older files are not."""
+    reason: str = "empty log"
+    """Why the log ends where it does."""
+    cut: Cut = field(default_factory=Cut)
+    oddities: int = 0
+    """Records whose queue offset made no sense."""
+    rebuilt: bool = False
+    """All queues were derived from the log's start."""
+    lost_confirmed: int = 0
+    """Bytes that the checkpoint calls confirmed and the log does not have any more (S10, S11)."""
+    held: Staged = field(default_factory=list)
+    """Keys of records that are not confirmed; they wait to be indexed."""
+
+
+class Recovery:
+    """One run over one store; `run` is called once."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        *,
+        crc: bool = True,
+    ) -> None:
+        self._disk = disk
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._crc = options.check_crc_on_recover and crc
+        self._found = Recovered(not disk.exists(ABORT))
+        self._doubtful_from = _NEVER
+        """The first record that the checkpoint does not call synced."""
+
+    def run(self) -> Recovered:
+        """Load everything and make it agree."""
+        found = self._found
+        self._log.load()
+        self._checkpoint.load()
+        found.last_wall_ms = self._checkpoint.log_wall_ms
+        if not self._log.segments:
+            self._queues.reset_all()
+        keys_from = self._load_index()
+        if not self._log.segments:
+            return found
+        self._queues.load()
+        try:
+            units_from = self._units_from()
+            self._derive(units_from, keys_from)
+        except QueueGap:
+            found.rebuilt = True
+            units_from = self._log.start
+            self._queues.reset_all()
+            self._derive(units_from, keys_from)
+        if units_from > found.end:
+            self._cut_queues(found.end)  # the log lost what a clean stop had promised
+        scanned = self._log.between(min(units_from, found.end), found.end)
+        found.cut = end_log(self._disk, self._log, found.end)
+        if not found.clean:
+            write_again(self._log, min(self._doubtful_from, found.end), found.end)
+        for segment in scanned:
+            segment.file.sync()
+        self._repair_index()
+        self._queues.prune()
+        return found
+
+    # Where to begin -------------------------------------------------------------------------
+
+    @property
+    def _confirmed(self) -> int:
+        """Under replication, keys of records beyond it wait (`held_keys`)."""
+        return self._checkpoint.confirmed if self._options.replicated else _NEVER - 1
+
+    def _load_index(self) -> int | None:
+        """Open the index; the log offset from which keys are missing, None for nowhere."""
+        if self._index is None:
+            return None
+        wall = self._checkpoint.index_wall_ms
+        rebuild = self._index.load(clean=self._found.clean, synced_wall_ms=wall)
+        if not self._log.segments:
+            return rebuild
+        if self._found.clean:
+            return self._held_at_the_stop() if rebuild is None else rebuild
+        complete = max(self._begins_before(wall - MARGIN_MS), self._index.last_offset + 1)
+        return complete if rebuild is None else min(rebuild, complete)
+
+    def _held_at_the_stop(self) -> int | None:
+        """Keys of what was not confirmed at the clean stop were not indexed (`held_keys`)."""
+        assert self._index is not None
+        confirmed = self._checkpoint.confirmed
+        if confirmed == 0 and not self._options.replicated:
+            return None
+        record_max = self._options.message_bytes_max + RECORD_EXTRA_BYTES_MAX
+        return max(self._index.last_offset + 1, confirmed - record_max)
+
+    def _units_from(self) -> int:
+        """The log offset from which units are derived again, older ones being complete."""
+        if self._found.clean:
+            return max(self._log.start, *(queue.reach for queue in self._queues.all()), 0)
+        units_from = self._begins_before(self._checkpoint.safe_wall_ms())
+        self._cut_queues(units_from)
+        return units_from
+
+    def _begins_before(self, wall: int) -> int:
+        """Start of the newest file that begins with a message stored up to `wall`."""
+        for segment in reversed(self._log.segments):
+            if check(segment.view, 0, len(segment.view), crc=False) > 0:
+                first = store_time_at(segment.view, 0)
+                if 0 < first <= wall:
+                    return segment.start
+        return self._log.start
+
+    def _cut_queues(self, log_offset: int) -> None:
+        """Drop units at or beyond `log_offset`; a queue without any still knows its next offset."""
+        for queue in self._queues.all():
+            queue.cut(log_offset)
+            last = queue.unit(queue.next - 1) if queue.next > queue.min else None
+            if last is None or last[1] == PRE_BLANK_SIZE:
+                self._queues.reset(queue, queue.next)
+            elif not self._belongs(
+                queue.topic, queue.queue_id, queue.base_of(queue.next - 1), last[0]
+            ):
+                raise QueueGap
+            else:
+                queue.clear_behind()
+
+    def _belongs(self, topic: str, queue_id: int, queue_offset: int, offset: int) -> bool:
+        """Whether the log's record at `offset` is the one that its unit says it is."""
+        segment = self._log.find(offset)
+        if segment is None:
+            return offset < self._log.start
+        at = offset - segment.start
+        entry = next(walk(segment.view, segment.start, at, End(), crc=False), None)
+        return entry is not None and (
+            (entry.topic, entry.queue_id, entry.queue_offset)
+            == (topic.encode(), queue_id, queue_offset)
+        )
+
+    # Reading --------------------------------------------------------------------------------
+
+    def _derive(self, units_from: int, keys_from: int | None) -> None:
+        """Read the log to its end; derive units and keys from where they are missing."""
+        found = self._found
+        dispatcher = Dispatcher(
+            self._queues,
+            self._options.delays_ms,
+            from_start=units_from <= self._log.start,
+            index=self._index is not None,
+        )
+        if self._index is not None and keys_from is not None:
+            # A run that was given up may have added some keys.
+            keys_from = max(keys_from, self._index.last_offset + 1)
+        keys_from = _NEVER if keys_from is None else keys_from
+        derive_from = min(units_from, keys_from)
+        end = End()
+        entry = None
+        found.records = 0
+        bound = self._confirmed
+        synced_wall = self._checkpoint.log_wall_ms - MARGIN_MS
+        self._doubtful_from = _NEVER
+        for entry in self._read(derive_from, end):
+            found.records += 1
+            offset = entry.offset
+            if entry.store_wall_ms > synced_wall:
+                self._doubtful_from = min(self._doubtful_from, offset)
+            if offset >= derive_from:
+                if offset + entry.size > bound:
+                    self._stage(dispatcher)
+                    bound = _NEVER
+                dispatcher.add(entry, unit=offset >= units_from, keys=offset >= keys_from)
+                if len(dispatcher.staged) >= _STAGED_MAX:
+                    self._stage(dispatcher)
+        if entry is not None:
+            found.last_wall_ms = entry.store_wall_ms
+        self._finish_keys(dispatcher, bound)
+        found.end, found.reason = end.offset, end.reason
+        found.oddities = dispatcher.oddities
+
+    def _read(self, offset: int, end: End) -> Iterator[Entry]:
+        """All records from the start of the file of `offset`, or of the last file."""
+        log = self._log
+        first = log.find(min(offset, log.segments[-1].start)) or log.segments[0]
+        return walk_log(
+            log.segments[log.segments.index(first) :],
+            end,
+            crc=self._crc,
+            safe_wall=None if self._found.clean else self._checkpoint.safe_wall_ms(),
+            anywhere=self._options.replicated,
+        )
+
+    def _finish_keys(self, dispatcher: Dispatcher, bound: int) -> None:
+        """Keys staged since `bound` was passed wait for confirmation, all others are indexed."""
+        if bound == _NEVER:
+            self._found.held = dispatcher.staged
+        else:
+            self._stage(dispatcher)
+
+    def _stage(self, dispatcher: Dispatcher) -> None:
+        if self._index is not None and dispatcher.staged:
+            self._index.add(dispatcher.staged)
+            self._index.write_items()
+            dispatcher.staged = []
+
+    def _repair_index(self) -> None:
+        """Index files that name messages beyond the log's end are derived again."""
+        rebuild = self._index.cut(self._found.end) if self._index is not None else None
+        if rebuild is None:
+            return
+        dispatcher = Dispatcher(self._queues, self._options.delays_ms, from_start=False, index=True)
+        bound = self._confirmed
+        for entry in self._read(rebuild, End()):
+            if entry.offset + entry.size > bound:
+                self._stage(dispatcher)
+                bound = _NEVER
+            dispatcher.add(entry, unit=False, keys=entry.offset >= rebuild)
+            if len(dispatcher.staged) >= _STAGED_MAX:
+                self._stage(dispatcher)
+        self._finish_keys(dispatcher, bound)

@@ -1,0 +1,229 @@
+"""The replication side of the facade `Store`: raw bytes in and out, cutting, switching roles.
+
+The store knows no role. It follows from the first raw byte (`raw_space`, `append_raw`) until
+`seal_tail`; meanwhile appends are refused (INV-32).
+"""
+
+from collections.abc import Sequence
+
+from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError
+from epochmq.base.ports import File
+from epochmq.base.safeguards import Safeguards
+from epochmq.base.types import Buffer
+from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.epochs import EpochEntry
+from epochmq.store.follow import DamagedStream, Follower
+from epochmq.store.gate import Gate
+from epochmq.store.log_end import Cut
+from epochmq.store.pointers import Pointers
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.recovery import Recovered
+from epochmq.store.truncation import Truncation
+from epochmq.store.visibility import Visibility
+
+
+class BelowConfirmed(StoreDamaged):
+    """A cut below the own confirmed offset; only an operator may want that (INV-15)."""
+
+
+class StoreReplication:
+    """What replication asks of a store."""
+
+    pointers: Pointers
+    recovered: Recovered
+    _log: CommitLog
+    _queues: QueueTable
+    _gate: Gate
+    _checkpoint: Checkpoint
+    _visibility: Visibility
+    _follower: Follower
+    _truncation: Truncation
+    _safeguards: Safeguards
+
+    def _advance(self) -> None:
+        raise NotImplementedError
+
+    def _failed(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    # Where the log is -------------------------------------------------------------------------
+
+    @property
+    def whole_end(self) -> int:
+        """Up to here the log is whole, checked records: what a follower may acknowledge."""
+        return self._follower.whole_end if self._follower.active else self._log.end
+
+    @property
+    def transferable(self) -> int:
+        """Up to here the log may be sent: with a transient pool, what its file has."""
+        return self._log.committed
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of a log file; logs start at a multiple of it."""
+        return self._log.file_bytes
+
+    @property
+    def clean_start(self) -> bool:
+        """Stopped cleanly before this start, and nothing confirmed is missing (KIP-966, S10)."""
+        return self.recovered.clean and self.recovered.lost_confirmed == 0
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Up to `size` bytes of the log from `offset`, of one file; empty at the end."""
+        found = self._span(offset)
+        if found is None:
+            return memoryview(b"")
+        view, at, room = found[0].view(), found[1], found[2]
+        return view[at : at + min(size, room)]
+
+    def file_of(self, offset: int) -> tuple[File, int, int] | None:
+        """(file, position in it, bytes that may be sent from there) for `os.sendfile`.
+
+        Ask again after each await: retention may close the file in between.
+        """
+        return self._span(offset)
+
+    def _span(self, offset: int) -> tuple[File, int, int] | None:
+        segment = self._log.find(offset)
+        end = self.transferable
+        if segment is None or not self.pointers.start <= offset < end:
+            return None
+        return segment.file, offset - segment.start, min(segment.end, end) - offset
+
+    # A follower's log -------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        if self._gate.fenced is not None:
+            raise StoreDamaged(f"the store is fenced: {self._gate.fenced}")
+        if not self._follower.active:
+            self._follower.begin()
+            self._gate.follow(True)
+
+    def raw_space(self, limit: int) -> memoryview:
+        """A writable window of up to `limit` bytes for what comes at `pointers.appended`.
+
+        It never crosses a file. Good until the next call of any method; see `raw_written`.
+        """
+        try:
+            self._follow()
+            return self._follower.space(limit)
+        except EnvironmentFault as error:
+            self._failed(error)
+            raise
+
+    def raw_written(self, count: int, wall: int = 0) -> None:
+        """The window's first `count` bytes are the log's next; they may end inside a record.
+
+        Whole records are checked and derived; they show as far as `limit_confirm` allows.
+        `DamagedStream`, a `PeerError`: a record is bad, the log ends before it.
+        """
+        del wall  # store times come with the records
+        pointers = self.pointers
+        try:
+            touched = self._follower.written(count)
+        except DamagedStream:
+            pointers.appended = self._log.end
+            self._hold(list(self._follower.touched))
+            self._cut(self._follower.whole_end, "damaged bytes from the master", ())
+            raise
+        except EnvironmentFault as error:
+            self._failed(error)
+            raise
+        pointers.appended = self._log.end
+        self._hold(touched)
+
+    def _hold(self, touched: list[ConsumeQueue]) -> None:
+        self._visibility.hold(self._follower.whole_end, touched)
+        self._advance()
+
+    def append_raw(self, offset: int, data: Buffer, wall: int = 0) -> None:
+        """As `raw_space` and `raw_written` for all of `data`, which must fit one file."""
+        if offset != self.pointers.appended:
+            raise PeerError(f"bytes for {offset} came, the log ends at {self.pointers.appended}")
+        left = memoryview(data)
+        while left:
+            window = self.raw_space(len(left))
+            count = min(len(window), len(left))
+            window[:count] = left[:count]
+            self.raw_written(count, wall)
+            left = left[count:]
+
+    def seal_tail(self) -> int:
+        """Become able to append: cut a record that never became whole; where the log ends.
+
+        Queue offsets are those of the whole log, whatever is confirmed (rocketmq#7689).
+        """
+        if self._follower.active:
+            if self._follower.whole_end < self._log.end:
+                self._cut(self._follower.whole_end, "incomplete record", ())
+            self._follower.active = False
+            self._gate.follow(False)
+        if not self._safeguards.queue_offsets_from_whole_log:
+            for queue in self._queues.all():
+                queue.take_back(self.pointers.confirmed)
+        return self._log.end
+
+    # Cutting ----------------------------------------------------------------------------------
+
+    def truncate(
+        self,
+        offset: int,
+        reason: str,
+        *,
+        operator: bool = False,
+        epochs: Sequence[EpochEntry] = (),
+    ) -> Cut:
+        """Cut the log to `offset`, durably when this returns; the caller cuts the epochs next.
+
+        `BelowConfirmed` without `operator`; `PeerError` when no record begins at `offset`.
+        """
+        pointers = self.pointers
+        if offset >= pointers.appended:
+            return Cut(pointers.appended, 0, reason)
+        if offset < pointers.confirmed and not operator:
+            raise BelowConfirmed(
+                f"refused to cut the log to {offset}, below the confirmed {pointers.confirmed}"
+                f" ({reason}); an operator must decide which replica is right"
+            )
+        if offset < pointers.start:
+            raise PeerError(f"cannot cut the log to {offset}: it starts at {pointers.start}")
+        if offset < self.whole_end and not self._truncation.begins_record(offset):
+            raise PeerError(f"cannot cut the log to {offset}: no record begins there ({reason})")
+        return self._cut(offset, reason, epochs)
+
+    def _cut(self, offset: int, reason: str, epochs: Sequence[EpochEntry]) -> Cut:
+        try:
+            cut = self._truncation.run(offset, reason, epochs, self.whole_end)
+        except EnvironmentFault as error:
+            self._failed(error)
+            raise
+        self._follower.cut(offset)
+        self.pointers.check_order()
+        return cut
+
+    def reset_to(self, offset: int, *, operator: bool = False) -> None:
+        """An empty log begins at `offset`, the start of one of the master's files.
+
+        With `operator` a log that is not empty is given up first; its bytes are kept in `cut/`.
+        """
+        pointers = self.pointers
+        if offset % self._log.file_bytes:
+            raise PeerError(f"a log cannot start at {offset}, no multiple of its file size")
+        if pointers.appended > pointers.start:
+            if not operator:
+                raise UsageError("refused to give up a log that is not empty")
+            self._cut(pointers.start, f"given up, to start again at {offset}", ())
+        try:
+            self._log.restart(offset)
+            self._queues.reset_all()
+            for name in ("start", "dispatched", "confirmed", "appended", "synced"):
+                setattr(pointers, name, offset)
+            self._visibility.clear()
+            self._follower.begin()
+            self._checkpoint.confirmed = offset
+            self._checkpoint.write()
+        except EnvironmentFault as error:
+            self._failed(error)
+            raise

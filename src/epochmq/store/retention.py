@@ -1,0 +1,118 @@
+"""Which files may go: by age at the set hour, by disk use at any hour (facts/store.md 1.12).
+
+The oldest log file goes first, the file being written never, and none that is not synced. Queue and
+index files follow the log.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from epochmq.base.ports import Disk
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.index import Index
+from epochmq.store.log_end import CUT_FOLDER
+from epochmq.store.options import StoreOptions
+from epochmq.store.pointers import Pointers
+from epochmq.store.queue_table import QueueTable
+
+_HOUR_MS = 3_600_000
+
+
+class Retention:
+    """Deletes what is too old or too much; the store calls it in slices."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        pointers: Pointers,
+    ) -> None:
+        self._disk = disk
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._pointers = pointers
+        self._to_clean: list[ConsumeQueue] = []
+        self.deleted_files = 0
+        self.on_start: Callable[[int], None] | None = None
+        """Told the log's new start when files went: the epochs before it follow."""
+        self.by_hand = False
+        """Set to delete expired files at the next look, whatever the hour (an admin's wish)."""
+
+    def adopt(self, options: StoreOptions) -> None:
+        """Go by other times and shares from the next look on."""
+        self._options = options
+
+    def used_ratio(self) -> float:
+        """Used share of the file system under the store."""
+        total, free = self._disk.usage()
+        return 1 - free / total if total else 0.0
+
+    def delete_expired(self, wall: int) -> int:
+        """Delete log files that are due, up to a batch; how many went."""
+        options = self._options
+        used = self.used_ratio()
+        hour = datetime.fromtimestamp(wall / 1000).hour
+        forced = used > options.disk_forcibly_ratio
+        due = self.by_hand or hour in options.delete_when or used > options.disk_used_ratio
+        self.by_hand = False
+        if not due and not forced:
+            return 0
+        limit = wall - options.reserved_hours * _HOUR_MS
+        gone = 0
+        while gone < options.delete_batch and self._may_go(limit, forced):
+            segment = self._log.segments.pop(0)
+            self._pointers.start = self._log.start
+            self._log.remove(segment)
+            gone += 1
+        if gone:
+            self.deleted_files += gone
+            self._to_clean = self._queues.all()
+            if self.on_start is not None:
+                self.on_start(self._pointers.start)
+        self._delete_cuts(limit)
+        return gone
+
+    def _delete_cuts(self, limit: int) -> None:
+        """What was cut off the log is kept as long as the log itself."""
+        for name in self._disk.list(CUT_FOLDER):
+            path = f"{CUT_FOLDER}/{name}"
+            if self._disk.modified_wall_ms(path) < limit:
+                self._disk.remove(path)
+
+    def _may_go(self, limit: int, forced: bool) -> bool:
+        if len(self._log.segments) < 2:
+            return False
+        oldest = self._log.segments[0]
+        pointers = self._pointers
+        if oldest.end > min(pointers.synced, pointers.readable):
+            return False
+        return forced or self._disk.modified_wall_ms(oldest.path) < limit
+
+    def clean_index(self) -> None:
+        """Delete index files below the log's start; not while one of them is being synced."""
+        if self._index is not None:
+            self._index.expire(self._pointers.start)
+
+    def clean_queues(self, count: int) -> bool:
+        """Delete queue files below the log's start, `count` queues a call; True: more to do."""
+        while self._to_clean and count > 0:
+            self._clean(self._to_clean.pop())
+            count -= 1
+        return bool(self._to_clean)
+
+    def _clean(self, queue: ConsumeQueue) -> None:
+        names = [name for name in self._disk.list(queue.folder) if name.isdecimal()]
+        for name in names[:-1]:
+            unit = queue.last_in_file(int(name))
+            if unit is None or unit[0] >= self._pointers.start:
+                return
+            path = f"{queue.folder}/{name}"
+            queue.set_floor(self._pointers.start)
+            self._queues.files.forget(path)
+            self._disk.remove(path)

@@ -1,0 +1,90 @@
+"""The store's asynchronous shell: group commit, timed flushes, chores and ticks.
+
+One task talks to the blocking thread, one step at a time: a sync of the log whenever one is due,
+else the next chore. While a sync runs, appends go on; the next sync serves all of them at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.base.ports import Blocking, Clock
+from epochmq.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+TICK_MS = 20
+
+
+class StoreService:
+    """Runs one store on the event loop; every await of the store is in here."""
+
+    def __init__(self, store: Store, clock: Clock, blocking: Blocking) -> None:
+        self.store = store
+        self._clock = clock
+        self._blocking = blocking
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Begin to flush and to keep house."""
+        self.store.on_append = self._wake.set if self.store.options.sync_flush else None
+        for name, work in (("store-flush", self._flush_loop()), ("store-tick", self._tick_loop())):
+            self._tasks.append(asyncio.create_task(self._guard(work), name=name))
+
+    async def stop(self) -> None:
+        """Finish the step that runs, stop, and close the store cleanly."""
+        self._stopping = True
+        self._wake.set()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        self.store.on_append = None
+        self.store.close(self._clock.wall_ms())
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        """A loop of the store that dies takes the store out of service, loudly."""
+        try:
+            await work
+        except Exception as error:
+            _log.exception("the store's service failed")
+            self.store.fence(f"{type(error).__name__}: {error}")
+
+    async def _flush_loop(self) -> None:
+        store = self.store
+        while not self._stopping and store.fenced is None:
+            self._wake.clear()
+            if store.flush_due(self._clock.now_ms()):
+                await self._sync()
+            elif (step := store.chores.next_step()) is not None:
+                try:
+                    await self._blocking.run(step)
+                except EnvironmentFault as error:
+                    store.chores.failed(error)
+            else:
+                await self._wait(TICK_MS)
+
+    async def _sync(self) -> None:
+        store = self.store
+        try:
+            offset, call = store.sync_point()
+            await self._blocking.run(call)
+        except EnvironmentFault as error:
+            store.sync_failed(error)
+            return
+        store.synced_to(offset)
+
+    async def _wait(self, timeout_ms: int) -> None:
+        # Not wait_for: that would start a task for every group of messages.
+        timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+
+    async def _tick_loop(self) -> None:
+        while not self._stopping and self.store.fenced is None:
+            self.store.tick(self._clock.now_ms(), self._clock.wall_ms())
+            await asyncio.sleep(TICK_MS / 1000)

@@ -1,0 +1,498 @@
+"""The store as the broker sees it: one object, plain calls, no role and no network."""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+
+from epochmq.base.errors import DiskFull, EnvironmentFault
+from epochmq.base.ports import Disk, Lock
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.store.append import Appender, Result
+from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.chores import Chores
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.flush import Flusher, Waiter
+from epochmq.store.follow import Follower
+from epochmq.store.gate import Gate
+from epochmq.store.housekeeping import Every, Housekeeping
+from epochmq.store.index import FOLDER as INDEX_FOLDER
+from epochmq.store.index import Index, IndexResult
+from epochmq.store.key_query import query_index
+from epochmq.store.options import StoreOptions
+from epochmq.store.pointers import Pointers
+from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
+from epochmq.store.read import Reader
+from epochmq.store.reads import StoreReads
+from epochmq.store.recovery import ABORT, Recovered, Recovery
+from epochmq.store.replicated import StoreReplication
+from epochmq.store.retention import Retention
+from epochmq.store.truncation import Truncation
+from epochmq.store.twin.batch import Batch, Placed
+from epochmq.store.twin.send import SendRun
+from epochmq.store.verify import Verified, Verifier
+from epochmq.store.visibility import Arrivals, Visibility
+
+_log = logging.getLogger(__name__)
+
+LOCK = "lock"
+_STAGED_MAX = 1024
+_PAGE = 4096
+
+
+class Store(StoreReads, StoreReplication):
+    """Commit log, queues and indexes of one broker. Made by `Store.open`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        store_host: bytes,
+        lock: Lock,
+        safeguards: Safeguards = SAFE,
+    ) -> None:
+        self._disk = disk
+        self._lock = lock
+        self.options = options
+        self.pointers = Pointers()
+        self._log = CommitLog(disk, options)
+        self._queues = QueueTable(disk, options)
+        self._index = Index(disk, options) if options.index else None
+        self._checkpoint = Checkpoint(disk)
+        self._visibility = Visibility()
+        self._appender = Appender(self._log, self._queues, options, store_host)
+        self._reader = Reader(self._log, self._queues, self.pointers)
+        self._flusher = Flusher(self._log, self.pointers)
+        self.retention = Retention(
+            disk, options, self._log, self._queues, self._index, self.pointers
+        )
+        self._housekeeping = Housekeeping(
+            *(disk, options, self._log, self._queues, self._index, self._appender),
+            *(self._flusher, self._checkpoint, self.retention, self.pointers, self._failed),
+        )
+        self._safeguards = safeguards
+        self.pointers.reads_bounded = safeguards.read_limit_is_confirmed
+        self._follower = Follower(self._log, self._queues, self._appender, options, safeguards)
+        self._follower.on_failure = self._failed
+        self._truncation = Truncation(
+            *(disk, options, self._log, self._queues, self._index, self._appender),
+            *(self._flusher, self._checkpoint, self._housekeeping, self._visibility),
+            *(self.pointers, safeguards),
+        )
+        self._housekeeping.on_synced = self.synced_to
+        self._appender.on_run = self._on_run
+        self._appender.on_failure = self._failed
+        self._appender.on_clock_back = self._clock_back
+        self._gate = Gate(disk, options.disk_warning_ratio)
+        self._fail_fast = options.transient_fail_fast
+        self._confirm_limit: int | None = None
+        self._at_once = not (options.sync_flush or options.transient_pool or options.replicated)
+        self._check_disk = Every(options.disk_check_interval_ms)
+        self._commit = Every(options.commit_interval_ms)
+        self._flush_thorough = Every(options.flush_thorough_interval_ms)
+        self._flush = Every(options.flush_interval_ms)
+        self.on_append: Callable[[], None] | None = None
+        """Called after an append that waits for a sync; the service wakes up on it."""
+        self.recovered = Recovered(clean=True)
+        self.closed = False
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        options: StoreOptions,
+        store_host: bytes,
+        wall: int,
+        types: QueueTypes = unknown_type,
+        safeguards: Safeguards = SAFE,
+    ) -> "Store":
+        """Lock the directory, recover what is there, and be ready for appends.
+
+        `types` says which topics have batch queues; see `queue_types`.
+        `StoreInUse` when another process has it, `StoreDamaged` when files cannot be what they
+        must be.
+        """
+        for folder in (options.commit_log_dir, INDEX_FOLDER):
+            disk.make_dir(folder)
+        disk.sync_dir("")
+        store = cls(disk, options, store_host, disk.lock(LOCK), safeguards)
+        store.queue_types(types)
+        try:
+            store._recover(wall)
+        except BaseException:
+            store._release()
+            raise
+        return store
+
+    def queue_types(self, types: QueueTypes) -> None:
+        """Ask `types` from now on what queues a new topic gets."""
+        self._queues.types = types
+
+    def _recover(self, wall: int) -> None:
+        recovery = Recovery(
+            *(self._disk, self.options, self._log, self._queues, self._index, self._checkpoint),
+            crc=self._safeguards.crc_on_scan,
+        )
+        found = self.recovered = recovery.run()
+        pointers = self.pointers
+        pointers.start = self._log.start
+        end = self._log.end
+        pointers.appended = pointers.synced = end
+        pointers.confirmed = pointers.dispatched = self._recovered_confirm(end)
+        pointers.check_order()
+        self._appender.last_wall = min(found.last_wall_ms, wall)
+        self._clock_back(self._appender.last_wall)  # if the clock did while we were stopped
+        self._appender.staged += found.held
+        try:
+            self._mark_running()
+        except DiskFull as error:
+            self._failed(error)
+        if found.cut.size:
+            _log.warning(
+                "recovery cut %d bytes at log offset %d (%s); they are kept under cut/",
+                *(found.cut.size, found.cut.offset, found.reason),
+            )
+
+    def _recovered_confirm(self, end: int) -> int:
+        """Under replication only what the checkpoint calls confirmed is (rocketmq#6609, #6703)."""
+        if not self.options.replicated:
+            return end
+        told = self._checkpoint.confirmed
+        self.recovered.lost_confirmed = max(0, told - end)
+        self._confirm_limit = confirmed = max(self._log.start, min(told, end))
+        if confirmed < end:
+            self._visibility.hold_all(self._queues.all(), confirmed)
+        self._checkpoint.confirmed = confirmed
+        self._checkpoint.write()
+        self._checkpoint.sync()  # what readers are shown now is shown after the next crash too
+        return confirmed
+
+    def _mark_running(self) -> None:
+        """Leave the file that tells the next start of a crash; nothing is written before that."""
+        if not self._disk.exists(ABORT):
+            self._disk.write_file(ABORT, str(os.getpid()).encode())
+
+    # Writing ----------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """Whether an append would be tried now."""
+        return self._gate.refusal is None
+
+    @property
+    def fenced(self) -> str | None:
+        """Why nothing may be written any more, ever."""
+        return self._gate.fenced
+
+    @property
+    def disk_full(self) -> bool:
+        """Writes are refused until there is space again."""
+        return self._gate.disk_full
+
+    def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
+        """Append in order with one log write for the run; a place or a reason for each draft."""
+        refusal = self._gate.refusal
+        if self._fail_fast and self._pool_is_full():
+            refusal = refusal or PutStatus.OS_PAGE_CACHE_BUSY
+        if refusal is not None:
+            return [refusal] * len(drafts)
+        return self._appender.append(drafts, wall)
+
+    def append_batch(self, drafts: Sequence[Draft], wall: int) -> list[Appended] | PutStatus:
+        """Append all drafts into one file, or none of them."""
+        status = self._gate.refusal or self._appender.fits_one_file(drafts)
+        if status is not None:
+            return status
+        placed: list[Appended] = []
+        for result in self._appender.append(drafts, wall):
+            if isinstance(result, PutStatus):
+                return result
+            placed.append(result)
+        return placed
+
+    def append_packed(self, batch: Batch, wall: int) -> Placed | PutStatus | None:
+        """As `append_batch`, from the request's bytes and in one call of the compiled twin.
+
+        None when there is no twin or the batch is not for it: then nothing has changed.
+        """
+        return self._gate.refusal or self._appender.append_packed(batch, wall)
+
+    def append_run(self, run: SendRun, wall: int) -> bool:
+        """Append single sends of the compiled twin; False, and nothing was done, if it cannot."""
+        if self._gate.refusal is not None or (self._fail_fast and self._pool_is_full()):
+            return False
+        return self._appender.append_run(run, wall)
+
+    def _on_run(self, touched: list[ConsumeQueue]) -> None:
+        """A run is in the log: move the pointers, show it or let it wait."""
+        end = self._log.end
+        pointers = self.pointers
+        pointers.appended = end
+        if self._at_once:
+            pointers.confirmed = pointers.dispatched = end
+            self._visibility.show(touched)
+        else:
+            self._visibility.hold(end, touched)
+            if self.on_append is not None:
+                self.on_append()
+            if self._confirm_limit is not None or not self.options.sync_flush:
+                self._advance()
+        if len(self._appender.staged) >= _STAGED_MAX:
+            self._index_staged()
+        if self._log.pending and not self._fail_fast and self._pool_is_full():
+            self.commit()
+
+    def _pool_is_full(self) -> bool:
+        pending = self._log.pending
+        return pending is not None and len(pending) >= self.options.transient_pool_bytes
+
+    def _index_staged(self) -> None:
+        try:
+            self._housekeeping.index_staged()
+        except EnvironmentFault as error:
+            self._failed(error)
+
+    def commit(self) -> None:
+        """Write what waits in the transient pool to the log's file."""
+        try:
+            self._log.commit()
+        except EnvironmentFault as error:
+            self._failed(error)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Move `confirmed` and what readers see as far as every bound allows."""
+        pointers = self.pointers
+        whole = min(self.whole_end, self._log.committed)
+        target = min(pointers.synced, whole) if self.options.sync_flush else whole
+        limit = self._confirm_limit
+        if limit is None:
+            pointers.confirmed = max(pointers.confirmed, target)
+        elif limit > pointers.confirmed:
+            pointers.confirmed = max(pointers.confirmed, min(limit, whole))
+        if pointers.reads_bounded:
+            target = min(target, pointers.confirmed)
+        if target > pointers.dispatched:
+            pointers.dispatched = target
+            self._visibility.advance(target)
+        pointers.check_order()
+
+    def limit_confirm(self, offset: int | None) -> None:
+        """Bound `confirmed`, and so what readers see, by `offset` (replication); None: no bound.
+
+        `confirmed` never goes back, and is never beyond the records that are here.
+        """
+        self._confirm_limit = offset
+        self._at_once = offset is None and not (
+            self.options.sync_flush or self.options.transient_pool
+        )
+        self._advance()
+
+    # Flushing ---------------------------------------------------------------------------------
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether anything was appended since the last sync."""
+        return self.pointers.synced < self.pointers.appended
+
+    def flush_due(self, now: int) -> bool:
+        """Whether to sync now: with SYNC_FLUSH always when needed, else by interval and pages."""
+        if self.fenced is not None or not self.needs_sync:
+            return False
+        if self.options.sync_flush:
+            return True
+        if not self._flush.due(now):
+            return False
+        dirty = self.pointers.appended - self.pointers.synced
+        return dirty >= self.options.flush_least_pages * _PAGE or self._flush_thorough.due(now)
+
+    def sync_point(self) -> tuple[int, Callable[[], None]]:
+        """(offset, the blocking call that makes the log durable up to it; run it elsewhere)."""
+        return self._flusher.point(self._appender.last_wall)
+
+    def synced_to(self, offset: int) -> None:
+        """The call of `sync_point` succeeded: show what waited, and release who waited."""
+        if self.fenced is not None:
+            return
+        wall = self._flusher.done(offset)
+        if wall is not None and wall <= self._appender.last_wall:
+            self._checkpoint.log_wall_ms = wall
+        if not self._at_once:
+            self._advance()
+        self._flusher.release()
+
+    def when_synced(self, offset: int, callback: Waiter) -> None:
+        """Call back, in order, with True once `offset` is synced; with False when it never is."""
+        self._flusher.wait(offset, callback)
+
+    def sync(self) -> None:
+        """Sync here and now (tests, tools, shutdown); a failure fences the store and raises."""
+        try:
+            offset, call = self.sync_point()
+            call()
+        except EnvironmentFault as error:
+            self.sync_failed(error)
+            raise
+        self.synced_to(offset)
+
+    def sync_failed(self, error: EnvironmentFault) -> None:
+        """A sync point or its call failed: a failed sync is final, a full disk is not."""
+        self._failed(error)
+
+    def fence(self, reason: str) -> None:
+        """Nothing may be written any more: memory and device may disagree (fsyncgate)."""
+        self._gate.fence(reason)
+        self._flusher.fail()
+
+    def _failed(self, error: Exception) -> None:
+        """A write failed: no space heals by itself, anything else does not."""
+        # A blank may have been written before the run that failed: the log did grow by it.
+        self.pointers.appended = max(self.pointers.appended, self._log.end)
+        self._gate.failed(error)
+        if self._gate.fenced is not None:
+            self._flusher.fail()
+
+    def _clock_back(self, wall: int) -> None:
+        if not self._checkpoint.clock_back(wall):
+            return
+        try:
+            self._checkpoint.write()
+            self._checkpoint.sync()
+        except EnvironmentFault as error:
+            self._failed(error)
+
+    # Reading ----------------------------------------------------------------------------------
+
+    @property
+    def arrivals(self) -> Callable[[Arrivals], None] | None:
+        """Told (topic, queue id, new max) once per append group, after the data is readable."""
+        return self._visibility.arrivals
+
+    @arrivals.setter
+    def arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
+        self._visibility.arrivals = callback
+
+    def query_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> IndexResult:
+        """The newest records of `topic` with `key`, stored in the given span, in order."""
+        if self._index is None:
+            return IndexResult([], 0, 0)
+        self._index_staged()
+        return query_index(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
+
+    # Keeping house ----------------------------------------------------------------------------
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic's queues; its records stay in the log until that expires."""
+        self._queues.delete(topic)
+
+    def clean_unused(self, topics: Collection[str]) -> list[str]:
+        """Delete the queues of every topic that is not among `topics`; the deleted ones."""
+        unused = [topic for topic in self._queues.names() if topic not in topics]
+        for topic in unused:
+            self._queues.delete(topic)
+        return unused
+
+    def tick(self, now: int, wall: int) -> None:
+        """A slice of housekeeping, under a millisecond; blocking work becomes chores."""
+        if self.closed or self.fenced is not None:
+            return
+        if self._log.pending is not None and self._commit.due(now):
+            self.commit()
+        if self._check_disk.due(now):
+            self._gate.look(self.retention.used_ratio(), self._try_again)
+        self._checkpoint.confirmed = self.pointers.confirmed
+        self._housekeeping.tick(now, wall)
+
+    def _try_again(self) -> None:
+        """What a full disk may have kept from happening; raises while it still does."""
+        self._mark_running()
+        if self._log.end + _PAGE > self._log.active_end:
+            self._log.make_ready()
+        self._log.commit()
+        self._queues.write_some(1)
+
+    def verify(self) -> Verified:
+        """Compare everything derived with the log; for tests and small stores, it takes long."""
+        self.commit()
+        self._index_staged()
+        verifier = Verifier(self._log, self._queues, self._index, self.options)
+        end = min(self._log.committed, self.whole_end)
+        readable = self.pointers.readable if self.options.replicated else None
+        return verifier.run(end, index_end=readable)
+
+    @property
+    def chores(self) -> Chores:
+        """Blocking steps that wait to be run beside the loop."""
+        return self._housekeeping.chores
+
+    def close(self, wall: int) -> None:
+        """Write and sync everything, mark the stop as clean, and let go of the directory."""
+        if self.closed:
+            return
+        self.closed = True
+        self._gate.shut()
+        try:
+            if self.fenced is None:
+                self._close_clean()
+        finally:
+            self._flusher.fail()
+            self._release()
+
+    def _close_clean(self) -> None:
+        self.chores.run_all()
+        try:
+            self._follower.drop_tail()
+            self.pointers.appended = self._log.end
+            self.pointers.synced = min(self.pointers.synced, self._log.end)
+            self.sync()
+            self._checkpoint.confirmed = self.pointers.confirmed
+            self._housekeeping.finish()
+            self._log.drop_ready()
+        except EnvironmentFault as error:
+            _log.error("the stop is not clean, the next start will recover: %s", error)
+            return
+        if self.fenced is None:
+            self._disk.remove(ABORT)
+            self._disk.sync_dir("")
+
+    def _release(self) -> None:
+        self._log.close()
+        self._queues.files.close()
+        self._checkpoint.close()
+        if self._index is not None:
+            self._index.close()
+        self._lock.release()
+
+    def statistics(self) -> dict[str, int | bool | str]:
+        """Plain figures for runtime info and metrics."""
+        pointers = self.pointers
+        return {
+            "start": pointers.start,
+            "dispatched": pointers.dispatched,
+            "confirmed": pointers.confirmed,
+            "appended": pointers.appended,
+            "synced": pointers.synced,
+            "put_count": self._appender.count,
+            "put_bytes": self._appender.bytes,
+            "sync_count": self._flusher.count,
+            "get_found": self._reader.found,
+            "get_missed": self._reader.missed,
+            "get_messages": self._reader.messages,
+            "queues": len(self._queues.all()),
+            "queues_unwritten": len(self._queues.dirty),
+            "index_staged": len(self._appender.staged),
+            "index_files": len(self._index.files) if self._index is not None else 0,
+            "log_files": len(self._log.segments),
+            "log_files_deleted": self.retention.deleted_files,
+            "transient_bytes": len(self._log.pending or b""),
+            "chores": len(self.chores),
+            "disk_full": self.disk_full,
+            "fenced": self.fenced or "",
+            "recovered_cut_bytes": self.recovered.cut.size,
+            "truncated_bytes": self._truncation.bytes,
+            "truncations": self._truncation.count,
+            "whole": self.whole_end,
+        }

@@ -1,0 +1,219 @@
+"""Cutting the log of a running store, so that no crash brings back what was cut (rocketmq#10666).
+
+1. The bytes are copied to `cut/<epoch>-<offset>.log` and synced.
+2. The checkpoint's times are lowered below every file that loses bytes, and synced: from now on a
+   recovery reads from before the cut.
+3. The log is cut (`log_end.cut_log`): after its first sync every recovery ends there.
+4. Queues, keys, sync points and pointers follow, in memory and in files. What a crash leaves of
+   them behind the cut recovery drops, since it derives everything again from before the cut.
+
+The epoch file is cut by the caller, afterwards: entries behind the log's end are dropped at open.
+A crash at any point leaves the log whole, or cut; doing it again is no harm (INV-13, 15, 16).
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.base.ports import Disk
+from epochmq.base.safeguards import Safeguards
+from epochmq.model import properties as props
+from epochmq.model.property_names import UNIQ_KEY
+from epochmq.model.record import check, store_time_at
+from epochmq.store.append import Appender
+from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.dispatch import Dispatcher
+from epochmq.store.epochs import EpochEntry
+from epochmq.store.flush import Flusher
+from epochmq.store.held_keys import cut_rows
+from epochmq.store.housekeeping import Housekeeping
+from epochmq.store.index import Index
+from epochmq.store.log_end import Cut, cut_log, keep
+from epochmq.store.options import StoreOptions
+from epochmq.store.pointers import Pointers
+from epochmq.store.queue_table import QueueTable
+from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.visibility import Visibility
+
+_log = logging.getLogger(__name__)
+_UNIQ_KEY = UNIQ_KEY.encode()
+
+
+class Truncation:
+    """Knows every part that must follow the log's end."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StoreOptions,
+        log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        appender: Appender,
+        flusher: Flusher,
+        checkpoint: Checkpoint,
+        housekeeping: Housekeeping,
+        visibility: Visibility,
+        pointers: Pointers,
+        safeguards: Safeguards,
+    ) -> None:
+        self._disk = disk
+        self._options = options
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._appender = appender
+        self._flusher = flusher
+        self._checkpoint = checkpoint
+        self._housekeeping = housekeeping
+        self._visibility = visibility
+        self._pointers = pointers
+        self._durable = safeguards.durable_truncation_first
+        self._touched: dict[tuple[str, int], None] | None = None
+        """Queues with units behind the cut; None: any may have some."""
+        self._read_to = 0
+        self.bytes = 0
+        self.count = 0
+
+    def begins_record(self, offset: int) -> bool:
+        """Whether a record, a blank or a file begins at `offset`; a body may look like a head."""
+        with suppress(EnvironmentFault):
+            self._log.commit()
+        segment = self._log.find(offset)
+        if segment is None or offset == segment.start or offset > self._log.committed:
+            return True
+        end = End()
+        at = offset - segment.start
+        return next(walk(segment.view, segment.start, at, end, crc=False), None) is not None or (
+            end.reason == "blank"
+        )
+
+    def run(self, end: int, reason: str, epochs: Sequence[EpochEntry], whole_end: int) -> Cut:
+        """Cut the log to `end`, where a record begins, and everything with it.
+
+        Up to `whole_end` the log was made of records when it was written.
+        """
+        known = self._commit_pending(end)
+        cut = self._describe(end, reason, epochs)
+        if not known or self._read_to < min(whole_end, self._log.end):
+            self._touched = None
+        if self._durable:
+            self._save(end, epochs, cut)
+            self._lower_checkpoint(end)
+            cut_log(self._log, end)
+        else:
+            self._log.cut_files(end)
+        self._follow(end)
+        self.bytes += cut.size
+        self.count += 1
+        _log.warning("the log was cut: %s", cut)
+        return cut
+
+    def _commit_pending(self, end: int) -> bool:
+        """What waits in the transient pool is kept like the rest; False when it cannot be."""
+        log = self._log
+        try:
+            log.commit()
+        except EnvironmentFault:
+            committed = log.committed
+            if log.pending:
+                del log.pending[max(0, end - committed) :]
+            log.end = max(end, committed)
+            return False
+        return True
+
+    # Step 1 -----------------------------------------------------------------------------------
+
+    def _describe(self, end: int, reason: str, epochs: Sequence[EpochEntry]) -> Cut:
+        """Who is cut: records are counted as far as they can be read."""
+        log_end = self._log.end
+        cut = Cut(end, log_end - end, reason)
+        cut.below_confirmed = max(0, self._pointers.confirmed - end)
+        cut.epochs = tuple(e.epoch for e in epochs if e.start < log_end and e.end > end)
+        touched: dict[tuple[str, int], None] = {}
+        self._read_to = end
+        for entry in self._entries(end):
+            if cut.count == 0:
+                cut.first_id = _id_of(entry)
+                self._appender.last_wall = min(self._appender.last_wall, entry.store_wall_ms)
+            cut.count += 1
+            cut.last_id = _id_of(entry)
+            touched[entry.topic.decode("utf-8", "replace"), entry.queue_id] = None
+        self._touched = touched
+        return cut
+
+    def _entries(self, start: int) -> Iterator[Entry]:
+        for segment in self._log.between(start, self._log.end):
+            limit = min(segment.end, self._log.end) - segment.start
+            at = max(start - segment.start, 0)
+            stop = End()
+            yield from walk(segment.view[:limit], segment.start, at, stop, crc=False)
+            if stop.offset < segment.start + limit and not stop.rolled:
+                self._read_to = stop.offset
+                return
+            self._read_to = segment.start + limit
+
+    def _save(self, end: int, epochs: Sequence[EpochEntry], cut: Cut) -> None:
+        for segment in self._log.between(end, self._log.end):
+            at = max(end, segment.start)
+            size = min(segment.end, self._log.end) - at
+            epoch = next((e.epoch for e in reversed(epochs) if e.start <= at), 0)
+            keep(self._disk, segment, at - segment.start, size, epoch, cut)
+
+    # Step 2 -----------------------------------------------------------------------------------
+
+    def _lower_checkpoint(self, end: int) -> None:
+        """Recovery begins at a file older than the checkpoint's times: let it be an earlier one."""
+        for segment in self._log.segments:
+            if segment.end > end and check(segment.view, 0, len(segment.view), crc=False) > 0:
+                self._checkpoint.clock_back(max(store_time_at(segment.view, 0), 0))
+        self._checkpoint.confirmed = min(self._checkpoint.confirmed, self._pointers.confirmed, end)
+        self._checkpoint.write()
+        self._checkpoint.sync()
+
+    # Step 4 -----------------------------------------------------------------------------------
+
+    def _follow(self, end: int) -> None:
+        """Everything that knows of bytes behind `end` forgets them."""
+        queues = self._queues
+        if self._touched is None:
+            touched = queues.all()
+        else:
+            found = (queues.find(*name) for name in self._touched)
+            touched = [queue for queue in found if queue is not None]
+        for queue in touched:
+            queue.take_back(end)
+        queues.prune()
+        self._housekeeping.forget_claims()
+        cut_rows(self._appender.staged, end)
+        self._cut_index(end)
+        self._flusher.cut(end)
+        pointers = self._pointers
+        pointers.appended = end
+        pointers.synced = min(pointers.synced, end)
+        pointers.confirmed = min(pointers.confirmed, end)
+        pointers.dispatched = min(pointers.dispatched, end)
+        self._visibility.cut(end)
+
+    def _cut_index(self, end: int) -> None:
+        """Keys that were indexed early take their whole file with them: stage the others again."""
+        rebuild = self._index.cut(end) if self._index is not None else None
+        if rebuild is None:
+            return
+        dispatcher = Dispatcher(self._queues, self._options.delays_ms, from_start=True, index=True)
+        first = self._log.find(rebuild)
+        segments = self._log.segments
+        later = segments if first is None else segments[segments.index(first) :]
+        for entry in walk_log(later, End(), crc=False):
+            if entry.offset >= end:
+                break
+            dispatcher.add(entry, unit=False, keys=entry.offset >= rebuild)
+        self._appender.staged[:0] = dispatcher.staged
+
+
+def _id_of(entry: Entry) -> str:
+    """The id that the producer drew; the log offset for a message without one."""
+    unique = props.find(entry.properties, _UNIQ_KEY)
+    return unique.decode("utf-8", "replace") if unique else f"@{entry.offset}"

@@ -1,0 +1,134 @@
+"""Finds the compiled twin and describes its calls; without it everything works the same.
+
+The library lies beside this file, made by `scripts/build_twin.py` (set-up and wheels do that when
+there is a C compiler; the product never compiles). EPOCHMQ_TWIN=off keeps to plain Python. ctypes
+needs no Python headers, and `PyDLL` keeps the interpreter's lock, which these short calls would
+only lose to another thread.
+"""
+
+import ctypes
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LIBRARY = HERE / "_twin.so"
+SWITCH = "EPOCHMQ_TWIN"
+
+_POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+
+
+class BatchArgs(ctypes.Structure):
+    """`batch` of batch.c; a span is two fields here, which are quicker to set."""
+
+    _fields_ = [
+        *((name, kind)
+          for part in ("body", "head", "name", "tail", "tail_key", "key", "host")
+          for name, kind in ((f"{part}_at", _TEXT), (f"{part}_size", _I64))),
+        *((name, _I64) for name in (
+            "prefix", "offset", "queue_offset", "wall", "room", "record_max")),
+        ("out", _POINTER), ("out_max", _I64),
+        ("units", _POINTER), ("count_max", _I64),
+        ("keys", _POINTER), ("keys_max", _I64),
+        ("ids", _POINTER), ("ids_max", _I64),
+        ("out_size", _I64), ("keys_count", _I64), ("ids_size", _I64),
+    ]  # fmt: skip
+
+
+class IndexArgs(ctypes.Structure):
+    """`index_put` of index.c."""
+
+    _fields_ = [
+        ("keys", _TEXT), ("count", _I64), ("slots", _POINTER), ("slots_max", _I64),
+        ("dirty", _POINTER), ("number", _I64), ("first_wall", _I64), ("items", _POINTER),
+        ("used", _I64),
+    ]  # fmt: skip
+
+
+class SendArgs(ctypes.Structure):
+    """The front of `desk` of send.c; the rest is its own."""
+
+    _fields_ = [
+        *((name, kind)
+          for part in ("tail", "host", "id", "middle", "end")
+          for name, kind in ((f"{part}_at", _TEXT), (f"{part}_size", _I64))),
+        *((name, _I64) for name in ("header_max", "body_max", "record_max")),
+        ("out", _POINTER), ("out_max", _I64),
+        ("singles", _POINTER), ("singles_max", _I64),
+        ("keys", _POINTER), ("keys_max", _I64),
+        ("slots", _POINTER), ("slots_max", _I64),
+        ("touched", _POINTER), ("units", _POINTER),
+        ("answers", _POINTER), ("answers_max", _I64),
+        ("ends", _POINTER),
+        *((name, _I64) for name in ("out_size", "count", "keys_count", "touched_count", "reads")),
+    ]  # fmt: skip
+
+
+class Library:
+    """The loaded library's calls, typed."""
+
+    def __init__(self, path: Path) -> None:
+        lib = ctypes.PyDLL(str(path))
+        lib.epq_source.restype = _TEXT
+        self.source: str = lib.epq_source().decode()
+        self.batch = lib.epq_batch
+        self.batch.argtypes, self.batch.restype = [_POINTER], _I64
+        self.index_put = lib.epq_index_put
+        self.index_put.argtypes, self.index_put.restype = [_POINTER], None
+        self.take = lib.epq_take
+        self.take.argtypes, self.take.restype = [_POINTER, _POINTER, _I64, _TEXT], _I64
+        self.finish = lib.epq_finish
+        self.finish.argtypes, self.finish.restype = [_POINTER, _I64, _I64], _I64
+        self.clear = lib.epq_clear
+        self.clear.argtypes, self.clear.restype = [_POINTER], None
+        self.lanes_clear = lib.epq_lanes_clear
+        self.lanes_clear.argtypes, self.lanes_clear.restype = [_POINTER], None
+        self.lane_add = lib.epq_lane_add
+        self.lane_add.argtypes = [_POINTER, _TEXT, _I64, _I64, _I64, _I64]
+        self.lane_add.restype = _I64
+        self.desk_bytes = lib.epq_desk_bytes
+        self.desk_bytes.argtypes, self.desk_bytes.restype = [], _I64
+        self.records, self.heads = lib.epq_records, lib.epq_heads
+        self.records.argtypes, self.records.restype = [_POINTER], _I64
+        self.heads.argtypes, self.heads.restype = [_POINTER], None
+        self.crc = lib.epq_crc
+        self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
+        lib.epq_init()
+
+
+def sources() -> list[Path]:
+    """The C files, in the order in which they are hashed."""
+    return sorted((*HERE.glob("*.c"), *HERE.glob("*.h")))
+
+
+def source_hash() -> str:
+    """Tells one state of the sources from another; empty when they were not delivered."""
+    data = b"".join(path.read_bytes() for path in sources())
+    return hashlib.sha256(data).hexdigest() if data else ""
+
+
+@lru_cache(maxsize=1)
+def find() -> tuple[Library | None, str]:
+    """(the library, or None; which of the two is used and why)."""
+    if os.environ.get(SWITCH, "").lower() == "off":
+        return None, f"python ({SWITCH}=off)"
+    if not LIBRARY.exists():
+        return None, "python (no compiled twin was built)"
+    try:
+        library = Library(LIBRARY)
+    except (OSError, AttributeError) as error:
+        return None, f"python (the compiled twin cannot be loaded: {error})"
+    if library.source != (source_hash() or library.source):
+        return None, "python (the compiled twin is older than its source; build it again)"
+    return library, "compiled"
+
+
+def library() -> Library | None:
+    """The compiled twin, None when Python does it all."""
+    return find()[0]
+
+
+def which() -> str:
+    """`compiled`, or `python` and why, for people."""
+    return find()[1]

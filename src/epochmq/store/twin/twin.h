@@ -1,0 +1,97 @@
+/* The compiled twin of the append: what Python does for the common case, done on plain bytes.
+ *
+ * Python is the reference. Whatever is unusual, too large, damaged or does not fit is answered with
+ * "not mine" (0) before anything outside the caller's buffers has changed; Python then does it all
+ * over again, so no refusal is ever made here. No allocation, no I/O, no state but the CRC tables.
+ *
+ * All integers on the wire and on disk are big-endian (facts/store.md 1.2, 2.1, 2.5); structures
+ * shared with Python are in the machine's own order and mirrored in library.py.
+ */
+#ifndef EPOCHMQ_TWIN_H
+#define EPOCHMQ_TWIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PAIR_END 0x02       /* between two properties */
+#define NAME_END 0x01       /* between a property's name and its value */
+#define PROPERTIES_MAX 32767
+#define UNIT_BYTES 20
+#define ITEM_BYTES 20
+#define SLOTS_A_PAGE 1024
+
+/* Where fields of a record's head lie, whatever its hosts (facts/store.md 1.2). */
+#define SIZE_AT 0
+#define CRC_AT 8
+#define QUEUE_ID_AT 12
+#define FLAG_AT 16
+#define QUEUE_OFFSET_AT 20
+#define OFFSET_AT 28
+
+typedef struct {
+    const uint8_t *at;
+    int64_t size;
+} span;
+
+/* One index key of one message; 24 bytes, read by epq_index_put. */
+typedef struct {
+    int64_t offset; /* of the message in the log */
+    int64_t wall;   /* its store time, ms */
+    uint32_t hash;  /* Java's hash of topic#key, unsigned */
+    uint32_t unused;
+} index_key;
+
+/* What the broker needs to know of a properties text. */
+typedef struct {
+    span uniq_key; /* size 0: none */
+    span keys;     /* text of KEYS, not split yet */
+    int32_t tags_code;
+    int wait; /* 0 when WAIT is given and not "true" */
+    int rare; /* a property that needs more work than this */
+} properties;
+
+static inline void put16(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+static inline void put32(uint8_t *at, uint32_t value)
+{
+    put16(at, value >> 16);
+    put16(at + 2, value & 0xFFFF);
+}
+
+static inline void put64(uint8_t *at, uint64_t value)
+{
+    put32(at, (uint32_t)(value >> 32));
+    put32(at + 4, (uint32_t)value);
+}
+
+static inline uint32_t get16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
+
+static inline uint32_t get32(const uint8_t *at) { return get16(at) << 16 | get16(at + 2); }
+
+/* `size` bytes to `to`, which must have the room; where the next ones go. Nothing may be copied from
+ * a null pointer, not even no bytes. */
+static inline uint8_t *copy(uint8_t *to, const uint8_t *from, int64_t size)
+{
+    if (size > 0)
+        memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+/* crc.c */
+void crc_init(void);
+uint32_t crc_of(const uint8_t *at, size_t size); /* masked with 0x7FFFFFFF, as records carry it */
+
+/* text.c */
+int utf8_is_sound(const uint8_t *at, int64_t size);
+uint32_t hash_utf8(uint32_t hash, span text);
+int read_properties(span text, properties *found);
+int64_t hash_keys(const properties *found, span other_key, uint32_t prefix, int64_t offset,
+                  int64_t wall, index_key *keys, int64_t room);
+void put_hex(uint8_t *at, uint64_t value);
+
+#endif

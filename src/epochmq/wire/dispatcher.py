@@ -1,0 +1,85 @@
+"""From frames to handlers and back: the cold path that every node shares (remoting.md 1.6).
+
+A node that serves hot codes itself takes those frames out first and gives the rest to `handle`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from epochmq.base.errors import HeaderError, OurBug, PeerError, Refused, UsageError
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Held, Reply, decode
+from epochmq.wire.frame import RawFrame
+from epochmq.wire.session import Session
+
+Handler = Callable[[Command, Session, int], Reply | Held]
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """A `FrameSink` over a table of handlers by request code."""
+
+    def __init__(self, table: Mapping[int, Handler] | None = None) -> None:
+        self.table: dict[int, Handler] = dict(table or {})
+
+    def opened(self, session: Session) -> None:
+        """A connection began."""
+
+    def closed(self, session: Session) -> None:
+        """A connection ended."""
+
+    def end_of_turn(self, now: int) -> None:
+        """All reads of this turn are handled."""
+
+    def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
+        """Handle all frames of one read, in order, until the session is closed."""
+        for frame in frames:
+            if session.closed:
+                return
+            self.receive_one(session, frame, now)
+
+    def receive_one(self, session: Session, frame: RawFrame, now: int) -> None:
+        """Decode one frame; a response goes to whoever asked, a request to its handler.
+
+        The body is copied, so that a handler may keep the command. Garbage cuts the connection.
+        """
+        try:
+            command = decode(frame.header, frame.binary, bytes(frame.body))
+            if command.is_response:
+                if not session.answered(command):
+                    log.debug("%s: dropped a late or unknown %r", session.peer, command)
+                return
+            self.handle(session, command, now)
+        except PeerError as error:
+            log.warning("%s: connection cut: %s", session.peer, error)
+            session.close(str(error))
+
+    def handle(self, session: Session, command: Command, now: int) -> None:
+        """Run the handler of a request and send its reply.
+
+        Raises `PeerError` when the request calls for a cut, and `OurBug`, which stops the node.
+        """
+        reply = self.reply_to(session, command, now)
+        if isinstance(reply, Reply):
+            session.answer(command, reply)
+
+    def reply_to(self, session: Session, command: Command, now: int) -> Reply | Held:
+        """What the table's handler says, its errors turned into answers."""
+        handler = self.table.get(command.code)
+        if handler is None:
+            return Reply(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {command.code} not supported",
+            )
+        try:
+            return handler(command, session, now)
+        except Refused as error:
+            return Reply(error.code, error.remark)
+        except (HeaderError, UsageError) as error:
+            return Reply(ResponseCode.SYSTEM_ERROR, str(error))
+        except (OurBug, PeerError):
+            raise
+        except Exception as error:
+            log.exception("%s: handling of %r failed", session.peer, command)
+            return Reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

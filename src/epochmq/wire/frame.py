@@ -1,0 +1,164 @@
+"""Frames: cutting a byte stream into headers and bodies (facts/remoting.md 1.1 and 1.2).
+
+Layout, big-endian: int32 length of what follows; int8 header encoding (0 JSON, 1 binary); 24 bits
+header length; header; body.
+"""
+
+from struct import Struct
+
+import msgspec
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
+from epochmq.base.types import Buffer
+
+PREFIX = Struct(">ii")
+PREFIX_BYTES = PREFIX.size
+TYPE_JSON = 0
+TYPE_BINARY = 1
+
+_LENGTH_BYTES = 4
+_LENGTH_MAX = FRAME_BYTES_MAX - _LENGTH_BYTES
+_HEADER_BITS = 24
+_HEADER_MASK = (1 << _HEADER_BITS) - 1
+_unpack_prefix = PREFIX.unpack_from
+
+
+class RawFrame(msgspec.Struct, gc=False):
+    """One whole frame; `body` is a view that is valid until the reader is fed again."""
+
+    header: bytes
+    binary: bool
+    body: memoryview
+
+
+def check_prefix(length: int, word: int, header_max: int = HEADER_BYTES_MAX) -> int:
+    """Check the first two words of a frame; return the header's length in bytes.
+
+    Raises `PeerError` for a length, an encoding or a header length outside the protocol.
+    """
+    header = word & _HEADER_MASK
+    if not _LENGTH_BYTES <= length <= _LENGTH_MAX:
+        raise PeerError(f"a frame of {length} bytes is outside 4..{_LENGTH_MAX}")
+    if word >> _HEADER_BITS not in (TYPE_JSON, TYPE_BINARY):
+        raise PeerError(f"header encoding {(word >> _HEADER_BITS) & 0xFF} is unknown")
+    if header > header_max or header > length - _LENGTH_BYTES:
+        raise PeerError(f"a header of {header} bytes does not fit a frame of {length}")
+    return header
+
+
+def prefix(header_size: int, body_size: int, binary: bool = False) -> bytes:
+    """The 8 bytes before a header of `header_size`, with a body of `body_size` to follow."""
+    return PREFIX.pack(
+        _LENGTH_BYTES + header_size + body_size, int(binary) << _HEADER_BITS | header_size
+    )
+
+
+class FrameReader:
+    """Cuts what a connection delivers into frames; resumes at any byte; bounded by limits.
+
+    A frame that lies whole in the fed data is handed out as a view of it; one that came in pieces
+    is joined first in a buffer of its own. Who asks takes longer headers than who serves.
+    """
+
+    __slots__ = ("_header_max", "_part", "_want", "partial_since")
+
+    def __init__(self, header_max: int = HEADER_BYTES_MAX) -> None:
+        self._header_max = header_max
+        self._part: bytearray | None = None
+        self._want = PREFIX_BYTES
+        self.partial_since: int | None = None
+        """When the unfinished frame began (the `now` of that feed), None when there is none."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes kept of an unfinished frame."""
+        return len(self._part) if self._part is not None else 0
+
+    def drop(self) -> None:
+        """Let go of an unfinished frame, up to 16 MiB, once no more can come."""
+        self._part = None
+        self.partial_since = None
+
+    def feed_rest(self, data: Buffer) -> tuple[int, bytearray | None]:
+        """Complete the unfinished frame from `data`: bytes taken, and the frame's once it is whole.
+
+        The rest of `data` is still to be fed. Raises `PeerError` as `feed` does.
+        """
+        taken, part = self._fill_part(memoryview(data)), self._part
+        assert part is not None
+        if len(part) < self._want:
+            return taken, None
+        self._part = self.partial_since = None
+        return taken, part
+
+    def feed(self, data: Buffer, now: int = 0) -> list[RawFrame]:
+        """Take `data` in; return the frames that are whole now, in order.
+
+        Raises `PeerError` at the first impossible prefix; the reader is of no more use then.
+        """
+        view = memoryview(data)
+        frames: list[RawFrame] = []
+        start = self._finish_part(view, frames) if self._part is not None else 0
+        if self._part is None:
+            start = _cut(view, start, frames, self._header_max)
+            self._keep(view, start, now)
+        return frames
+
+    def _keep(self, view: memoryview, start: int, now: int) -> None:
+        """Remember the unfinished frame at the end of `view`."""
+        if start == len(view):
+            self.partial_since = None
+            return
+        self.partial_since = now
+        self._part = bytearray(view[start:])
+        self._want = self._wanted(self._part)
+
+    def _finish_part(self, view: memoryview, frames: list[RawFrame]) -> int:
+        """As `_fill_part`; a frame that is whole now joins `frames`."""
+        taken, part = self._fill_part(view), self._part
+        assert part is not None
+        if len(part) == self._want:
+            _cut(memoryview(part), 0, frames, self._header_max)
+            self._part = None
+        return taken
+
+    def _fill_part(self, view: memoryview) -> int:
+        """Add to the unfinished frame from `view`; return how many bytes of `view` it took."""
+        part = self._part
+        assert part is not None
+        taken = 0
+        while len(part) < self._want and taken < len(view):
+            step = view[taken : taken + self._want - len(part)]
+            part += step
+            taken += len(step)
+            if len(part) == PREFIX_BYTES:
+                self._want = self._wanted(part)
+        return taken
+
+    def _wanted(self, part: bytearray) -> int:
+        """The size of the whole frame that starts `part`, as far as it can be known."""
+        if len(part) < PREFIX_BYTES:
+            return PREFIX_BYTES
+        length, word = _unpack_prefix(part)
+        check_prefix(length, word, self._header_max)
+        return _LENGTH_BYTES + int(length)
+
+
+def _cut(view: memoryview, start: int, frames: list[RawFrame], header_max: int) -> int:
+    """Append every whole frame of `view` from `start` to `frames`; return where the rest begins."""
+    last = len(view) - PREFIX_BYTES
+    while start <= last:
+        length, header = _unpack_prefix(view, start)
+        binary = False
+        # A sound JSON frame passes without a call; anything else is looked at closely.
+        if not 0 <= header <= header_max or not header + 4 <= length <= _LENGTH_MAX:
+            binary = header >> _HEADER_BITS == TYPE_BINARY
+            header = check_prefix(length, header, header_max)
+        body = start + PREFIX_BYTES + header
+        stop = start + _LENGTH_BYTES + length
+        if stop > len(view):
+            break
+        frames.append(RawFrame(bytes(view[start + PREFIX_BYTES : body]), binary, view[body:stop]))
+        start = stop
+    return start

@@ -1,0 +1,67 @@
+"""Headers of topic administration: 17, 18, 202, 215, 300, 303, 351 (facts/remoting.md 2.4)."""
+
+from epochmq.wire.headers.base import I32, I64, Header, RpcHeader, TopicHeader
+
+
+class CreateTopicHeader(TopicHeader):
+    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a comma list of `+key=value` and `-key`."""
+
+    topic: str
+    defaultTopic: str
+    readQueueNums: I32
+    writeQueueNums: I32
+    perm: I32
+    topicFilterType: str
+    topicSysFlag: I32 | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+class CreateTopicListHeader(RpcHeader):
+    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): nothing of its own; the body is TopicConfigList."""
+
+
+class DeleteTopicHeader(TopicHeader):
+    """DELETE_TOPIC_IN_BROKER 215."""
+
+    topic: str
+
+
+class GetTopicConfigHeader(TopicHeader):
+    """GET_TOPIC_CONFIG 351."""
+
+    topic: str
+
+
+class GetTopicStatsHeader(TopicHeader):
+    """GET_TOPIC_STATS_INFO 202."""
+
+    topic: str
+
+
+class QueryTopicConsumeByWhoHeader(TopicHeader):
+    """QUERY_TOPIC_CONSUME_BY_WHO 300; the answer's body is a GroupList."""
+
+    topic: str
+
+
+class QueryConsumeTimeSpanHeader(TopicHeader):
+    """QUERY_CONSUME_TIME_SPAN 303."""
+
+    topic: str
+    group: str
+
+
+class RegisterOrderTopicHeader(Header):
+    """Kept by upstream without a code that uses it."""
+
+    topic: str
+    orderTopicString: str
+
+
+class CheckRocksdbHeader(Header):
+    """CHECK_ROCKSDB_CQ_WRITE_PROGRESS 354 (5.3): we have no such queues and say so."""
+
+    topic: str
+    checkStoreTime: I64 | None = None

@@ -1,0 +1,205 @@
+"""JSON in as RocketMQ's peers write it (fastjson), JSON out as the standard has it (remoting.md 3).
+
+Standard text goes through msgspec. What it refuses goes through a small parser of our own that also
+takes bare integer keys (`{0:"a"}`), objects as keys (`{{"topic":"T"}:1}`, the key becomes its
+compact JSON text), raw control characters and ill-formed UTF-8. Depth is bounded on both ways.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import JSON_DEPTH_MAX
+from epochmq.base.types import Buffer
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_PLAIN = re.compile(r'[^"\\]*')
+_HEX4 = re.compile(r"[0-9a-fA-F]{4}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NUMBER_DIGITS_MAX = 64
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_WORDS: dict[str, tuple[str, Any]] = {
+    "t": ("true", True),
+    "f": ("false", False),
+    "n": ("null", None),
+}
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def loads(data: Buffer | str) -> Any:
+    """Parse one JSON text; raises `PeerError` when it is no JSON in either dialect."""
+    try:
+        value = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
+        return _Parser(text).whole()
+    if _deeper_than(value, JSON_DEPTH_MAX):
+        raise PeerError(f"JSON is nested deeper than {JSON_DEPTH_MAX}")
+    return value
+
+
+def dumps(obj: Any) -> bytes:
+    """Standard JSON: quoted keys, control characters escaped, the rest raw UTF-8."""
+    return _encode(obj)
+
+
+def dumps_bare(obj: Any) -> bytes:
+    """JSON with integer keys left bare, as fastjson writes them, for readers that need it."""
+    return "".join(_bare(msgspec.to_builtins(obj), JSON_DEPTH_MAX)).encode()
+
+
+def _bare(value: Any, depth: int) -> list[str]:
+    if depth == 0:
+        raise ValueError(f"a value to write is nested deeper than {JSON_DEPTH_MAX}")
+    if isinstance(value, dict):
+        parts = [_bare_key(key) + ":" + "".join(_bare(v, depth - 1)) for key, v in value.items()]
+        return ["{", ",".join(parts), "}"]
+    if isinstance(value, list | tuple):
+        return ["[", ",".join("".join(_bare(item, depth - 1)) for item in value), "]"]
+    return [_encode(value).decode()]
+
+
+def _bare_key(key: Any) -> str:
+    return str(key) if isinstance(key, int) else _encode(key).decode()
+
+
+def _deeper_than(value: Any, depth: int) -> bool:
+    """Whether containers in `value` are nested more than `depth` times; one layer a turn."""
+    layer = [value]
+    for _ in range(depth):
+        layer = [
+            inner
+            for item in layer
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
+
+
+class _Parser:
+    """Recursive descent over `text`, at most `JSON_DEPTH_MAX` deep."""
+
+    __slots__ = ("_at", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def whole(self) -> Any:
+        value = self._value(0)
+        if self._peek() != "":
+            raise self._wrong("text after the value")
+        return value
+
+    def _wrong(self, what: str) -> PeerError:
+        return PeerError(f"malformed JSON at character {self._at}: {what}")
+
+    def _peek(self) -> str:
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+        return self._text[self._at : self._at + 1]
+
+    def _take(self, char: str) -> bool:
+        if self._peek() != char:
+            return False
+        self._at += 1
+        return True
+
+    def _need(self, char: str) -> None:
+        if not self._take(char):
+            raise self._wrong(f"{char} expected")
+
+    def _value(self, depth: int) -> Any:
+        char = self._peek()
+        if depth >= JSON_DEPTH_MAX and char in ("{", "["):
+            raise self._wrong(f"nested deeper than {JSON_DEPTH_MAX}")
+        if char == "{":
+            return self._object(depth)
+        if char == "[":
+            return self._array(depth)
+        if char == '"':
+            return self._string()
+        return self._word(char) if char in _WORDS else self._number()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self._need("{")
+        result: dict[str, Any] = {}
+        while not self._take("}"):
+            if result:
+                self._need(",")
+            key = self._key(depth)
+            self._need(":")
+            result[key] = self._value(depth + 1)
+        return result
+
+    def _key(self, depth: int) -> str:
+        char = self._peek()
+        if char == '"':
+            return self._string()
+        if char == "{":
+            return _encode(self._value(depth + 1)).decode()
+        return str(self._number())
+
+    def _array(self, depth: int) -> list[Any]:
+        self._need("[")
+        result: list[Any] = []
+        while not self._take("]"):
+            if result:
+                self._need(",")
+            result.append(self._value(depth + 1))
+        return result
+
+    def _word(self, char: str) -> Any:
+        word, value = _WORDS[char]
+        if not self._text.startswith(word, self._at):
+            raise self._wrong("unknown word")
+        self._at += len(word)
+        return value
+
+    def _number(self) -> int | float:
+        match = _NUMBER.match(self._text, self._at)
+        if match is None or len(match[0]) > _NUMBER_DIGITS_MAX:
+            raise self._wrong("a value expected")
+        self._at = match.end()
+        return float(match[0]) if match[1] or match[2] else int(match[0])
+
+    def _string(self) -> str:
+        self._at += 1
+        parts: list[str] = []
+        while True:
+            match = _PLAIN.match(self._text, self._at)
+            assert match is not None
+            parts.append(match[0])
+            self._at = match.end() + 1
+            end = self._text[match.end() : self._at]
+            if end == '"':
+                return _whole_pairs("".join(parts))
+            if end == "":
+                raise self._wrong("a string does not end")
+            parts.append(self._escape())
+
+    def _escape(self) -> str:
+        char = self._text[self._at : self._at + 1]
+        self._at += 1
+        if char in _ESCAPES and char:
+            return _ESCAPES[char]
+        match = _HEX4.match(self._text, self._at) if char == "u" else None
+        if match is None:
+            raise self._wrong("unknown escape")
+        self._at = match.end()
+        return chr(int(match[0], 16))
+
+
+def _whole_pairs(text: str) -> str:
+    """Join surrogate pairs that came as two escapes; a lone half becomes U+FFFD."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,34 @@
+"""Few descriptors for many files."""
+
+from sim.disk import SimDisk
+
+from epochmq.store.queue_files import QueueFiles
+
+
+def test_the_least_used_is_closed() -> None:
+    files = QueueFiles(SimDisk(), 2)
+    one = files.get("a/1", 10)
+    files.get("a/2", 10)
+    assert files.get("a/1") is one
+    files.get("a/3", 10)
+    assert files.get("a/1") is one
+    assert set(files._files) == {"a/3", "a/1"}
+    assert files.read("a/2", 0, 99) == bytes(10)
+    assert files.read("none", 0, 9) == b""
+
+
+def test_forgotten_before_removal() -> None:
+    files = QueueFiles(SimDisk(), 9)
+    for path in ("a/1", "a/2", "ab/1"):
+        files.get(path, 10).write(0, b"x")
+        files.unsynced.add(path)
+    files.forget("a")
+    assert (set(files._files), files.unsynced) == ({"ab/1"}, {"ab/1"})
+    files.close()
+    assert files._files == {}
+
+
+def test_an_existing_file_is_not_made_again() -> None:
+    disk = SimDisk()
+    disk.open("f", create_size=20).write(0, b"x")
+    assert QueueFiles(disk, 1).get("f", 10).size == 20

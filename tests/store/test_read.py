@@ -1,0 +1,117 @@
+"""Reading by queue offset: statuses, bounds, filters."""
+
+import struct
+
+import pytest
+from sim.disk import SimDisk
+from tests.store.world import HOST, SMALL
+
+from epochmq.model.record import HEAD, MAGIC_V1, decode
+from epochmq.store.draft import Draft
+from epochmq.store.layout import PRE_BLANK_SIZE, UNIT
+from epochmq.store.read import SCAN_UNITS_MIN, GetStatus, ReadResult
+from epochmq.store.store import Store
+
+WALL = 1_700_000_000_000
+
+
+def filled(count: int = 30, queues: int = 1) -> Store:
+    store = Store.open(SimDisk(), SMALL, HOST, WALL)
+    for number in range(count):
+        draft = Draft("T", number % queues, b"%04d" % number * 50, b"", number % 3, born_host=HOST)
+        store.append([draft], WALL)
+    return store
+
+
+def numbers(result: ReadResult) -> list[int]:
+    found = []
+    for chunk in result.chunks:
+        while len(chunk):
+            message = decode(chunk)
+            found.append(int(message.body[:4]))
+            chunk = chunk[message.size :]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("queue_id", "offset", "status", "next_offset"),
+    [
+        (9, 0, GetStatus.NO_MATCHED_LOGIC_QUEUE, 0),
+        (0, -1, GetStatus.OFFSET_TOO_SMALL, 0),
+        (0, 30, GetStatus.OFFSET_OVERFLOW_ONE, 30),
+        (0, 31, GetStatus.OFFSET_OVERFLOW_BADLY, 30),
+        (5, 0, GetStatus.NO_MESSAGE_IN_QUEUE, 0),
+    ],
+)
+def test_misses(queue_id: int, offset: int, status: GetStatus, next_offset: int) -> None:
+    store = filled()
+    store._queues.get("T", 5)
+    result = store.read_queue("T", queue_id, offset, 9, 9)
+    assert (result.status, result.next_offset, result.count) == (status, next_offset, 0)
+
+
+def test_neighbours_share_a_view() -> None:
+    store = filled(8)
+    result = store.read_queue("T", 0, 2, 4, 1 << 20)
+    assert (result.count, len(result.chunks), result.next_offset) == (4, 1, 6)
+    assert (numbers(result), result.size) == ([2, 3, 4, 5], len(result.chunks[0]))
+    assert (result.min_offset, result.max_offset) == (0, 8)
+    apart = filled(8, queues=2).read_queue("T", 1, 0, 9, 1 << 20)
+    assert (numbers(apart), len(apart.chunks)) == ([1, 3, 5, 7], 4)
+
+
+def test_bytes_are_bounded_but_one_comes_always() -> None:
+    store = filled(8)
+    assert store.read_queue("T", 0, 0, 9, 1).count == 1
+    assert store.read_queue("T", 0, 0, 9, 292 * 3).count == 3
+    assert store.read_queue("T", 0, 0, 9, 292 * 3, accept=lambda _c: True).count == 3
+    assert store.read_queue("T", 0, 0, 9, 1, accept=lambda _c: True).count == 1
+
+
+def test_filters() -> None:
+    store = filled()
+    odd = store.read_queue("T", 0, 0, 4, 1 << 20, accept=lambda code: code == 1)
+    assert (numbers(odd), odd.next_offset) == ([1, 4, 7, 10], 11)
+    some = store.read_queue("T", 0, 5, 99, 1 << 20, verify=lambda r: decode(r).body[3:4] == b"7")
+    assert (numbers(some), some.next_offset) == ([7, 17, 27], 30)
+    none = store.read_queue("T", 0, 5, 99, 1 << 20, accept=lambda _code: False)
+    assert (none.status, none.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 30)
+
+
+def test_a_filtered_read_gives_up_after_a_while() -> None:
+    store = filled(SCAN_UNITS_MIN + 100)
+    none = store.read_queue("T", 0, 0, 1, 1, accept=lambda _code: False)
+    assert none.next_offset == SCAN_UNITS_MIN
+
+
+def test_records_by_position() -> None:
+    store = filled(20)
+    unit = store._queues.get("T", 0).unit(3)
+    assert unit is not None
+    record = store.message_at(unit[0])
+    assert record is not None
+    assert int(decode(record).body[:4]) == 3
+    assert store.message_at(unit[0], unit[1]) == record
+    assert store.message_at(unit[0], unit[1] + 1) is None
+    for wrong in (-1, unit[0] + 1, store.pointers.appended, 1 << 60, 4090):
+        assert store.message_at(wrong) is None
+
+
+def test_a_record_inside_a_message_is_none() -> None:
+    """A body may look like a record; one that reaches into the next message is not handed out."""
+    store = filled(1)
+    inside = store.pointers.appended + HEAD.size
+    fake = struct.pack(">IIIiiqqi", 300, MAGIC_V1, 0, 0, 0, 0, inside, 0).ljust(200, b"\0")
+    for body in (fake, b"the next message" * 20):
+        store.append([Draft("T", 0, body, b"", born_host=HOST)], WALL)
+    assert store.message_at(inside) is None
+
+
+def test_holes_in_a_queue_are_passed_over() -> None:
+    store = filled(3)
+    queue = store._queues.get("T", 0)
+    queue.tail[20:40] = UNIT.pack(584, PRE_BLANK_SIZE, 0)
+    assert numbers(store.read_queue("T", 0, 0, 9, 1000)) == [0, 2]
+    assert store.read_queue("T", 0, 1, 1, 9).status is GetStatus.OFFSET_FOUND_NULL
+    assert store.read_queue("T", 0, 1, 1, 9).next_offset == 2
+    assert store.store_time("T", 0, 1) == -1

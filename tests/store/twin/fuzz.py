@@ -1,0 +1,194 @@
+"""Random and hostile inputs for the compiled twin, and one run of them all.
+
+Run as a program under the address sanitiser by test_sanitized.py: every call must stay within the
+buffers it was given, whatever the bytes are.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+from random import Random
+from struct import pack
+
+from epochmq.model.record import HEAD, encode
+from epochmq.store.twin import library
+from epochmq.store.twin.batch import Batch, BatchTwin
+from epochmq.store.twin.index import IndexPut
+from epochmq.store.twin.records import RecordsTwin
+from epochmq.store.twin.send import SendRun, SendTexts
+
+HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
+NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "a", "")
+WORDS = (
+    "",
+    "x",
+    "a b",
+    " lead",
+    "trail ",
+    "true",
+    "ключ",
+    "😀",
+    "\u3000",
+    "a\u2028b",
+    "\x1c",
+    "é" * 40,
+)
+
+
+def a_text(rng: Random) -> str:
+    """A properties text: mostly sound, with repeated names and odd separators."""
+    pairs = []
+    for _ in range(rng.randrange(6)):
+        pair = rng.choice(NAMES) + rng.choice(("\x01", "\x01", "\x01", "", "\x01\x01"))
+        pairs.append(pair + rng.choice(WORDS) + rng.choice(("", str(rng.randrange(100)))))
+    return "\x02".join(pairs) + rng.choice(("", "\x02", "\x02\x02"))
+
+
+def an_entry(rng: Random) -> bytes:
+    """One message of a batch."""
+    body = rng.randbytes(rng.choice((1, 15, 16, 17, 63, 64, 65, 100, 1000)))
+    text = a_text(rng).encode()
+    head = pack(">IIIiI", 22 + len(body) + len(text), 0, 0, rng.randrange(-9, 9), len(body))
+    return head + body + len(text).to_bytes(2, "big") + text
+
+
+def damaged(rng: Random, data: bytes) -> bytes:
+    """`data` with a few bytes changed, lost or added."""
+    made = bytearray(data)
+    for _ in range(rng.choice((0, 0, 1, 1, 3))):
+        at = rng.randrange(len(made) + 1)
+        change = rng.randrange(4)
+        if change == 0 and at < len(made):
+            made[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xC0, 0xED, 0xF4, 0xFF))
+        elif change == 1:
+            del made[at : at + rng.choice((1, 4, 30))]
+        elif change == 2:
+            made[at:at] = rng.randbytes(rng.choice((1, 4)))
+        elif at + 4 <= len(made):
+            made[at : at + 4] = rng.choice((b"\xff" * 4, b"\x7f\xff\xff\xff", bytes(4)))
+    return bytes(made)
+
+
+def a_body(rng: Random) -> bytes:
+    """The body of a batch request, sound or not."""
+    return damaged(rng, b"".join(an_entry(rng) for _ in range(rng.randrange(1, 6))))
+
+
+FIELDS = {
+    "a": ("PID", "p\\u0041", "ü"), "b": ("T", "T", "T", "Wide", "U"), "c": ("TBW102",),
+    "d": ("4", "04"), "e": ("0", "1", "3", "4", "-1", "+1"), "f": ("0", "1", "256", "4", "-1"),
+    "g": ("1700000000000", "-5", "9223372036854775807", "9223372036854775808"),
+    "h": ("0", "-2147483648", "2147483648", "7"),
+    "i": ("UNIQ_KEY\\u0001K1", "UNIQ_KEY\\u0001K\\u0002TAGS\\u0001\\u00e9\\u20ac😀",
+          "UNIQ_KEY\\u0001K2\\u0002KEYS\\u0001a b\\u0002", "UNIQ_KEY\\u0001\\ud83d\\ude00",
+          "UNIQ_KEY\\u0001a\\u0002b\\u0001\\\"\\\\\\/\\b\\f\\n\\r\\t", "WAIT\\u0001true", ""),
+    "j": ("0", "3"), "k": ("false",), "l": ("16", "-1"), "m": ("false", "False", "true"),
+    "n": ("broker",), "bname": ("b", "\\ud800"), "ns": ("",),
+}  # fmt: skip
+
+
+def a_header(rng: Random, opaque: int) -> bytes:
+    """A JSON header of a send: mostly ordinary, first values more often than the others."""
+    dull = rng.random() < 0.7
+    fields = []
+    for name, values in FIELDS.items():
+        if name < "j" or rng.random() < 0.6:
+            fields.append(f'"{name}":"{values[0] if dull and name != "i" else rng.choice(values)}"')
+    if not dull:
+        rng.shuffle(fields)
+        fields = fields[: rng.choice((99, 99, 99, 8))]
+    parts = [
+        f'"code":{310 if dull else rng.choice((310, 310, 10, 320, 3100))}',
+        '"extFields":{' + ",".join(fields) + "}",
+        f'"flag":{0 if dull else rng.choice((0, 0, 2))}',
+        '"language":"JAVA"',
+        f'"opaque":{opaque}',
+        '"serializeTypeCurrentRPC":"JSON"',
+        f'"version":{401 if dull else rng.choice(("401", "4.01", "-1"))}',
+    ]
+    if not dull:
+        rng.shuffle(parts)
+        parts += rng.choice(([], [], ['"remark":null'], ['"opaque":5'], ['"x":[1]']))
+    space = rng.choice(("", "", " ", "\n\t"))
+    return ("{" + f",{space}".join(parts) + space + "}" + space).encode("utf-8", "surrogatepass")
+
+
+def run(twin: library.Library, seed: int, rounds: int) -> int:
+    """Feed the twin; how many batches it took."""
+    rng = Random(seed)
+    maker = BatchTwin(twin, HOST, 2000, index=True)
+    head = HEAD.pack(0, 0xDAA320A7, 0, 0, 0, 0, 0, 0, 0, HOST, 0, HOST, 0, 0, 0)
+    taken = 0
+    for _ in range(rounds):
+        tail, key = b"\x02CLUSTER\x01c", b""
+        body = a_body(rng)
+        request = Batch("T", 0, body, 0, 0, HOST, 0, tail, tail + b"\x02UNIQ_KEY\x01K", key)
+        place = (rng.randrange(1 << 40), rng.choice((1 << 20, 300)), rng.randrange(100))
+        made = maker.make(request, head, b"\x01T", 7, place, 1000)
+        if made is not None:
+            taken += 1
+            if made.keys is not None:
+                slots = memoryview(bytearray(4 * 7)).cast("i")
+                IndexPut(made.keys.data, slots, bytearray(1), 1, 0).run(twin)
+        twin.crc(body, len(body))
+    return taken + take(twin, rng, rounds)
+
+
+def take(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed reads of a connection, each at the very end of a buffer; how many sends were taken."""
+    texts = SendTexts(b"\x02CLUSTER\x01c", b"M", b"E", 2000, 3000, True)
+    desk = SendRun(twin, HOST, texts)
+    desk.add_topic("T", 4, 0)
+    desk.add_topic("Wide", 2, 2)
+    taken = 0
+    for number in range(rounds):
+        data = b""
+        for _ in range(rng.randrange(1, 4)):
+            header, body = a_header(rng, rng.randrange(-9, 9)), rng.randbytes(rng.randrange(100))
+            data += pack(">II", 4 + len(header) + len(body), len(header)) + header + body
+        buffer = bytearray(damaged(rng, data))
+        if buffer:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+            desk.take(address, len(buffer), HOST)
+        if number % 7 == 0:
+            taken += desk.count
+            assert desk.finish(rng.randrange(1 << 50), 1000, [5 for _ in desk.places()])
+            assert len(desk.unpack()) == desk.count
+            desk.clear()
+    return taken
+
+
+def follow(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed pieces of a log, damaged or not, that end with their buffer; how many were taken."""
+    scans = [
+        RecordsTwin(twin, index=index, crc=crc) for index in (True, False) for crc in (True, False)
+    ]
+    taken = 0
+    for _ in range(rounds):
+        data, start = b"", rng.choice((0, 1 << 20))
+        for number in range(rng.randrange(1, 6)):
+            host = rng.choice((HOST, HOST, bytes(20)))
+            data += encode(
+                rng.choice((b"T", b"T", b"W" * 200)),
+                *(rng.randbytes(rng.choice((1, 64, 100))), a_text(rng).encode(), 0, 0, number),
+                *(start + len(data), rng.choice((0, 0, 4, 12)), 0, host, rng.randrange(1 << 41)),
+                *(host, 0, 0),
+            )
+        view = memoryview(bytearray(damaged(rng, data))).toreadonly()
+        scan = rng.choice(scans)
+        found = scan.take(view, start, 0, len(view))
+        taken += found.count if found is not None else 0
+        scan.newest(view, 0, len(view), rng.choice((0, -1, 1 << 40)))
+    return taken
+
+
+def main() -> None:
+    """`fuzz.py LIBRARY ROUNDS`."""
+    twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
+    taken = run(twin, 1, rounds)
+    print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
+    print(f"taken: {taken}")
+
+
+if __name__ == "__main__":
+    main()

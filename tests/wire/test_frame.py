@@ -1,0 +1,152 @@
+"""Frames: whole, in pieces at any byte, and impossible ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX
+from epochmq.wire.frame import PREFIX, FrameReader, RawFrame, check_prefix, prefix
+
+PART = st.tuples(st.binary(max_size=40), st.booleans(), st.binary(max_size=60))
+
+
+def pack(header: bytes, binary: bool, body: bytes) -> bytes:
+    return prefix(len(header), len(body), binary) + header + body
+
+
+def plain(frames: list[RawFrame]) -> list[tuple[bytes, bool, bytes]]:
+    return [(frame.header, frame.binary, bytes(frame.body)) for frame in frames]
+
+
+def test_prefix_of_the_golden_vector() -> None:
+    assert prefix(0x7C, 0).hex() == "000000800000007c"
+    assert prefix(0x22, 0, binary=True).hex() == "0000002601000022"
+
+
+def test_whole_frames_are_views_of_what_was_fed() -> None:
+    data = bytearray(pack(b"h", False, b"body") * 3)
+    reader = FrameReader()
+    frames = reader.feed(memoryview(data))
+    assert plain(frames) == [(b"h", False, b"body")] * 3
+    assert all(frame.body.obj is data for frame in frames)
+    assert reader.pending_bytes == 0
+    assert reader.partial_since is None
+
+
+@given(st.lists(PART, max_size=6), st.data())
+def test_split_at_any_bytes(parts: list[tuple[bytes, bool, bytes]], data: st.DataObject) -> None:
+    stream = b"".join(pack(*part) for part in parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
+    reader = FrameReader()
+    got: list[tuple[bytes, bool, bytes]] = []
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += plain(reader.feed(memoryview(stream)[start:stop]))
+    assert got == parts
+    assert reader.pending_bytes == 0
+
+
+def test_byte_by_byte() -> None:
+    reader = FrameReader()
+    stream = pack(b"head", True, b"body") + pack(b"", False, b"")
+    got = [frame for byte in stream for frame in plain(reader.feed(bytes([byte])))]
+    assert got == [(b"head", True, b"body"), (b"", False, b"")]
+
+
+def test_partial_since_is_when_the_unfinished_frame_began() -> None:
+    reader = FrameReader()
+    frame = pack(b"head", False, b"body")
+    assert reader.feed(frame[:9], now=5) == []
+    assert reader.feed(frame[9:11], now=7) == []
+    assert (reader.partial_since, reader.pending_bytes) == (5, 11)
+    assert len(reader.feed(frame[11:] + frame[:3], now=9)) == 1
+    assert (reader.partial_since, reader.pending_bytes) == (9, 3)
+    assert len(reader.feed(frame[3:], now=11)) == 1
+    assert (reader.partial_since, reader.pending_bytes) == (None, 0)
+
+
+def test_a_joined_frame_outlives_the_next_feed() -> None:
+    reader = FrameReader()
+    frame = pack(b"h", False, b"body")
+    reader.feed(frame[:5])
+    (whole,) = reader.feed(frame[5:])
+    reader.feed(b"\x00\x00")
+    assert bytes(whole.body) == b"body"
+
+
+def test_nothing_fed_nothing_kept() -> None:
+    reader = FrameReader()
+    assert reader.feed(b"") == []
+    assert reader.partial_since is None
+
+
+def test_memory_follows_what_came_not_what_was_announced() -> None:
+    reader = FrameReader()
+    reader.feed(PREFIX.pack(FRAME_BYTES_MAX - 4, 0) + b"x")
+    assert reader.pending_bytes == 9
+
+
+@pytest.mark.parametrize(
+    ("length", "word"),
+    [
+        (3, 0),
+        (-1, 0),
+        (-(2**31), 0),
+        (FRAME_BYTES_MAX - 3, 0),
+        (2**31 - 1, 0),
+        (100, 97),
+        (2**20, HEADER_BYTES_MAX + 1),
+        (100, 2 << 24),
+        (100, -1),
+    ],
+)
+@pytest.mark.parametrize("split", [0, 3, 7, 8])
+def test_impossible_prefixes(length: int, word: int, split: int) -> None:
+    data = PREFIX.pack(length, word) + bytes(16)
+    reader = FrameReader()
+    with pytest.raises(PeerError):
+        assert reader.feed(data[:split]) + reader.feed(data[split:]) == []
+
+
+def test_the_largest_allowed() -> None:
+    assert check_prefix(FRAME_BYTES_MAX - 4, HEADER_BYTES_MAX) == HEADER_BYTES_MAX
+    assert check_prefix(4, 1 << 24) == 0
+
+
+@pytest.mark.parametrize("split", [0, 7, 9, 100_000])
+def test_who_asks_takes_long_headers(split: int) -> None:
+    """The answer to a batch of thousands names the id of each of its messages."""
+    data = PREFIX.pack(200_004, 200_000) + bytes(200_000)
+    reader = FrameReader(ANSWER_HEADER_BYTES_MAX)
+    frames = reader.feed(data[:split]) + reader.feed(data[split:])
+    assert [len(frame.header) for frame in frames] == [200_000]
+
+
+@given(st.lists(st.binary(max_size=64), max_size=8))
+def test_garbage_gives_frames_or_peer_error(pieces: list[bytes]) -> None:
+    reader = FrameReader()
+    try:
+        for piece in pieces:
+            assert isinstance(reader.feed(piece), list)
+    except PeerError:
+        pass
+
+
+def test_half_a_frame_can_be_dropped() -> None:
+    reader = FrameReader()
+    reader.feed(PREFIX.pack(1_000_000, 0) + bytes(100), now=5)
+    assert (reader.pending_bytes, reader.partial_since) == (108, 5)
+    reader.drop()
+    assert (reader.pending_bytes, reader.partial_since) == (0, None)
+
+
+@given(st.integers(1, 40))
+def test_only_the_unfinished_frame_is_completed(cut: int) -> None:
+    reader = FrameReader()
+    first, second = pack(b"head", False, b"x" * 40), pack(b"next", True, b"")
+    assert reader.feed(first[:cut], now=3) == []
+    assert reader.feed_rest(first[cut : cut + 5]) == (5, None)
+    assert reader.partial_since == 3
+    assert reader.feed_rest(first[cut + 5 :] + second) == (len(first) - cut - 5, first)
+    assert (reader.partial_since, reader.pending_bytes) == (None, 0)
+    assert plain(reader.feed(second)) == [(b"next", True, b"")]
