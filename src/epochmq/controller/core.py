@@ -1,0 +1,301 @@
+"""The controller's decisions: requests and events in, effects out; no clock, no socket, no chance.
+
+Handlers and elections read the replicated state and change it by commands alone. What cannot be
+answered at once waits as a generator (steps.py).
+"""
+
+import heapq
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from epochmq.base import limits
+from epochmq.base.errors import HeaderError, OurBug, Refused, UsageError
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.controller.agreed import Agreed
+from epochmq.controller.config_file import ConfigFile
+from epochmq.controller.desk import Desk
+from epochmq.controller.doors import Doors
+from epochmq.controller.effects import Answer, Effect, ReadBarrier
+from epochmq.controller.elections import Elections
+from epochmq.controller.machine import Machine, Outcome
+from epochmq.controller.notices import Notices
+from epochmq.controller.options import ControllerOptions
+from epochmq.controller.state import Key
+from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Reply
+
+log = logging.getLogger(__name__)
+
+CALL_MS = 4_000
+"""An answer later than this is of no use: brokers wait three seconds."""
+
+Handler = Callable[["ControllerCore", Call], Reply | Steps]
+
+
+class ControllerCore:
+    """One controller, leader or not. `handlers` answers by request code, see handlers/table.py."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        options: ControllerOptions,
+        handlers: "dict[int, tuple[Handler, bool]]",
+        *,
+        config: ConfigFile | None = None,
+        safe: Safeguards = SAFE,
+    ) -> None:
+        self.desk = Desk(machine, options, safe=safe)
+        self.config = config or ConfigFile(options.config_store_path, None)
+        self.notices = Notices(self.desk)
+        self.elections = Elections(self.desk, self.notices)
+        self.doors = Doors(self.desk)
+        self.agreed = Agreed(self.desk)
+        self._handlers = handlers
+        self._calls: dict[int, Call] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._barriers: dict[int, Call] = {}
+        self._next_expiry = 0
+        self.recording: set[tuple[Key, int]] = set()
+        """Replicas about which a command is under way that nobody waits for."""
+
+    # What happens to a controller -------------------------------------------------------------
+
+    def request(self, token: int, request: Command, session_id: int, now: int) -> None:
+        """A request over connection `session_id`; its `Answer` carries the `token`."""
+        self.desk.now = now
+        call = Call(token, request, session_id, now + CALL_MS)
+        try:
+            self._begin(call)
+        except Exception as error:
+            self._answer(call, _failure(error, request))
+
+    def channel_closed(self, session_id: int, now: int) -> None:
+        """A connection closed. Entries are marked first, then acted upon (defects, part 2.20)."""
+        self.desk.now = now
+        for live in self.desk.live.closed(session_id):
+            self.doors.try_at(live)
+            self._look(live.key)
+
+    def dialed(self, ticket: int, refused: bool, now: int) -> None:
+        """The result of a `Dial`."""
+        self.desk.now = now
+        key = self.doors.dialed(ticket, refused)
+        if key is not None:
+            self._look(key)
+
+    def notified(self, ticket: int, acknowledged: bool, now: int) -> None:
+        """The result of an acknowledged `Notify`."""
+        self.desk.now = now
+        self.notices.notified(ticket, acknowledged)
+
+    def tick(self, now: int) -> None:
+        """Time has come to `next_deadline`."""
+        self.desk.now = now
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, token = heapq.heappop(self._deadlines)
+            call = self._calls.get(token)
+            if call is not None and call.deadline_ms <= now:
+                self._give_up(call)
+        self.doors.tick()
+        if self.desk.leads:
+            self.elections.tick()
+            self.notices.tick()
+            self.agreed.tick()
+        if now >= self._next_expiry:
+            self._next_expiry = now + self.desk.options.scan_not_active_broker_interval
+            for live in self.desk.live.expire(now, self.desk.leader_since or 0):
+                log.info("broker %d of group %s is silent: dropped", live.id, live.key)
+
+    # What Raft says ---------------------------------------------------------------------------
+
+    def applied(self, ticket: int, outcome: Outcome, now: int) -> None:
+        """A command of ours was applied."""
+        self.desk.now = now
+        self.desk.written(ticket, outcome)
+
+    def dropped(self, ticket: int, now: int) -> None:
+        """A command of ours was not taken, or its fate is unknown."""
+        self.desk.now = now
+        self.desk.written(ticket, None)
+
+    def became_leader(self, term: int, now: int) -> None:
+        """We lead, and have applied all that went before: scheduling starts.
+
+        From here on a whole lease and a whole timeout pass before anybody is judged by silence.
+        """
+        self.desk.now = self.desk.leader_since = now
+        self.desk.term = term
+        self.agreed.settle()
+        self.elections.start()
+
+    def lost_leadership(self, now: int) -> None:
+        """Another leads, or will: scheduling stops, what waits is sent away."""
+        self.desk.now = now
+        self.desk.leader_since = None
+        self.desk.fail_writes()
+        self.elections.stop()
+        self.notices.clear()
+        for call in list(self._calls.values()):
+            self._throw(call, self.not_leader())
+
+    def read_ready(self, ticket: int, now: int) -> None:
+        """A `ReadBarrier` is passed."""
+        self.desk.now = now
+        call = self._barriers.pop(ticket, None)
+        if call is not None:
+            self._resume(call, None)
+
+    def read_failed(self, ticket: int, now: int) -> None:
+        self.desk.now = now
+        call = self._barriers.pop(ticket, None)
+        if call is not None:
+            self._throw(call, self.not_leader())
+
+    # What is to be done -----------------------------------------------------------------------
+
+    def take(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        effects, self.desk.effects = self.desk.effects, []
+        return effects
+
+    def next_deadline(self) -> int:
+        """When `tick` is due at the latest (monotonic ms)."""
+        times = [self._next_expiry, self.doors.next_deadline(), self._first_deadline()]
+        if self.desk.leads:
+            times += [self.elections.next_deadline(), self.notices.next_deadline()]
+        return min(time for time in times if time is not None)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "groups": len(self.desk.machine.groups),
+            "brokers": self.desk.live.count,
+            "headless": len(self.elections.headless),
+            "calls": len(self._calls),
+            "notices": self.notices.open_count,
+        }
+
+    def recorded(self, mark: tuple[Key, int]) -> None:
+        """The command about this replica was applied, or is out of our hands."""
+        self.recording.discard(mark)
+        self._look(mark[0])
+
+    def not_leader(self) -> Refused:
+        leader = self.desk.leader_address
+        where = f"; ask {leader}" if leader else ", and no leader is known now; try again"
+        return Refused(ResponseCode.CONTROLLER_NOT_LEADER, f"this controller does not lead{where}")
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _look(self, key: Key) -> None:
+        if self.desk.leads:
+            self.elections.soon(key)
+
+    def _begin(self, call: Call) -> None:
+        handler, leader_only = self._handlers.get(call.request.code, (None, False))
+        if handler is None:
+            code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            raise Refused(code, f" request type {call.request.code} not supported")
+        if leader_only and not self.desk.leads:
+            raise self.not_leader()
+        result = handler(self, call)
+        if isinstance(result, Reply):
+            self._answer(call, result)
+        elif len(self._calls) >= limits.CONTROLLER_CALLS_MAX:
+            raise Refused(ResponseCode.SYSTEM_BUSY, "too many requests are waiting; try again")
+        else:
+            call.steps = result
+            self._calls[call.token] = call
+            heapq.heappush(self._deadlines, (call.deadline_ms, call.token))
+            self._resume(call, None)
+
+    def _resume(self, call: Call, value: Any) -> None:
+        self._run(call, lambda: call.steps.send(value))
+
+    def _throw(self, call: Call, error: Refused) -> None:
+        self._run(call, lambda: call.steps.throw(error))
+
+    def _run(self, call: Call, step: Callable[[], Any]) -> None:
+        """Advance a handler until it waits for something that is not there yet, or is done."""
+        if call.done:
+            return
+        call.turn += 1
+        try:
+            wanted = step()
+            while isinstance(wanted, Confirm) and self.sure_to_lead():
+                wanted = call.steps.send(None)
+            self._wait(call, wanted)
+        except StopIteration as done:
+            self._finish(call, done.value)
+        except Exception as error:
+            self._finish(call, _failure(error, call.request))
+
+    def sure_to_lead(self) -> bool:
+        """Whether nobody else can lead at this moment: a read needs no round then."""
+        return self.desk.leads and self.desk.leader_until > self.desk.now
+
+    def _wait(self, call: Call, wanted: Any) -> None:
+        turn = call.turn
+        call.waits_for_election = isinstance(wanted, Election)
+        if isinstance(wanted, Write):
+            self.desk.write(wanted.event, lambda outcome: self._written(call, turn, outcome))
+        elif isinstance(wanted, Confirm):
+            ticket = self.desk.ticket()
+            self._barriers[ticket] = call
+            self.desk.effects.append(ReadBarrier(ticket))
+        elif isinstance(wanted, Election):
+            self._expect(call, wanted.until_ms)
+            self.elections.wait(wanted.key, lambda: self._elected(call, turn))
+        else:
+            raise OurBug(f"a handler waits for {wanted!r}")
+
+    def _expect(self, call: Call, deadline_ms: int) -> None:
+        call.deadline_ms = deadline_ms
+        heapq.heappush(self._deadlines, (deadline_ms, call.token))
+
+    def _written(self, call: Call, turn: int, outcome: Outcome | None) -> None:
+        if call.turn != turn:
+            return
+        if outcome is None:
+            self._throw(call, self.not_leader())
+        else:
+            self._resume(call, outcome)
+
+    def _elected(self, call: Call, turn: int) -> None:
+        if call.turn == turn and not call.done:
+            self._expect(call, self.desk.now + CALL_MS)
+            self._resume(call, None)
+
+    def _give_up(self, call: Call) -> None:
+        """Too late: who waits for an election goes on with things as they are."""
+        if call.waits_for_election:
+            self._elected(call, call.turn)
+        else:
+            remark = "no answer in time; whether it will be done is not known, so ask for the state"
+            self._throw(call, Refused(ResponseCode.SYSTEM_ERROR, remark))
+
+    def _finish(self, call: Call, reply: Reply) -> None:
+        call.done = True
+        self._calls.pop(call.token, None)
+        self._answer(call, reply)
+
+    def _answer(self, call: Call, reply: Reply) -> None:
+        self.desk.effects.append(Answer(call.token, call.request, reply))
+
+    def _first_deadline(self) -> int | None:
+        while self._deadlines and self._deadlines[0][1] not in self._calls:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+
+def _failure(error: Exception, request: Command) -> Reply:
+    """The answer to a request whose handler failed; a broken rule of ours stops the node."""
+    if isinstance(error, Refused):
+        return Reply(error.code, error.remark)
+    if isinstance(error, HeaderError | UsageError):
+        return Reply(ResponseCode.SYSTEM_ERROR, str(error))
+    if isinstance(error, OurBug):
+        raise error
+    log.error("handling of %r failed", request, exc_info=error)
+    return Reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

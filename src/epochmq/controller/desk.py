@@ -1,0 +1,159 @@
+"""What the parts of the core work on together: state, liveness, options, and what is to be done."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.controller import leases
+from epochmq.controller.commands import AnyEvent, encode
+from epochmq.controller.effects import Effect, Propose
+from epochmq.controller.elect import Report
+from epochmq.controller.leases import Times
+from epochmq.controller.liveness import Live, Liveness
+from epochmq.controller.machine import Machine, Outcome
+from epochmq.controller.options import UNCLEAN, ControllerOptions
+from epochmq.controller.peer_list import PeerList
+from epochmq.controller.state import Group, Key
+from epochmq.controller.timeline import Timeline
+
+LEASE = "leaseMillis"
+"""The setting that holds the longest lease that may have been given."""
+
+Then = Callable[[Outcome | None], None]
+"""What a committed event leads to; None when its fate is unknown, for we lead no more."""
+
+
+class Desk:
+    """`now` is that of the verb at work; `leader_since` is None while another leads."""
+
+    def __init__(
+        self, machine: Machine, options: ControllerOptions, *, safe: Safeguards = SAFE
+    ) -> None:
+        self.machine = machine
+        self.options = options
+        self.peers: PeerList = options.peers()
+        self.safe = safe
+        self.live = Liveness()
+        self.timeline = Timeline()
+        self.effects: list[Effect] = []
+        self.now = 0
+        self.term = 0
+        self.leader_id: str | None = None
+        self.leader_since: int | None = None
+        self.leader_until = 0
+        """Until then nobody else can lead: Raft's own lease."""
+        self.times = Times(
+            options.lease_millis, options.lease_skew_millis, options.broker_timeout_millis
+        )
+        self._tickets = 0
+        self._writes: dict[int, Then] = {}
+
+    @property
+    def leads(self) -> bool:
+        return self.leader_since is not None
+
+    @property
+    def since(self) -> int:
+        """When we began to lead."""
+        return self.now if self.leader_since is None else self.leader_since
+
+    @property
+    def leader_address(self) -> str | None:
+        return None if self.leader_id is None else self.peers.addresses.get(self.leader_id)
+
+    @property
+    def unclean_allowed(self) -> bool:
+        return self.machine.settings.get(UNCLEAN) == "true"
+
+    @property
+    def agreed_lease_ms(self) -> int:
+        """The longest lease that any leader may have given; 0 when none was given yet."""
+        return int(self.machine.settings.get(LEASE, "0"))
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease to give now: our own, but none longer than all leaders wait for."""
+        return min(self.times.lease_ms, self.agreed_lease_ms)
+
+    @property
+    def presumed_ms(self) -> int:
+        """The lease that every master may have been given just before we began to lead."""
+        return max(self.times.lease_ms, self.agreed_lease_ms)
+
+    def held_until(self, live: Live | None) -> int:
+        """Until when a master may believe that it holds a lease."""
+        return leases.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
+
+    def ticket(self) -> int:
+        self._tickets += 1
+        return self._tickets
+
+    # Writing ----------------------------------------------------------------------------------
+
+    def write(self, event: AnyEvent, then: Then) -> None:
+        """Propose `event`; `then` hears what became of it."""
+        ticket = self.ticket()
+        self._writes[ticket] = then
+        self.effects.append(Propose(ticket, encode(event)))
+
+    def written(self, ticket: int, outcome: Outcome | None) -> None:
+        then = self._writes.pop(ticket, None)
+        if then is not None:
+            then(outcome)
+
+    def fail_writes(self) -> None:
+        """We lead no more: what is under way may be committed by another, or not."""
+        writes, self._writes = self._writes, {}
+        for then in writes.values():
+            then(None)
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def find(self, cluster: str | None, name: str, session_id: int) -> Group | None:
+        """The group of that name. Without a cluster the name must be the only one of its kind, or
+        belong to the broker that asks.
+        """
+        if cluster:
+            found = self.machine.groups.get((cluster, name))
+            if found is not None:
+                return found
+        keys = self.machine.by_name.get(name, [])
+        if len(keys) == 1 and not cluster:
+            return self.machine.groups[keys[0]]
+        for live in self.live.of_session(session_id):
+            if live.key in keys and not cluster:
+                return self.machine.groups[live.key]
+        return None
+
+    def dead_at(self, group: Group) -> int:
+        """When the recorded master counts as dead; see `leases.dead_at`."""
+        live = None if group.master is None else self.live.get(group.key, group.master)
+        return leases.dead_at(group, live, self.since, self.held_until(live), self.times)
+
+    def has_master(self, group: Group) -> bool:
+        """Whether the group has a master that lives, as far as we know."""
+        return group.master is not None and self.dead_at(group) > self.now
+
+    def alive(self, group: Group, broker_id: int) -> bool:
+        """Heard of within its time; before that time has passed for us all count as alive."""
+        live = self.live.get(group.key, broker_id)
+        if live is None:
+            return self.since + self.times.timeout_ms > self.now
+        return not live.gone and max(live.heard_ms, self.since) + live.timeout_ms > self.now
+
+    def electable(self, key: Key) -> dict[int, Report]:
+        """The logs of the replicas that may be elected now: heard of lately, and not leaving."""
+        return {
+            number: live.report
+            for number, live in self.live.of_group(key).items()
+            if self._ready(live)
+        }
+
+    def _ready(self, live: Live) -> bool:
+        if live.closed or live.gone or live.resigned:
+            return False
+        limit = self.times.lease_ms if live.leased else live.timeout_ms
+        return live.heard_ms + limit > self.now
+
+    def change_options(self, options: ControllerOptions) -> None:
+        self.options = replace(options)

@@ -1,0 +1,252 @@
+"""When a group is to be elected: the watch over all masters, and elections under way.
+
+Each group has at most one planned look, in a heap; heartbeats do not touch it. A look that finds
+the master alive plans the next one for when it could be dead at the earliest. So 1,000 groups cost
+1,000 looks in a lease's time, whatever their brokers send.
+"""
+
+import heapq
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from epochmq.base import limits
+from epochmq.controller.commands import ElectMaster
+from epochmq.controller.desk import Desk
+from epochmq.controller.elect import ANYONE, By, Choice, Report, elect
+from epochmq.controller.machine import Outcome
+from epochmq.controller.notices import Notices
+from epochmq.controller.state import Group, Key
+
+log = logging.getLogger(__name__)
+
+Ended = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Somebody wants `by.wanted` for master; given up at `until_ms`."""
+
+    by: By
+    until_ms: int
+
+
+class Elections:
+    """`headless` are groups whose last look found nobody to elect."""
+
+    def __init__(self, desk: Desk, notices: Notices) -> None:
+        self._desk = desk
+        self._notices = notices
+        self._heap: list[tuple[int, Key]] = []
+        self._planned: dict[Key, int] = {}
+        self._in_flight: set[Key] = set()
+        self._windows: dict[Key, int] = {}
+        self._first: dict[Key, int] = {}
+        self._transfers: dict[Key, Transfer] = {}
+        self._waiting: dict[Key, list[Ended]] = {}
+        self.headless: set[Key] = set()
+
+    # The watch --------------------------------------------------------------------------------
+
+    def plan(self, key: Key, at_ms: int) -> None:
+        """Look at the group at that time, or earlier if that is planned already."""
+        planned = self._planned.get(key)
+        if planned is None or at_ms < planned:
+            self._planned[key] = at_ms
+            heapq.heappush(self._heap, (at_ms, key))
+
+    def soon(self, key: Key) -> None:
+        self.plan(key, self._desk.now)
+
+    def start(self) -> None:
+        """We lead: look at every group."""
+        for key in self._desk.machine.groups:
+            self.soon(key)
+
+    def stop(self) -> None:
+        """We lead no more."""
+        for table in (self._planned, self._windows, self._first, self._transfers):
+            table.clear()
+        self._heap.clear()
+        self._in_flight.clear()
+        self.headless.clear()
+        self._desk.timeline.clear()
+        for key in list(self._waiting):
+            self._tell(key)
+
+    def next_deadline(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def tick(self) -> None:
+        """Carry out the looks that are due."""
+        now = self._desk.now
+        while self._heap and self._heap[0][0] <= now:
+            at_ms, key = heapq.heappop(self._heap)
+            if self._planned.get(key) == at_ms:
+                del self._planned[key]
+                self._look(key)
+
+    def under_way(self, key: Key) -> bool:
+        """Whether the master may be about to change: no lease is given then."""
+        return key in self._in_flight or key in self._transfers
+
+    def stepping_down(self, key: Key) -> bool:
+        """Whether the master is asked to make room."""
+        return key in self._transfers
+
+    # What others ask for ----------------------------------------------------------------------
+
+    def wait(self, key: Key, ended: Ended) -> None:
+        """Call `ended` when the next look at the group has come to a result."""
+        self._waiting.setdefault(key, []).append(ended)
+
+    def wanted_by(self, key: Key, broker_id: int) -> None:
+        """A broker asks for an election; the first to ask wins a group without data (RIP-44)."""
+        self._first.setdefault(key, broker_id)
+        self.soon(key)
+
+    def transfer(self, key: Key, by: By, until_ms: int) -> None:
+        """Make `by.wanted` the master once the present one's lease is over."""
+        self._transfers[key] = Transfer(by, until_ms)
+        self.soon(key)
+
+    # The look ---------------------------------------------------------------------------------
+
+    def _look(self, key: Key) -> None:
+        group = self._desk.machine.groups.get(key)
+        if group is None or not self._desk.leads:
+            self._tell(key)
+        elif key not in self._in_flight:
+            transfer = self._transfers.get(key)
+            if transfer is not None:
+                self._look_at_transfer(group, transfer)
+            elif not group.elected:
+                self._look_at_new(group)
+            else:
+                self._look_at_old(group)
+
+    def _look_at_old(self, group: Group) -> None:
+        dead_at_ms = self._desk.dead_at(group)
+        if dead_at_ms > self._desk.now:
+            self.headless.discard(group.key)
+            self.plan(group.key, dead_at_ms)
+            if group.key in self._waiting and self._seems_well(group):
+                self._tell(group.key)
+            return
+        by = By(unclean=self._desk.unclean_allowed)
+        choice = elect(group, self._desk.electable(group.key), by, safe=self._desk.safe)
+        self._conclude(group, choice)
+
+    def _seems_well(self, group: Group) -> bool:
+        """The master is not only leased still but heard of: there is nothing to wait for."""
+        live = None if group.master is None else self._desk.live.get(group.key, group.master)
+        return live is not None and not live.closed and not live.gone
+
+    def _look_at_transfer(self, group: Group, transfer: Transfer) -> None:
+        live = None if group.master is None else self._desk.live.get(group.key, group.master)
+        held = self._desk.held_until(live)
+        if group.master is None or not group.elected:
+            held = 0
+        if held > self._desk.now:
+            self.plan(group.key, min(held, transfer.until_ms))
+            if transfer.until_ms > self._desk.now:
+                return
+        del self._transfers[group.key]
+        # A master that steps down lives on as a follower.
+        leaving = [] if live is None or live.closed or live.gone else [live.id]
+        candidates = self._desk.electable(group.key)
+        choice = elect(group, candidates, transfer.by, leaving=leaving, safe=self._desk.safe)
+        if choice is None or held > self._desk.now:
+            self._tell(group.key)
+            self.soon(group.key)
+        else:
+            self._conclude(group, choice)
+
+    def _look_at_new(self, group: Group) -> None:
+        """The first election: all that hold data get the time to say so (defects, part 3.14)."""
+        key, now = group.key, self._desk.now
+        live = self._desk.electable(key)
+        if not live:
+            return self._conclude(group, None)
+        asker, by = self._first.get(key), ANYONE
+        has_data = any(report.has_data for report in live.values())
+        if has_data or asker not in live or any(r == Report() for r in live.values()):
+            opened = self._windows.setdefault(key, now)
+            window = self._desk.options.first_election_window_millis
+            if now < opened + window:
+                return self.plan(key, opened + window)
+        if has_data:
+            if group.adopted and not self._all_there(group, live):
+                log.warning(
+                    "group %s of cluster %s was known once, and not all of its brokers are back: "
+                    "start them, or choose a master by hand (electMaster)",
+                    group.name,
+                    key[0],
+                )
+                return self._conclude(group, None)
+        elif asker in live:
+            by = By(asker)
+        self._conclude(group, elect(group, live, by) or elect(group, live))
+
+    def _all_there(self, group: Group, live: dict[int, Report]) -> bool:
+        """Numbers are given out from 1 up, so a gap is a broker that has not come back."""
+        return self._desk.unclean_allowed or all(n in live for n in range(1, group.next_id))
+
+    # The end ----------------------------------------------------------------------------------
+
+    def _conclude(self, group: Group, choice: Choice | None) -> None:
+        key = group.key
+        if choice is None:
+            self.headless.add(key)
+            self.plan(key, self._desk.now + self._desk.options.scan_inactive_master_interval)
+            self._tell(key)
+            return
+        reported = [live.report.epoch for live in self._desk.live.of_group(key).values()]
+        highest = max([group.epoch, *(e for e in reported if e <= limits.EPOCH_MAX)])
+        event = ElectMaster(
+            *key,
+            epoch=group.epoch,
+            set_epoch=group.set_epoch,
+            master=choice.master,
+            new_epoch=highest + 1,
+            members=choice.members,
+            unclean=choice.unclean,
+        )
+        if choice.unclean:
+            log.error(
+                "UNCLEAN election in group %s of cluster %s: broker %d becomes master from outside "
+                "the sync-state set %s; what it does not hold is lost",
+                *(group.name, group.cluster, choice.master, group.members),
+            )
+        self._in_flight.add(key)
+        self._note_death(group)
+        self._desk.write(event, lambda outcome: self._elected(key, outcome))
+
+    def _note_death(self, group: Group) -> None:
+        old = None if group.master is None else self._desk.live.get(group.key, group.master)
+        heard_ms = -1 if old is None else old.heard_ms
+        self._desk.timeline.detected(group.key, heard_ms, self._desk.now)
+
+    def _elected(self, key: Key, outcome: Outcome | None) -> None:
+        self._in_flight.discard(key)
+        group = self._desk.machine.groups.get(key)
+        if outcome is not None and group is not None:
+            if outcome.ok:
+                self._windows.pop(key, None)
+                self._first.pop(key, None)
+                self.headless.discard(key)
+                live = self._desk.live.get(key, outcome.broker_id)
+                if live is not None:
+                    live.resigned = False
+                log.info(
+                    "group %s of cluster %s: broker %d is master of epoch %d, set %s",
+                    *(group.name, group.cluster, group.master, group.epoch, group.members),
+                )
+                self._desk.timeline.elected(group, self._desk.now)
+                self._notices.announce(group)
+            self.soon(key)
+        self._tell(key)
+
+    def _tell(self, key: Key) -> None:
+        for ended in self._waiting.pop(key, []):
+            ended()

@@ -1,0 +1,95 @@
+"""CONTROLLER_ALTER_SYNC_STATE_SET 1001: the master's new sync-state set.
+
+The checks and their order are RocketMQ's; which failed first decides the code. A repeat of what
+was committed is a success for our brokers, and for others the number they know (section 12.3).
+"""
+
+from epochmq.base.errors import Refused
+from epochmq.controller.answers import address_set_body, set_body
+from epochmq.controller.commands import AlterSyncStateSet
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.dialect import Dialect, Failure, alter_number, dialect_of, number
+from epochmq.controller.machine import Refusal, alter_refusal
+from epochmq.controller.state import Group
+from epochmq.controller.steps import Call, Steps, Write
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.controller import SyncStateSet
+from epochmq.wire.bodies.controller_g1 import SyncStateAddresses
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers import controller as g2
+from epochmq.wire.headers import controller_g1 as g1
+from epochmq.wire.headers.base import decode_header
+
+_NOBODY = -1
+"""Stands for an address or number that nobody has."""
+
+
+def handle_alter(core: ControllerCore, call: Call) -> Steps:
+    dialect = dialect_of(call.request)
+    if dialect is Dialect.G1:
+        group, event, ours = _read_g1(core, call)
+    else:
+        group, event, ours = _read_g2(core, call)
+    failed = number(dialect, Failure.ALTER)
+    if group is None:
+        raise Refused(failed, "the broker group is not known")
+    refusal = alter_refusal(group, event)
+    if refusal is Refusal.SAME_SET and ours and _is_repeat(group, event):
+        return _answer(group, dialect)
+    if refusal is None or refusal is Refusal.WITHOUT_MASTER:
+        # RocketMQ looks who lives before it looks for the master in the set.
+        for broker_id in event.members:
+            if not core.desk.alive(group, broker_id):
+                raise Refused(
+                    ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, f"broker {broker_id} is not alive"
+                )
+    if refusal is None:
+        refusal = (yield Write(event)).refusal
+        if refusal is Refusal.SAME_SET and ours and _is_repeat(group, event):
+            refusal = None
+    if refusal is not None:
+        raise Refused(alter_number(dialect, refusal), f"not altered: {refusal.value}")
+    return _answer(group, dialect)
+
+
+def _is_repeat(group: Group, event: AlterSyncStateSet) -> bool:
+    return group.master == event.master and group.epoch == event.epoch
+
+
+def _answer(group: Group, dialect: Dialect) -> Reply:
+    body = address_set_body(group) if dialect is Dialect.G1 else set_body(group)
+    return Reply(header=g2.AlterSyncStateSetResponseHeader(group.set_epoch), body=body)
+
+
+def _read_g2(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
+    header = decode_header(g2.AlterSyncStateSetHeader, call.request.ext)
+    body = decode_body(SyncStateSet, call.request.body)
+    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    event = AlterSyncStateSet(
+        *(("", header.brokerName) if group is None else group.key),
+        master=header.masterBrokerId,
+        epoch=header.masterEpoch,
+        set_epoch=body.sync_state_set_epoch,
+        members=tuple(body.sync_state_set),
+    )
+    return group, event, header.incarnation is not None
+
+
+def _read_g1(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
+    header = decode_header(g1.AlterSyncStateSetHeader, call.request.ext)
+    body = decode_body(SyncStateAddresses, call.request.body)
+    group = core.desk.find(None, header.brokerName, call.session_id)
+    event = AlterSyncStateSet(
+        *(("", header.brokerName) if group is None else group.key),
+        master=_id_of(group, header.masterAddress),
+        epoch=header.masterEpoch,
+        set_epoch=body.sync_state_set_epoch,
+        members=tuple(_id_of(group, address) for address in body.sync_state_set),
+    )
+    return group, event, False
+
+
+def _id_of(group: Group | None, address: str) -> int:
+    replica = None if group is None else group.by_addr(address)
+    return _NOBODY if replica is None else replica.id

@@ -1,0 +1,67 @@
+"""CLEAN_BROKER_DATA 1011: forget replicas that will not return, or a whole group.
+
+Upstream's trap: with the flag for living brokers it drops the whole group, whatever was listed.
+Here what is listed is what goes. The last member of the set stays while other replicas are there:
+without it nobody could say who may be elected.
+"""
+
+from epochmq.base.errors import Refused
+from epochmq.controller.commands import CleanBrokerData
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.state import Group
+from epochmq.controller.steps import Call, Steps, Write
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers import controller as g2
+from epochmq.wire.headers import controller_g1 as g1
+from epochmq.wire.headers.base import decode_header
+
+_INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+
+
+def handle_clean(core: ControllerCore, call: Call) -> Steps:
+    group, ids, living = _read(core, call)
+    if not ids and not living and group.master is not None:
+        raise Refused(_INVALID, "the group has a master: name the replicas to clean")
+    if not living:
+        for broker_id in ids:
+            if broker_id in group.replicas and core.desk.alive(group, broker_id):
+                raise Refused(_INVALID, f"broker {broker_id} is alive")
+    outcome = yield Write(CleanBrokerData(*group.key, ids=ids))
+    if not outcome.ok:
+        raise Refused(_INVALID, f"not cleaned: {outcome.refusal.value}")
+    for broker_id in ids:
+        core.desk.live.forget(group.key, broker_id)
+    core.elections.soon(group.key)
+    return Reply()
+
+
+def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], bool]:
+    by_address = dialect_of(call.request) is Dialect.G1
+    header: g1.CleanBrokerDataHeader | g2.CleanBrokerDataHeader
+    if by_address:
+        header = decode_header(g1.CleanBrokerDataHeader, call.request.ext)
+        listed = header.brokerAddress or ""
+    else:
+        header = decode_header(g2.CleanBrokerDataHeader, call.request.ext)
+        listed = header.brokerControllerIdsToClean or ""
+    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    if group is None:
+        raise Refused(_INVALID, f"broker group {header.brokerName} is not known")
+    texts = [text.strip() for text in listed.split(";") if text.strip()]
+    ids = [_by_addr(group, text) if by_address else _number(text) for text in texts]
+    return group, tuple(sorted(set(ids))), header.isCleanLivingBroker
+
+
+def _by_addr(group: Group, address: str) -> int:
+    replica = group.by_addr(address)
+    if replica is None:
+        raise Refused(_INVALID, f"{address} is no replica of group {group.name}")
+    return replica.id
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise Refused(_INVALID, f"'{text[:32]}' is no broker id")
+    return int(text)

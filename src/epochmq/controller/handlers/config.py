@@ -1,0 +1,54 @@
+"""UPDATE_CONTROLLER_CONFIG 1009 and GET_CONTROLLER_CONFIG 1010.
+
+Changes come from an allow-list, hold for this controller and survive its restart; nothing is
+applied when one key may not be (CVE-2023-37582). The switch for unclean elections is replicated
+instead, so that it never depends on who leads: only the leader takes it.
+"""
+
+from epochmq.base import limits
+from epochmq.base.errors import ConfigError, Refused
+from epochmq.base.options import change, describe, parse_properties, render_properties
+from epochmq.controller.commands import SetSetting
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.options import KEPT_BACK, UNCLEAN, ControllerOptions
+from epochmq.controller.steps import Call, Steps, Write
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+
+_MUTABLE = frozenset(row.key for row in describe(ControllerOptions) if row.mutable)
+
+
+def handle_update_config(core: ControllerCore, call: Call) -> Steps:
+    told = _read(call)
+    desk = core.desk
+    try:
+        options = change(desk.options, told)
+    except ConfigError as error:
+        allowed = told.keys() <= _MUTABLE and not told.keys() & KEPT_BACK
+        code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
+        raise Refused(code, str(error)) from None
+    if UNCLEAN in told:
+        value = "true" if options.enable_elect_unclean_master else "false"
+        yield Write(SetSetting("", UNCLEAN, value=value))
+    if told:
+        core.config.save(told)
+        desk.change_options(options)
+    return Reply()
+
+
+def _read(call: Call) -> dict[str, str]:
+    if len(call.request.body) > limits.CONFIG_BODY_BYTES_MAX:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")
+    try:
+        return parse_properties(bytes(call.request.body).decode())
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"not a properties text: {error}") from None
+
+
+def handle_get_config(core: ControllerCore, call: Call) -> Reply:
+    """All options; the replicated switch as it holds, not as this one's file has it."""
+    desk = core.desk
+    options = desk.options
+    if UNCLEAN in desk.machine.settings:
+        options = change(options, {UNCLEAN: desk.machine.settings[UNCLEAN]})
+    return Reply(body=render_properties((options,)).encode())

@@ -1,0 +1,148 @@
+"""CONTROLLER_ELECT_MASTER 1002: a broker without a master asks, or an operator names the one.
+
+The election itself is the watch's (elections.py), so that it is one and the same whoever began it.
+To replace a living master its lease must end first; ours are asked to resign, which takes one
+heartbeat. A replica from outside the set needs the operator's `uncleanElect`, or the switch.
+"""
+
+import logging
+
+from epochmq.base.errors import Refused
+from epochmq.controller.answers import shown_id
+from epochmq.controller.commands import UpdateBroker
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.dialect import Dialect, Failure, dialect_of, number
+from epochmq.controller.elect import By
+from epochmq.controller.state import Group
+from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.wire.bodies.controller_g1 import ElectedBody
+from epochmq.wire.bodies.namesrv import BrokerMemberGroup
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers import controller as g2
+from epochmq.wire.headers import controller_g1 as g1
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.json_tolerant import dumps_bare
+
+log = logging.getLogger(__name__)
+
+ELECTION_MS = 2_600
+"""Callers give up after three seconds."""
+
+
+def handle_elect(core: ControllerCore, call: Call) -> Steps:
+    dialect = dialect_of(call.request)
+    group, broker_id, designated, unclean = _read(core, call, dialect)
+    yield Confirm()
+    epoch = group.epoch
+    if designated:
+        yield from _designate(core, group, By(broker_id, unclean), dialect)
+        elected = group.master == broker_id and group.epoch > epoch
+        failed = number(dialect, Failure.ELECT)
+    else:
+        ended = _ended(core, group, broker_id)
+        if ended is not None:
+            yield Write(ended)
+        if not core.desk.has_master(group):
+            core.elections.wanted_by(group.key, broker_id)
+            yield Election(group.key, core.desk.now + ELECTION_MS)
+        elected = group.epoch > epoch
+        asked_by_broker = broker_id >= 1
+        failed = number(dialect, Failure.ELECT)
+        if not asked_by_broker:
+            failed = int(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE)
+    if elected:
+        return _reply(0, group, dialect)
+    if core.desk.has_master(group) and not (designated and group.master != broker_id):
+        return _reply(number(dialect, Failure.STILL_MASTER), group, dialect)
+    raise Refused(failed, f"no master could be elected in group {group.name}; try again")
+
+
+def _read(core: ControllerCore, call: Call, dialect: Dialect) -> tuple[Group, int, bool, bool]:
+    """(group, broker id or -1, whether it was designated, consent to loss)"""
+    if dialect is Dialect.G1:
+        old = decode_header(g1.ElectMasterHeader, call.request.ext)
+        group = core.desk.find(old.clusterName, old.brokerName, call.session_id)
+        replica = None if group is None else group.by_addr(old.brokerAddress)
+        found, designated, unclean = (-1 if replica is None else replica.id), True, False
+    else:
+        header = decode_header(g2.ElectMasterHeader, call.request.ext)
+        group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+        found, designated = header.brokerId, header.designateElect
+        unclean = bool(header.uncleanElect)
+    if group is None:
+        raise Refused(number(dialect, Failure.UNREGISTERED), "the broker group is not known")
+    return group, found, designated, unclean or core.desk.unclean_allowed
+
+
+def _ended(core: ControllerCore, group: Group, broker_id: int) -> UpdateBroker | None:
+    """A master of ours asks only while it does not act as one. When its log has this epoch already,
+    it needs a new one (defects, part 2.4).
+    """
+    live = core.desk.live.get(group.key, broker_id)
+    if live is None or not live.leased or group.master != broker_id:
+        return None
+    if live.report.epoch < group.epoch:
+        return None
+    live.lease_until = 0
+    replica = group.replicas[broker_id]
+    return UpdateBroker(
+        *group.key,
+        broker_id=broker_id,
+        address=replica.address,
+        session=replica.session,
+        learner=replica.learner,
+        floor=replica.floor,
+        ended=True,
+    )
+
+
+def _designate(core: ControllerCore, group: Group, by: By, dialect: Dialect) -> Steps:
+    """Check what can be checked before a master is asked to go, then wait for the change."""
+    desk = core.desk
+    assert by.wanted is not None
+    failed = number(dialect, Failure.ELECT)
+    replica = group.replicas.get(by.wanted)
+    if group.master == by.wanted and desk.has_master(group):
+        return Reply()
+    if replica is None or by.wanted not in desk.electable(group.key):
+        raise Refused(failed, f"broker {by.wanted} of group {group.name} is not alive")
+    if replica.learner:
+        raise Refused(failed, f"broker {by.wanted} is a learner and is never elected")
+    inside = by.wanted in {*group.members, *group.candidates} or not group.elected
+    if not by.unclean and (not inside or replica.unclean):
+        raise Refused(
+            failed,
+            f"broker {by.wanted} is not in the sync-state set {group.members}: messages would be "
+            "lost; to agree to that send uncleanElect=true, or set enableElectUncleanMaster",
+        )
+    log.warning("group %s: broker %d is to be master by command", group.name, by.wanted)
+    until_ms = desk.now + ELECTION_MS
+    core.elections.transfer(group.key, by, until_ms)
+    yield Election(group.key, until_ms + 100)
+    return Reply()
+
+
+def _reply(code: int, group: Group, dialect: Dialect) -> Reply:
+    master = group.master_replica()
+    address = None if master is None else master.address
+    if dialect is Dialect.G1:
+        header: g1.ElectMasterResponseHeader | g2.ElectMasterResponseHeader = (
+            g1.ElectMasterResponseHeader(address, group.epoch, group.set_epoch)
+        )
+    else:
+        header = g2.ElectMasterResponseHeader(group.master, address, group.epoch, group.set_epoch)
+    remark = None if code == 0 else "the master is alive and stays"
+    return Reply(code, remark, header, _body(group, dialect))
+
+
+def _body(group: Group, dialect: Dialect) -> bytes:
+    """Ids are the brokers' own, the master's too; 5.0 is shown 0 for the master."""
+    shown = dialect is Dialect.G1
+    addrs = {
+        (shown_id(group, number) if shown else number): replica.address
+        for number, replica in sorted(group.replicas.items())
+    }
+    members = BrokerMemberGroup(group.cluster, group.name, addrs)
+    body = ElectedBody(list(group.members), members, group.cluster, group.name, addrs)
+    return dumps_bare(body)

@@ -1,0 +1,182 @@
+"""BROKER_HEARTBEAT 904: who lives, how far its log reaches, and the master's lease.
+
+The busiest request: 1,000 groups of three send 10,000 a second. Nothing is written for one.
+"""
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.controller import identity, leases
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.elect import PRIORITY_UNSET, Report
+from epochmq.controller.identity import Told
+from epochmq.controller.liveness import Live
+from epochmq.controller.state import Group, Key
+from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.controller import (
+    ControllerHeartbeatHeader,
+    ControllerHeartbeatResponseHeader,
+)
+
+REMARK = "Heart beat success"
+
+
+def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
+    header = decode_header(ControllerHeartbeatHeader, call.request.ext)
+    key = header.clusterName, header.brokerName
+    group = core.desk.machine.groups.get(key)
+    broker_id = _broker_id(call, header, group)
+    if broker_id is None:
+        return Reply(remark=REMARK)  # of 5.0, and it has not registered here yet
+    ours = header.leaseWanted is not None or header.incarnation is not None
+    told = None
+    if ours:
+        told = _told(broker_id, header)
+        identity.check_words(told)
+        identity.check_sole(core.desk, key, told, call.session_id)
+    live = _hear(core, call, key, broker_id, header)
+    if told is not None:
+        identity.note(live, told)
+    if group is None or broker_id not in group.replicas:
+        return _stranger(core) if ours else Reply(remark=REMARK)
+    if told is not None and core.desk.leads:
+        _record(core, group, told)
+    _watch(core, group, live)
+    core.desk.timeline.reported(key, broker_id, live.report.epoch, core.desk.now)
+    if not ours:
+        return Reply(remark=REMARK)
+    if not core.desk.leads:
+        return _answer(core, group)
+    if core.sure_to_lead():
+        return _answer_of_leader(core, group, live, header.epoch)
+    return _answer_when_sure(core, key, live, header.epoch)
+
+
+def _broker_id(call: Call, header: ControllerHeartbeatHeader, group: Group | None) -> int | None:
+    if dialect_of(call.request) is Dialect.G1:
+        replica = None if group is None else group.by_addr(header.brokerAddr)
+        return None if replica is None else replica.id
+    if header.brokerId is None or header.brokerId < 1:
+        raise Refused(
+            ResponseCode.CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId or below 1"
+        )
+    return header.brokerId
+
+
+def _told(broker_id: int, header: ControllerHeartbeatHeader) -> Told:
+    return Told(
+        broker_id,
+        header.brokerAddr,
+        ha_address=header.haAddress or "",
+        incarnation=header.incarnation or "",
+        session=header.session or "",
+        clean_start=header.cleanStart,
+        learner=header.learner,
+    )
+
+
+def _hear(
+    core: ControllerCore, call: Call, key: Key, broker_id: int, header: ControllerHeartbeatHeader
+) -> Live:
+    desk = core.desk
+    timeout_ms = identity.timeout_of(desk, header.heartbeatTimeoutMills)
+    live = desk.live.get(key, broker_id)
+    if live is None:
+        identity.check_id(broker_id)
+        identity.check_names(*key)
+    identity.check_names(header.brokerAddr)
+    live = desk.live.heard(key, broker_id, call.session_id, desk.now, timeout_ms)
+    if live is None:
+        raise Refused(ResponseCode.SYSTEM_BUSY, "too many brokers send heartbeats")
+    live.timeout_ms = timeout_ms
+    live.address = header.brokerAddr
+    live.leased = bool(header.leaseWanted)
+    live.resigned = bool(header.resign)
+    if live.resigned:
+        live.lease_until = 0
+    live.confirm = -1 if header.confirmOffset is None else header.confirmOffset
+    epoch = -1 if header.epoch is None else header.epoch
+    offset = -1 if header.maxOffset is None else header.maxOffset
+    priority = PRIORITY_UNSET if header.electionPriority is None else header.electionPriority
+    if (epoch, offset, priority) != live.report:
+        live.report = Report(min(epoch, limits.EPOCH_MAX), offset, priority)
+    return live
+
+
+def _record(core: ControllerCore, group: Group, told: Told) -> None:
+    """A new address, session or role of a replica goes into the replicated state, once."""
+    replica = group.replicas.get(told.broker_id)
+    mark = group.key, told.broker_id
+    if replica is None or mark in core.recording or identity.is_known(replica, told):
+        return
+    event = identity.update_of(group, replica, told)
+    if event is not None:
+        core.recording.add(mark)
+        core.desk.write(event, lambda outcome: core.recorded(mark))
+
+
+def _watch(core: ControllerCore, group: Group, live: Live) -> None:
+    """Elections that this heartbeat makes possible."""
+    elections = core.elections
+    if group.key in elections.headless or (live.resigned and group.master == live.id):
+        elections.soon(group.key)
+    elif not group.elected and core.desk.leads:
+        elections.plan(group.key, core.desk.now + core.desk.options.first_election_window_millis)
+
+
+def _deserves_lease(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> bool:
+    """Not while the master's process may be another one than the state says, or is to change."""
+    return (
+        leases.may_hold(group, live, epoch)
+        and not core.elections.under_way(group.key)
+        and (group.key, live.id) not in core.recording
+    )
+
+
+def _stranger(core: ControllerCore) -> Reply:
+    """One of ours is asked to register (2010): we were wiped, or it was cleaned by mistake."""
+    reply = _answer(core, None)
+    if core.desk.leads:
+        reply.code = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+        reply.remark = "this broker is not known here: register"
+    return reply
+
+
+def _answer_of_leader(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> Reply:
+    """Who is master, and for the master a lease."""
+    lease_ms = core.desk.lease_ms
+    if lease_ms <= 0 or not _deserves_lease(core, group, live, epoch):
+        return _answer(core, group)
+    live.lease_until = max(live.lease_until, core.desk.now + lease_ms)
+    return _answer(core, group, lease_ms)
+
+
+def _answer_when_sure(core: ControllerCore, key: Key, live: Live, epoch: int | None) -> Steps:
+    """A leader that may have been deposed names no master."""
+    yield Confirm()
+    group = core.desk.machine.groups.get(key)
+    return _stranger(core) if group is None else _answer_of_leader(core, group, live, epoch)
+
+
+def _answer(core: ControllerCore, group: Group | None, lease_ms: int | None = None) -> Reply:
+    desk = core.desk
+    header = ControllerHeartbeatResponseHeader(
+        isLeader=desk.leads,
+        controllerLeaderAddress=desk.leader_address,
+        controllerTerm=desk.term,
+        leaseMillis=lease_ms,
+    )
+    if group is not None and desk.leads:
+        master = group.master_replica()
+        header.masterEpoch = group.epoch
+        header.syncStateSetEpoch = group.set_epoch
+        if master is not None:
+            header.masterBrokerId = master.id
+            header.masterAddress = master.address
+            header.masterHaAddress = master.ha_address or None
+        if core.elections.stepping_down(group.key):
+            header.stepDown = True
+    return Reply(remark=REMARK, header=header)

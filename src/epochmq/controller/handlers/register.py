@@ -1,0 +1,120 @@
+"""CONTROLLER_REGISTER_BROKER 1003 of 5.1.1 and later: a broker with a number comes online.
+
+A number that the controllers do not know is adopted: they may have been wiped (defects, part 2.9).
+Nobody is elected by that alone. A master that registers is a new process, and its old epoch must
+not go on (part 2.4): it is master no more, and the group is elected anew under a fresh epoch.
+"""
+
+from epochmq.base.errors import Refused
+from epochmq.controller import identity
+from epochmq.controller.answers import set_body
+from epochmq.controller.commands import ApplyBrokerId
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.elect import Report
+from epochmq.controller.identity import Told
+from epochmq.controller.machine import Refusal
+from epochmq.controller.state import Group, Key
+from epochmq.controller.steps import Call, Confirm, Steps, Write
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.controller import (
+    RegisterBrokerToControllerHeader,
+    RegisterBrokerToControllerResponseHeader,
+)
+
+_CODES = {
+    Refusal.OTHER_GENERATION: ResponseCode.CONTROLLER_INVALID_REQUEST,
+    Refusal.ID_TAKEN: ResponseCode.CONTROLLER_BROKER_ID_INVALID,
+    Refusal.FULL: ResponseCode.SYSTEM_BUSY,
+}
+
+
+def handle_register(core: ControllerCore, call: Call) -> Steps:
+    header = decode_header(RegisterBrokerToControllerHeader, call.request.ext)
+    key = header.clusterName, header.brokerName
+    identity.check_names(*key, header.brokerAddress)
+    identity.check_id(header.brokerId)
+    told = _told(header)
+    identity.check_words(told)
+    identity.check_sole(core.desk, key, told, call.session_id)
+    yield from _adopt(core, key, told)
+    yield from update(core, call, key, told)
+    yield Confirm()
+    group = core.desk.machine.groups.get(key)
+    if group is None:
+        raise Refused(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "it was cleaned")
+    core.elections.soon(key)
+    return Reply(header=_header(core, group), body=set_body(group))
+
+
+def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
+    """Record what is new about a replica, and that it lives; the reply is of no use."""
+    group = core.desk.machine.groups[key]
+    replica = group.replicas.get(told.broker_id)
+    event = None if replica is None else identity.update_of(group, replica, told)
+    if event is not None:
+        outcome = yield Write(event)
+        if not outcome.ok:
+            raise Refused(ResponseCode.SYSTEM_ERROR, outcome.refusal.value)
+    touch(core, call, key, told)
+    return Reply()
+
+
+def touch(core: ControllerCore, call: Call, key: Key, told: Told) -> None:
+    """A request is a sign of life too, of a log not yet known."""
+    desk = core.desk
+    live = desk.live.heard(key, told.broker_id, call.session_id, desk.now, desk.times.timeout_ms)
+    if live is not None:
+        if told.session is None or live.session != told.session:
+            live.report = Report()  # what is known is of the process before
+            live.lease_until = 0
+        identity.note(live, told)
+
+
+def _told(header: RegisterBrokerToControllerHeader) -> Told:
+    return Told(
+        header.brokerId,
+        header.brokerAddress,
+        ha_address=header.haAddress or "",
+        incarnation=header.incarnation or "",
+        session=header.session,
+        clean_start=header.cleanStart,
+        learner=header.learner,
+        floor=header.minInSyncReplicas,
+    )
+
+
+def _adopt(core: ControllerCore, key: Key, told: Told) -> Steps:
+    group = core.desk.machine.groups.get(key)
+    if group is not None and group.by_address:
+        raise Refused(_CODES[Refusal.OTHER_GENERATION], Refusal.OTHER_GENERATION.value)
+    if group is None or told.broker_id not in group.replicas:
+        event = ApplyBrokerId(
+            *key,
+            broker_id=told.broker_id,
+            address=told.address,
+            incarnation=told.incarnation,
+            learner=bool(told.learner),
+            adopted=True,
+        )
+        outcome = yield Write(event)
+        if not outcome.ok:
+            code = _CODES.get(outcome.refusal, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+            raise Refused(code, f"not registered: {outcome.refusal.value}")
+    return Reply()
+
+
+def _header(core: ControllerCore, group: Group) -> RegisterBrokerToControllerResponseHeader:
+    header = RegisterBrokerToControllerResponseHeader(
+        clusterName=group.cluster,
+        brokerName=group.name,
+        masterEpoch=group.epoch,
+        syncStateSetEpoch=group.set_epoch,
+    )
+    master = group.master_replica()
+    if master is not None and core.desk.has_master(group):
+        header.masterBrokerId = master.id
+        header.masterAddress = master.address
+        header.masterHaAddress = master.ha_address or None
+    return header

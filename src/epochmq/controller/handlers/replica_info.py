@@ -1,0 +1,52 @@
+"""CONTROLLER_GET_REPLICA_INFO 1004: who is master, as brokers poll it."""
+
+from epochmq.base.errors import Refused
+from epochmq.controller.answers import address_set_body, set_body
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers import controller as g2
+from epochmq.wire.headers import controller_g1 as g1
+from epochmq.wire.headers.base import decode_header
+
+UNKNOWN_ID = -1
+
+
+def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
+    yield Confirm()
+    if dialect_of(call.request) is Dialect.G1:
+        return _by_address(core, call)
+    header = decode_header(g2.GetReplicaInfoHeader, call.request.ext)
+    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    if group is None:
+        raise _unknown(header.brokerName)
+    master = group.master_replica()
+    answer = g2.GetReplicaInfoResponseHeader(masterEpoch=group.epoch)
+    if master is not None:
+        answer.masterBrokerId = master.id
+        answer.masterAddress = master.address
+        answer.masterHaAddress = master.ha_address or None
+    return Reply(header=answer, body=set_body(group))
+
+
+def _by_address(core: ControllerCore, call: Call) -> Reply:
+    header = decode_header(g1.GetReplicaInfoHeader, call.request.ext)
+    group = core.desk.find(None, header.brokerName, call.session_id)
+    if group is None:
+        raise _unknown(header.brokerName)
+    master = group.master_replica()
+    caller = group.by_addr(header.brokerAddress)
+    answer = g1.GetReplicaInfoResponseHeader(
+        masterAddress="" if master is None else master.address,
+        masterEpoch=group.epoch,
+        brokerId=UNKNOWN_ID if caller is None else caller.id,
+    )
+    return Reply(header=answer, body=address_set_body(group))
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(
+        ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker group {name} is not known"
+    )

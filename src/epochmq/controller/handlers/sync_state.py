@@ -1,0 +1,63 @@
+"""CONTROLLER_GET_SYNC_STATE_DATA 1006: groups as tools show them, in both generations' shape."""
+
+from epochmq.base.errors import Refused
+from epochmq.controller.answers import shown_id
+from epochmq.controller.core import ControllerCore
+from epochmq.controller.state import Group, Replica
+from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.controller import ReplicaIdentity, ReplicasInfo
+from epochmq.wire.bodies.controller_g1 import InSyncMember, InSyncState, SyncStateData
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+
+
+def handle_sync_state(core: ControllerCore, call: Call) -> Steps:
+    if not call.request.body:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
+    names = decode_body(list[str], call.request.body)
+    if not names:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
+    yield Confirm()
+    data = SyncStateData({}, {})
+    for name in names:
+        for key in core.desk.machine.by_name.get(name, [])[:1]:
+            group = core.desk.machine.groups[key]
+            data.in_sync_state_table[name] = _for_5_0(group)
+            data.replicas_info_table[name] = _for_later(core, group)
+    return Reply(body=encode_body(data))
+
+
+def _for_5_0(group: Group) -> InSyncState:
+    master = group.master_replica()
+    state = InSyncState(
+        [InSyncMember(group.replicas[n].address, shown_id(group, n)) for n in group.members],
+        master_epoch=group.epoch,
+        sync_state_set_epoch=group.set_epoch,
+    )
+    if master is not None:
+        state.master_address = master.address
+    return state
+
+
+def _for_later(core: ControllerCore, group: Group) -> ReplicasInfo:
+    master = group.master_replica()
+    info = ReplicasInfo(
+        master_epoch=group.epoch,
+        sync_state_set_epoch=group.set_epoch,
+        in_sync_replicas=[_identity(core, group, group.replicas[n]) for n in group.members],
+        not_in_sync_replicas=[
+            _identity(core, group, replica)
+            for number, replica in sorted(group.replicas.items())
+            if number not in group.members
+        ],
+    )
+    if master is not None:
+        info.master_broker_id = master.id
+        info.master_address = master.address
+    return info
+
+
+def _identity(core: ControllerCore, group: Group, replica: Replica) -> ReplicaIdentity:
+    alive = core.desk.alive(group, replica.id)
+    return ReplicaIdentity(group.name, replica.id, replica.address, alive)

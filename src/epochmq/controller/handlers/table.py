@@ -1,0 +1,46 @@
+"""Which handler serves which request code, and whether only the leader does."""
+
+from epochmq.controller.core import ControllerCore, Handler
+from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.handlers import (
+    alter,
+    broker_id,
+    clean,
+    config,
+    elect,
+    heartbeat,
+    metadata,
+    register,
+    register_g1,
+    replica_info,
+    sync_state,
+    timeline,
+)
+from epochmq.controller.steps import Call, Steps
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Reply
+
+
+def handle_register(core: ControllerCore, call: Call) -> Reply | Steps:
+    """1003 means two things; by its fields it is one of them."""
+    if dialect_of(call.request) is Dialect.G1:
+        return register_g1.handle_register_g1(core, call)
+    return register.handle_register(core, call)
+
+
+HANDLERS: dict[int, tuple[Handler, bool]] = {
+    RequestCode.BROKER_HEARTBEAT: (heartbeat.handle_heartbeat, False),
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: (alter.handle_alter, True),
+    RequestCode.CONTROLLER_ELECT_MASTER: (elect.handle_elect, True),
+    RequestCode.CONTROLLER_REGISTER_BROKER: (handle_register, True),
+    RequestCode.CONTROLLER_GET_REPLICA_INFO: (replica_info.handle_replica_info, True),
+    RequestCode.CONTROLLER_GET_METADATA_INFO: (metadata.handle_metadata, False),
+    RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: (sync_state.handle_sync_state, True),
+    RequestCode.UPDATE_CONTROLLER_CONFIG: (config.handle_update_config, False),
+    RequestCode.GET_CONTROLLER_CONFIG: (config.handle_get_config, False),
+    RequestCode.CLEAN_BROKER_DATA: (clean.handle_clean, True),
+    RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: (broker_id.handle_next_id, True),
+    RequestCode.CONTROLLER_APPLY_BROKER_ID: (broker_id.handle_apply_id, True),
+    RequestCode.CONTROLLER_GET_TIMELINE: (timeline.handle_timeline, True),
+}
+"""The key is the code's number."""

@@ -1,0 +1,146 @@
+"""Which brokers live, as this controller hears it; monotonic time only, none of it is replicated.
+
+Every controller hears every heartbeat, so a new leader starts with a warm table. An entry belongs
+to the connection of its last heartbeat: when an older one of the same broker closes, nothing
+happens (rocketmq#11045).
+"""
+
+from collections.abc import Iterator
+
+from epochmq.base import limits
+from epochmq.controller.elect import PRIORITY_UNSET, Report
+from epochmq.controller.state import Key
+
+
+class Live:
+    """One broker's process as its heartbeats tell of it."""
+
+    __slots__ = (
+        "address",
+        "closed",
+        "confirm",
+        "gone",
+        "heard_ms",
+        "id",
+        "incarnation",
+        "key",
+        "lease_until",
+        "leased",
+        "priority",
+        "report",
+        "resigned",
+        "session",
+        "session_id",
+        "timeout_ms",
+    )
+
+    def __init__(self, key: Key, broker_id: int, now: int, timeout_ms: int) -> None:
+        self.key = key
+        self.id = broker_id
+        self.heard_ms = now
+        self.timeout_ms = timeout_ms
+        self.address = ""
+        self.incarnation = ""
+        self.session = ""
+        self.session_id = -1
+        self.report = Report()
+        self.priority = PRIORITY_UNSET
+        self.confirm = -1
+        self.leased = False
+        """It asks for leases and keeps to them: a broker of ours."""
+        self.lease_until = 0
+        self.closed = False
+        """Its connection is closed."""
+        self.gone = False
+        """Its port refuses connections as well: the process is no more."""
+        self.resigned = False
+        """It said that it acknowledges nothing any more."""
+
+    def silent_at(self, since: int, quick_ms: int) -> int:
+        """When its silence counts as death; at once for what is known to be gone.
+
+        `since`: a leader counts nobody's silence from before it led. `quick_ms`: how long a broker
+        with leases, or one whose connection closed, may be silent.
+        """
+        if self.gone:
+            return self.heard_ms
+        quick = self.leased or self.closed
+        limit = min(self.timeout_ms, quick_ms) if quick else self.timeout_ms
+        return max(self.heard_ms, since) + limit
+
+
+class Liveness:
+    """All entries by group and id, and by the connection they belong to."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Key, dict[int, Live]] = {}
+        self._by_session: dict[int, dict[tuple[Key, int], Live]] = {}
+        self.count = 0
+
+    def get(self, key: Key, broker_id: int) -> Live | None:
+        found = self.groups.get(key)
+        return None if found is None else found.get(broker_id)
+
+    def of_group(self, key: Key) -> dict[int, Live]:
+        return self.groups.get(key, {})
+
+    def of_session(self, session_id: int) -> list[Live]:
+        return list(self._by_session.get(session_id, {}).values())
+
+    def all(self) -> Iterator[Live]:
+        for group in self.groups.values():
+            yield from group.values()
+
+    def heard(
+        self, key: Key, broker_id: int, session_id: int, now: int, timeout_ms: int
+    ) -> Live | None:
+        """The entry, made if need be, bound to this connection; None when there are too many."""
+        group = self.groups.get(key)
+        live = None if group is None else group.get(broker_id)
+        if live is None:
+            if self.count >= limits.LIVE_BROKERS_MAX:
+                return None
+            live = Live(key, broker_id, now, timeout_ms)
+            self.groups.setdefault(key, {})[broker_id] = live
+            self.count += 1
+        live.heard_ms = now
+        live.closed = live.gone = False
+        if live.session_id != session_id:
+            self._unbind(live)
+            live.session_id = session_id
+            self._by_session.setdefault(session_id, {})[key, broker_id] = live
+        return live
+
+    def closed(self, session_id: int) -> list[Live]:
+        """A connection closed: who spoke over it last, now marked. Never who speaks over another.
+
+        The marks are set before anybody acts on them.
+        """
+        lost = list(self._by_session.pop(session_id, {}).values())
+        for live in lost:
+            live.closed = True
+            live.session_id = -1
+        return lost
+
+    def forget(self, key: Key, broker_id: int) -> None:
+        group = self.groups.get(key, {})
+        live = group.pop(broker_id, None)
+        if live is not None:
+            self._unbind(live)
+            self.count -= 1
+            if not group:
+                del self.groups[key]
+
+    def expire(self, now: int, since: int) -> list[Live]:
+        """Drop who has been silent for a whole timeout, however that is told."""
+        dead = [one for one in self.all() if max(one.heard_ms, since) + one.timeout_ms <= now]
+        for live in dead:
+            self.forget(live.key, live.id)
+        return dead
+
+    def _unbind(self, live: Live) -> None:
+        bound = self._by_session.get(live.session_id)
+        if bound is not None:
+            bound.pop((live.key, live.id), None)
+            if not bound:
+                del self._by_session[live.session_id]

@@ -1,0 +1,326 @@
+"""The replicated state machine: applies committed commands, and nothing else changes the state.
+
+No clock, no chance, no I/O: every controller that applies the same log holds the same state.
+Liveness is not in it. A command that no longer fits is refused with a `Refusal` and changes
+nothing.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from epochmq.base import limits
+from epochmq.base.check import check
+from epochmq.base.errors import StoreDamaged
+from epochmq.controller import commands
+from epochmq.controller.state import Group, Key, Replica, State
+
+
+class Refusal(Enum):
+    """Why a command changed nothing."""
+
+    UNKNOWN_GROUP = "the group is not known"
+    UNKNOWN_REPLICA = "a replica is not known"
+    SAME_SET = "the set is the same as before"
+    NOT_MASTER = "the sender is not the master"
+    OTHER_EPOCH = "the master epoch is another one"
+    OTHER_SET_EPOCH = "the sync-state set's epoch is another one"
+    LEARNER = "a learner takes no part"
+    WITHOUT_MASTER = "the master is not in the set"
+    NOT_A_CANDIDATE = "the replica is not in the sync-state set"
+    ID_TAKEN = "the number belongs to another broker"
+    OTHER_GENERATION = "brokers of RocketMQ 5.0 and of later releases do not mix in a group"
+    EMPTY_SET = "no member of the sync-state set would be left"
+    FULL = "there is no room for more"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command; `broker_id` for those that give or name one."""
+
+    refusal: Refusal | None = None
+    broker_id: int = 0
+    changed: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.refusal is None
+
+
+DONE = Outcome()
+NO_CHANGE = Outcome(changed=False)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode
+
+
+class Machine:
+    """Groups by key and by name; `applied` is the index of the last command."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Key, Group] = {}
+        self.by_name: dict[str, list[Key]] = {}
+        self.settings: dict[str, str] = {}
+        self.applied = 0
+        self._replicas = 0
+        """Of all groups."""
+
+    def apply(self, index: int, data: bytes) -> Outcome:
+        """Apply the committed command at `index`; an empty one (a leader's first) does nothing."""
+        check(index > self.applied, "INV-05: applied commands only move forward")
+        self.applied = index
+        if not data:
+            return NO_CHANGE
+        event = commands.decode(data)
+        match event:
+            case commands.ApplyBrokerId():
+                return self._apply_id(event)
+            case commands.SetSetting():
+                return self._set(event)
+        group = self.groups.get(event.key)
+        if group is None:
+            return Outcome(Refusal.UNKNOWN_GROUP)
+        match event:
+            case commands.UpdateBroker():
+                return _update(group, event)
+            case commands.AlterSyncStateSet():
+                return _alter(group, event)
+            case commands.ElectMaster():
+                return _elect(group, event)
+            case commands.CleanBrokerData():
+                return self._clean(group, event)
+
+    def snapshot(self) -> bytes:
+        """The state, in one order everywhere (msgspec itself orders text keys only)."""
+        groups = [_ordered(self.groups[key]) for key in sorted(self.groups)]
+        return _encode(State(groups=groups, settings=dict(sorted(self.settings.items()))))
+
+    def restore(self, index: int, snapshot: bytes) -> None:
+        """Take over another's state as of `index`; `StoreDamaged` when it cannot be read."""
+        try:
+            state = _decode(snapshot)
+        except msgspec.DecodeError as error:
+            raise StoreDamaged(f"the controller's snapshot cannot be read: {error}") from None
+        if state.version != 1:
+            raise StoreDamaged(f"the controller's snapshot has version {state.version}, not 1")
+        self.groups, self.by_name = {}, {}
+        self._replicas = sum(len(group.replicas) for group in state.groups)
+        for group in state.groups:
+            self._add(group)
+        self.settings = state.settings
+        self.applied = index
+
+    def state_hash(self) -> str:
+        """Equal on all controllers that applied the same commands (INV-04)."""
+        return hashlib.sha256(self.snapshot()).hexdigest()
+
+    # Commands about groups as such ------------------------------------------------------------
+
+    def _add(self, group: Group) -> None:
+        self.groups[group.key] = group
+        self.by_name.setdefault(group.name, []).append(group.key)
+        self.by_name[group.name].sort()
+
+    def _remove(self, group: Group) -> None:
+        del self.groups[group.key]
+        self.by_name[group.name].remove(group.key)
+        if not self.by_name[group.name]:
+            del self.by_name[group.name]
+
+    def _apply_id(self, event: commands.ApplyBrokerId) -> Outcome:
+        group = self.groups.get(event.key)
+        if group is None:
+            group = Group(*event.key, by_address=event.by_address, adopted=event.adopted)
+            group.replicas = {}
+        refusal = _id_refusal(group, event)
+        if refusal is not None:
+            return Outcome(refusal)
+        if event.broker_id in group.replicas:
+            return Outcome(broker_id=event.broker_id, changed=False)
+        if self._replicas >= limits.REPLICAS_TOTAL_MAX:
+            return Outcome(Refusal.FULL)
+        self._replicas += 1
+        group.replicas[event.broker_id] = Replica(
+            event.broker_id,
+            event.address,
+            check_code=event.check_code,
+            incarnation=event.incarnation,
+            learner=event.learner,
+        )
+        group.next_id = max(group.next_id, event.broker_id + 1)
+        if event.key not in self.groups:
+            self._add(group)
+        return Outcome(broker_id=event.broker_id)
+
+    def _clean(self, group: Group, event: commands.CleanBrokerData) -> Outcome:
+        if not event.ids or set(group.replicas) <= set(event.ids):
+            self._replicas -= len(group.replicas)
+            self._remove(group)
+            return DONE
+        members = [number for number in group.members if number not in event.ids]
+        if group.members and not members:
+            return Outcome(Refusal.EMPTY_SET)
+        for number in event.ids:
+            if group.replicas.pop(number, None) is not None:
+                self._replicas -= 1
+        group.candidates = [number for number in group.candidates if number not in event.ids]
+        if members != group.members:
+            group.members = members
+            group.set_epoch += 1
+        if group.master in event.ids:
+            group.master = None
+        return DONE
+
+    def _set(self, event: commands.SetSetting) -> Outcome:
+        if self.settings.get(event.name) == event.value:
+            return NO_CHANGE
+        self.settings[event.name] = event.value
+        return DONE
+
+
+def _ordered(group: Group) -> Group:
+    return msgspec.structs.replace(group, replicas=dict(sorted(group.replicas.items())))
+
+
+def _id_refusal(group: Group, event: commands.ApplyBrokerId) -> Refusal | None:
+    if group.by_address != event.by_address:
+        return Refusal.OTHER_GENERATION
+    held = group.replicas.get(event.broker_id)
+    if held is not None:
+        same = event.adopted or (held.check_code == event.check_code and event.check_code != "")
+        return None if same and _same_incarnation(held, event.incarnation) else Refusal.ID_TAKEN
+    if len(group.replicas) >= limits.REPLICAS_MAX:
+        return Refusal.FULL
+    if event.adopted:
+        return None
+    # A number is given out once (INV-09), in order; who is late takes the next (RIP-44).
+    return None if event.broker_id == group.next_id else Refusal.ID_TAKEN
+
+
+def _same_incarnation(held: Replica, incarnation: str) -> bool:
+    return not held.incarnation or not incarnation or held.incarnation == incarnation
+
+
+def _update(group: Group, event: commands.UpdateBroker) -> Outcome:
+    replica = group.replicas.get(event.broker_id)
+    if replica is None:
+        return Outcome(Refusal.UNKNOWN_REPLICA)
+    before = msgspec.structs.astuple(replica)
+    fresh = event.session != replica.session
+    replica.address = event.address
+    replica.ha_address = event.ha_address or replica.ha_address
+    replica.incarnation = event.incarnation or replica.incarnation
+    replica.session = event.session
+    replica.learner = event.learner
+    replica.floor = event.floor
+    if event.ended and group.master == replica.id:
+        group.master = None
+    elif event.ended is False and msgspec.structs.astuple(replica) == before:
+        return NO_CHANGE
+    if fresh and event.lost_tail and group.elected:
+        _mark_unclean(group, replica)
+    if replica.learner and replica.id in group.members and group.members != [replica.id]:
+        _leave(group, replica.id)
+    return DONE
+
+
+def _mark_unclean(group: Group, replica: Replica) -> None:
+    """The set's epoch rises in any case: what the master asks now was seen before the restart."""
+    replica.unclean = True
+    group.candidates = [number for number in group.candidates if number != replica.id]
+    if replica.id in group.members and len(group.members) > 1:
+        _leave(group, replica.id)
+    else:
+        group.set_epoch += 1
+
+
+def _leave(group: Group, broker_id: int) -> None:
+    group.members = [number for number in group.members if number != broker_id]
+    group.set_epoch += 1
+    if group.master == broker_id:
+        group.master = None
+
+
+def alter_refusal(group: Group, event: commands.AlterSyncStateSet) -> Refusal | None:
+    """What the machine has against a new set, in the order of RocketMQ's checks.
+
+    Whether members live is the leader's business, between the unknown ones and the last check.
+    """
+    if sorted(set(event.members)) == group.members:
+        return Refusal.SAME_SET
+    if group.master is None or event.master != group.master:
+        return Refusal.NOT_MASTER
+    if event.epoch != group.epoch:
+        return Refusal.OTHER_EPOCH
+    if event.set_epoch != group.set_epoch:
+        return Refusal.OTHER_SET_EPOCH
+    for number in event.members:
+        replica = group.replicas.get(number)
+        if replica is None:
+            return Refusal.UNKNOWN_REPLICA
+        if replica.learner:
+            return Refusal.LEARNER
+    return None if group.master in event.members else Refusal.WITHOUT_MASTER
+
+
+def _alter(group: Group, event: commands.AlterSyncStateSet) -> Outcome:
+    refusal = alter_refusal(group, event)
+    if refusal is not None:
+        return Outcome(refusal)
+    old = group.members
+    group.members = sorted(set(event.members))
+    group.set_epoch += 1
+    for number in group.members:
+        if number not in old:
+            group.replicas[number].unclean = False
+    _keep_candidates(group, old)
+    return DONE
+
+
+def _elect(group: Group, event: commands.ElectMaster) -> Outcome:
+    refusal = _elect_refusal(group, event)
+    if refusal is not None:
+        return Outcome(refusal)
+    old = group.members
+    group.master = event.master
+    group.epoch = event.new_epoch
+    group.members = sorted({event.master, *event.members})
+    group.set_epoch += 1
+    group.adopted = False
+    group.replicas[event.master].unclean = False
+    _keep_candidates(group, old)
+    return Outcome(broker_id=event.master)
+
+
+def _elect_refusal(group: Group, event: commands.ElectMaster) -> Refusal | None:
+    if event.epoch != group.epoch or event.new_epoch <= group.epoch:
+        return Refusal.OTHER_EPOCH
+    if event.set_epoch != group.set_epoch:
+        return Refusal.OTHER_SET_EPOCH
+    replica = group.replicas.get(event.master)
+    if replica is None:
+        return Refusal.UNKNOWN_REPLICA
+    if replica.learner:
+        return Refusal.LEARNER
+    known = set(group.members) | set(group.candidates)
+    if not event.unclean and group.elected and event.master not in known:
+        return Refusal.NOT_A_CANDIDATE
+    stay = set(event.members) - {event.master}
+    return None if stay <= set(group.members) else Refusal.NOT_A_CANDIDATE
+
+
+def _keep_candidates(group: Group, old: list[int]) -> None:
+    """Who left a set that may not acknowledge any more still has everything (KIP-966)."""
+    assert group.master is not None
+    floor = group.replicas[group.master].floor
+    if len(group.members) >= floor:
+        group.candidates = []
+        return
+    left = {*old, *group.candidates} - set(group.members)
+    group.candidates = sorted(
+        number
+        for number in left & set(group.replicas)
+        if not group.replicas[number].unclean and not group.replicas[number].learner
+    )

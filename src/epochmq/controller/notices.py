@@ -1,0 +1,118 @@
+"""Telling brokers of a new master: acknowledged by ours, tried again until it is, or outdated.
+
+A notice that never arrives is no disaster: brokers poll, and ours read the answers to heartbeats.
+"""
+
+from dataclasses import dataclass
+
+from epochmq.controller.answers import set_body
+from epochmq.controller.desk import Desk
+from epochmq.controller.effects import Notify
+from epochmq.controller.state import Group, Key, Replica
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.controller import NotifyBrokerRoleChangedHeader
+
+FIRST_RETRY_MS = 200
+LAST_RETRY_MS = 5_000
+TRIES_MAX = 12
+
+
+@dataclass(slots=True)
+class Notice:
+    """One broker that has not acknowledged yet; `next_at_ms` is None while an answer is awaited."""
+
+    key: Key
+    broker_id: int
+    epoch: int
+    set_epoch: int
+    tries: int = 0
+    next_at_ms: int | None = 0
+
+
+class Notices:
+    """The newest notice for each broker."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._open: dict[tuple[Key, int], Notice] = {}
+        self._sent: dict[int, Notice] = {}
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    def announce(self, group: Group) -> None:
+        """Tell every replica of `group`, the deposed master too; the new master first."""
+        if not self._desk.options.notify_broker_role_changed:
+            return
+        order = sorted(group.replicas, key=lambda number: (number != group.master, number))
+        for number in order:
+            notice = Notice(group.key, number, group.epoch, group.set_epoch)
+            self._open[group.key, number] = notice
+            self._send(notice)
+
+    def notified(self, ticket: int, acknowledged: bool) -> None:
+        """A broker answered, or did not."""
+        notice = self._sent.pop(ticket, None)
+        if notice is None or self._open.get((notice.key, notice.broker_id)) is not notice:
+            return
+        if acknowledged or notice.tries >= TRIES_MAX:
+            del self._open[notice.key, notice.broker_id]
+            return
+        wait_ms = min(FIRST_RETRY_MS << (notice.tries - 1), LAST_RETRY_MS)
+        notice.next_at_ms = self._desk.now + wait_ms
+
+    def tick(self) -> None:
+        due = [
+            n for n in self._open.values() if (n.next_at_ms or self._desk.now + 1) <= self._desk.now
+        ]
+        for notice in due:
+            self._send(notice)
+
+    def next_deadline(self) -> int | None:
+        times = [n.next_at_ms for n in self._open.values() if n.next_at_ms is not None]
+        return min(times, default=None)
+
+    def clear(self) -> None:
+        """Another leads now."""
+        self._open.clear()
+        self._sent.clear()
+
+    def _send(self, notice: Notice) -> None:
+        group = self._desk.machine.groups.get(notice.key)
+        replica = None if group is None else group.replicas.get(notice.broker_id)
+        if group is None or replica is None or group.epoch != notice.epoch or not replica.address:
+            self._open.pop((notice.key, notice.broker_id), None)
+            return
+        live = self._desk.live.get(notice.key, notice.broker_id)
+        if live is not None and live.gone:
+            # Nobody is there; who starts in its place asks by itself.
+            self._open.pop((notice.key, notice.broker_id), None)
+            return
+        acknowledged = live is not None and live.leased
+        ticket = self._desk.ticket()
+        notice.tries += 1
+        notice.next_at_ms = None
+        if acknowledged:
+            self._sent[ticket] = notice
+        else:
+            del self._open[notice.key, notice.broker_id]
+        command = request(
+            RequestCode.NOTIFY_BROKER_ROLE_CHANGED, _header(group, replica), set_body(group)
+        )
+        self._desk.effects.append(Notify(ticket, replica.address, command, acknowledged))
+
+
+def _header(group: Group, to: Replica) -> NotifyBrokerRoleChangedHeader:
+    master = group.master_replica()
+    return NotifyBrokerRoleChangedHeader(
+        masterAddress=None if master is None else master.address,
+        masterEpoch=group.epoch,
+        syncStateSetEpoch=group.set_epoch,
+        masterBrokerId=group.master,
+        brokerId=0 if to.id == group.master else to.id,
+        clusterName=group.cluster,
+        brokerName=group.name,
+        masterHaAddress=(master.ha_address or None) if master else None,
+    )

@@ -1,0 +1,77 @@
+"""Connections to the other controllers, and a knock at a broker's door."""
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+
+from epochmq.base.errors import NotReachable
+from epochmq.model.host import BadAddress, parse_addr
+from epochmq.runtime.peers import Peer
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_MS = 1_000
+PAUSE_MS = 200
+"""Between attempts to connect."""
+WAITING_MAX = 256
+"""Messages that wait for a connection; Raft repeats what is lost."""
+KNOCK_TIMEOUT_MS = 500
+
+
+class RaftLink:
+    """One-way messages to one controller, in order; lost while there is no connection."""
+
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
+        self._address = address
+        self._tls = tls
+        self._peer: Peer | None = None
+        self._waiting: deque[bytes] = deque(maxlen=WAITING_MAX)
+        self._connecting: asyncio.Task[None] | None = None
+
+    def send(self, data: bytes) -> None:
+        if self._peer is not None and not self._peer.session.closed:
+            self._write(self._peer, data)
+            return
+        self._waiting.append(data)
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def _write(self, peer: Peer, data: bytes) -> None:
+        peer.session.oneway(request(RequestCode.RAFT_MESSAGE, None, data))
+
+    async def _connect(self) -> None:
+        try:
+            peer = self._peer = await Peer.connect(self._address, CONNECT_TIMEOUT_MS, tls=self._tls)
+            while self._waiting:
+                self._write(peer, self._waiting.popleft())
+        except NotReachable as error:
+            log.debug("controller %s: %s", self._address, error)
+            self._waiting.clear()
+            await asyncio.sleep(PAUSE_MS / 1000)
+        finally:
+            self._connecting = None
+
+    async def close(self) -> None:
+        task, self._connecting = self._connecting, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if self._peer is not None:
+            self._peer.close("the controller stops")
+
+
+async def is_refused(address: str) -> bool:
+    """Whether `address` refuses connections; False for everything else that may happen."""
+    try:
+        host, port = parse_addr(address)
+        async with asyncio.timeout(KNOCK_TIMEOUT_MS / 1000):
+            _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, UnicodeError, BadAddress, TimeoutError):
+        return False
+    writer.close()
+    return False

@@ -1,0 +1,69 @@
+"""What the controllers agree on: the broker groups, their replicas, sets and masters."""
+
+import msgspec
+
+Key = tuple[str, str]
+"""(cluster, broker name): a group. The name alone would let two clusters share one by accident."""
+
+
+class Replica(msgspec.Struct):
+    """One broker of a group. The address is an attribute, the number and incarnation identify it.
+
+    `session` names its present process, `floor` is the size of the set below which it promised not
+    to acknowledge. `unclean`: it started after losing what it had not synced, and has not been
+    taken into the set since (KIP-966).
+    """
+
+    id: int
+    address: str
+    check_code: str = ""
+    incarnation: str = ""
+    session: str = ""
+    ha_address: str = ""
+    learner: bool = False
+    unclean: bool = False
+    floor: int = 0
+
+
+class Group(msgspec.Struct):
+    """One broker group. The numbers only rise; `members` is the sync-state set, in order.
+
+    `master` is None before the first election and when its process ended. `candidates` are replicas
+    outside the set that hold all that was acknowledged. `by_address` marks a group of 5.0 brokers,
+    `adopted` one that the controllers once knew and forgot.
+    """
+
+    cluster: str
+    name: str
+    by_address: bool = False
+    adopted: bool = False
+    next_id: int = 1
+    replicas: dict[int, Replica] = {}
+    members: list[int] = []
+    set_epoch: int = 0
+    master: int | None = None
+    epoch: int = 0
+    candidates: list[int] = []
+
+    @property
+    def key(self) -> Key:
+        return self.cluster, self.name
+
+    @property
+    def elected(self) -> bool:
+        """Whether it ever had a master."""
+        return self.epoch > 0
+
+    def by_addr(self, address: str) -> Replica | None:
+        return next((r for r in self.replicas.values() if r.address == address), None)
+
+    def master_replica(self) -> Replica | None:
+        return None if self.master is None else self.replicas.get(self.master)
+
+
+class State(msgspec.Struct):
+    """All of it, as a snapshot has it. `settings` are switches on which all leaders must agree."""
+
+    version: int = 1
+    groups: list[Group] = []
+    settings: dict[str, str] = {}

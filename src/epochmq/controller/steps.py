@@ -1,0 +1,67 @@
+"""How a handler waits without being a coroutine: it is a generator that yields what it waits for.
+
+    def handle(core, call):
+        outcome = yield Write(event)
+        return Reply(...)
+
+The core resumes it with the result, or throws `Refused` into it. The same code runs in the service
+and in the simulator.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from epochmq.controller.commands import AnyEvent
+from epochmq.controller.state import Key
+from epochmq.wire.command import Command, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Wait until the event is committed and applied; the result is its `Outcome`."""
+
+    event: AnyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Wait until it is sure that we led when we were asked; nothing older is read then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """Wait for the next election of this group to end, one way or the other."""
+
+    key: Key
+    until_ms: int
+
+
+Step = Write | Confirm | Election
+Steps = Generator[Step, Any, Reply]
+
+
+class Call:
+    """One request in the core. `session_id` is the connection it came over."""
+
+    __slots__ = (
+        "deadline_ms",
+        "done",
+        "request",
+        "session_id",
+        "steps",
+        "token",
+        "turn",
+        "waits_for_election",
+    )
+
+    def __init__(self, token: int, request: Command, session_id: int, deadline_ms: int) -> None:
+        self.token = token
+        self.request = request
+        self.session_id = session_id
+        self.deadline_ms = deadline_ms
+        self.steps: Steps
+        self.done = False
+        self.turn = 0
+        """Rises with each step, so that what an earlier step waited for is told apart."""
+        self.waits_for_election = False

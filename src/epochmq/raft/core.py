@@ -1,0 +1,482 @@
+"""The consensus core of one node: decides, and does nothing itself (after etcd/raft).
+
+Verbs take `now` in monotonic milliseconds and change the state; what follows from it is taken by
+`ready` and acknowledged by `advance`. Batches may overlap: a second one may be taken while the
+first is still being written, and `advance` comes in the order of those that must be synced.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from epochmq.base import limits
+from epochmq.base.check import check
+from epochmq.base.errors import PeerError, StoreDamaged, UsageError
+from epochmq.base.ports import Rng
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.raft.codec import decode_members, encode_members
+from epochmq.raft.election import Ballot, ElectionTimer
+from epochmq.raft.leader import Leader
+from epochmq.raft.log import RaftLog
+from epochmq.raft.membership import ChangeKind, Membership, changed
+from epochmq.raft.messages import (
+    AnyMessage,
+    Append,
+    AppendReply,
+    Entry,
+    EntryKind,
+    HardState,
+    Heartbeat,
+    HeartbeatReply,
+    Install,
+    Members,
+    Message,
+    Snapshot,
+    TimeoutNow,
+    Vote,
+    VoteReply,
+)
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.read_index import ReadState
+from epochmq.raft.ready import Ready, Role, Saved
+
+APPLY_COUNT_MAX = 1024
+"""Entries that one batch hands to the state machine."""
+
+
+class RaftCore:
+    """One node. `role`, `term`, `vote`, `leader_id`, `log` and `members` may be read by anybody."""
+
+    def __init__(
+        self,
+        own_id: str,
+        saved: Saved,
+        options: RaftOptions,
+        rng: Rng,
+        now: int,
+        safe: Safeguards = SAFE,
+    ) -> None:
+        self.own_id = own_id
+        self.options = options
+        self.role = Role.FOLLOWER
+        self.leader_id: str | None = None
+        self.term, self.vote = saved.hard_state.term, saved.hard_state.vote
+        self.log = RaftLog(saved.snapshot, saved.entries, saved.hard_state.commit)
+        self.leader: Leader | None = None
+        """What only a leader has."""
+        self._membership = Membership(saved.snapshot.members, saved.entries)
+        self._safe = safe
+        self._now = now
+        self._timer = ElectionTimer(options, rng, now, restarted=self.term > 0)
+        self._ballot: Ballot | None = None
+        self._handed_out = self._hard_state()
+        self._messages: list[AnyMessage] = []
+        self._read_states: list[ReadState] = []
+        self._received: Snapshot | None = None
+        self._handlers: dict[type[Message], Callable[[Any], None]] = {
+            Vote: self._on_vote,
+            VoteReply: self._on_vote_reply,
+            Append: self._on_append,
+            AppendReply: self._on_append_reply,
+            Heartbeat: self._on_heartbeat,
+            HeartbeatReply: self._on_heartbeat_reply,
+            Install: self._on_install,
+            TimeoutNow: self._on_timeout_now,
+        }
+
+    @property
+    def members(self) -> Members:
+        return self._membership.now
+
+    @property
+    def lease_until_ms(self) -> int:
+        """Until then nobody else can lead, by this node's own clock; 0 without a lease.
+
+        To be asked for anew at each use: it may also end early.
+        """
+        return 0 if self.leader is None else self.leader.lease_until_ms(self._now)
+
+    # Time -------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int:
+        """When `tick` has something to do."""
+        if self.leader is not None:
+            return self.leader.next_deadline(self._now, check_quorum=self._safe.check_quorum)
+        return self._timer.deadline
+
+    def tick(self, now: int) -> None:
+        """Time has passed."""
+        self._now = max(now, self._now)
+        if self.leader is None:
+            if self._now >= self._timer.deadline:
+                self._campaign()
+        elif self._safe.check_quorum and self.leader.is_deserted(self._now):
+            self._become_follower(self.term, None)
+        else:
+            self.leader.tick(self._now)
+            self._confirm_reads()
+
+    # Requests of this node's own --------------------------------------------------------------
+
+    def propose(self, data: bytes) -> int | None:
+        """Append `data`; its index, or None when this node does not lead or is handing over.
+
+        It may still be lost: it is decided when an entry with this index is applied, by its term.
+        """
+        if len(data) > limits.RAFT_ENTRY_BYTES_MAX:
+            raise UsageError(f"a command of {len(data)} bytes is over the limit")
+        if self.leader is None or self.leader.transferee is not None:
+            return None
+        return self._append_own(EntryKind.DATA, data)
+
+    def propose_change(self, kind: ChangeKind, node: str) -> int | None:
+        """Append a membership that differs by one node; None when this node does not lead.
+
+        `UsageError` while the change before is not committed, or nothing of this term is: two
+        leaders could else change the group past each other (the single-server bug, 2015).
+        """
+        if self.leader is None or self.leader.transferee is not None:
+            return None
+        if self.log.commit < max(self.leader.first_index, self._membership.changed_at):
+            raise UsageError("the group cannot change yet: an earlier entry is not committed")
+        after = changed(self.members, kind, node)
+        return self._append_own(EntryKind.CHANGE, encode_members(after))
+
+    def read_index(self, context: bytes, now: int) -> None:
+        """Ask for a `ReadState` with `context`: the index from which a read is up to date."""
+        self._now = max(now, self._now)
+        if self.leader is None or len(self.leader.reads) >= limits.RAFT_PENDING_READS_MAX:
+            self._read_states.append(ReadState(context, None))
+        elif not self._safe.read_index_barrier:
+            self._read_states.append(ReadState(context, self.log.commit))
+        else:
+            self.leader.read(context, self._now)
+            self._confirm_reads()
+
+    def transfer_to(self, node: str) -> bool:
+        """Hand leadership over once `node` has everything; given up after an election timeout.
+
+        Meanwhile nothing is proposed, and this leader has no lease any more in this term.
+        """
+        if self.leader is None or node not in self.members.voters or node == self.own_id:
+            return False
+        self.leader.transfer_to(node, self._now)
+        return True
+
+    def compact(self, index: int, data: bytes) -> Snapshot:
+        """Put the state machine after `index`, `data`, in place of the entries up to it."""
+        snapshot = self.log.compact(index, self._membership.at(index), data)
+        self._membership.compacted(index)
+        return snapshot
+
+    def saved(self) -> Saved:
+        """All that a journal has to hold now."""
+        return Saved(self._hard_state(), self.log.snapshot, tuple(self.log.entries))
+
+    # Batches ----------------------------------------------------------------------------------
+
+    def has_ready(self) -> bool:
+        """Whether `ready` would hold anything."""
+        return bool(
+            self._messages
+            or self._read_states
+            or self._received
+            or self.log.has_unwritten
+            or self.log.applied < self.log.applicable
+            or self._hard_state() != self._handed_out
+        )
+
+    def ready(self) -> Ready:
+        """The next batch of work."""
+        if self.leader is not None:
+            self.leader.flush(self._now)
+        before, state = self._handed_out, self._hard_state()
+        check(state.term >= before.term and state.commit >= before.commit, "INV-05 never back")
+        if state.term == before.term and self._safe.one_vote_a_term:
+            check(before.vote in (None, state.vote), "INV-01 one vote a term")
+        entries = self.log.take_unwritten() if self.log.has_unwritten else ()
+        promised = (state.term, state.vote) != (before.term, before.vote)
+        ready = Ready(
+            hard_state=state if state != before else None,
+            entries=entries,
+            snapshot=self._received,
+            messages=tuple(self._messages),
+            committed=self.log.take_committed(APPLY_COUNT_MAX),
+            read_states=tuple(self._read_states),
+            must_sync=promised or bool(entries) or self._received is not None,
+        )
+        self._handed_out, self._received = state, None
+        self._messages.clear()
+        self._read_states.clear()
+        return ready
+
+    def advance(self, ready: Ready) -> None:
+        """`ready`, one that must be synced, is on the device, and all before it."""
+        if ready.entries:
+            self.log.written()
+            self._maybe_commit()
+        state = ready.hard_state
+        if state is None or self.role is not Role.CANDIDATE:
+            return
+        if (state.term, state.vote) == (self.term, self.own_id):
+            self._count_vote(self.own_id, True)
+
+    def _hard_state(self) -> HardState:
+        return HardState(self.term, self.vote, self.log.commit)
+
+    # Messages ---------------------------------------------------------------------------------
+
+    def step(self, message: AnyMessage, now: int) -> None:
+        """Take a message in; `PeerError` for one that is not meant for this node or no sense."""
+        self._now = max(now, self._now)
+        if message.to != self.own_id or message.sender == self.own_id:
+            raise PeerError(
+                f"Raft message from {message.sender} to {message.to} came to {self.own_id}"
+            )
+        if isinstance(message, Vote) and not message.transfer and self._is_loyal():
+            return
+        if message.term < self.term:
+            self._answer_old_term(message)
+            return
+        if message.term > self.term and not _is_about_next_term(message):
+            self._become_follower(message.term, None)
+        self._handlers[type(message)](message)
+
+    def _is_loyal(self) -> bool:
+        """Somebody's lease may rest on this node: an election is not its business."""
+        if self.leader is not None:
+            return self._safe.check_quorum
+        return self._timer.is_loyal(self._now, self._safe)
+
+    def _answer_old_term(self, message: AnyMessage) -> None:
+        """Tell a node that the term is over; a deposed leader or a candidate learns it so."""
+        if isinstance(message, Append | Heartbeat | Install):
+            self._send(AppendReply(self.own_id, message.sender, self.term, 0, refused=True))
+        elif isinstance(message, Vote):
+            self._send(VoteReply(self.own_id, message.sender, self.term, False, message.pre))
+
+    def _send(self, message: AnyMessage) -> None:
+        self._messages.append(message)
+
+    # Elections --------------------------------------------------------------------------------
+
+    def _campaign(self) -> None:
+        self._timer.restart(self._now)
+        if not self._may_stand():
+            return
+        if not self._safe.pre_vote:
+            self._stand(transfer=False)
+            return
+        self.role, self.leader_id = Role.PRE_CANDIDATE, None
+        self._ask_for_votes(self.term + 1, pre=True, transfer=False)
+
+    def _may_stand(self) -> bool:
+        """A voter, or one that a change excludes which may not be committed yet.
+
+        Such a node may be the only one that can win: its log is the longest (thesis 4.2.2).
+        """
+        changed_at = self._membership.changed_at
+        if changed_at > self.log.commit:
+            before = self._membership.at(changed_at - 1)
+            return self.own_id in (*self.members.voters, *before.voters)
+        return self.own_id in self.members.voters
+
+    def _stand(self, *, transfer: bool) -> None:
+        self.term += 1
+        self.vote = self.own_id
+        self.role, self.leader_id = Role.CANDIDATE, None
+        self._timer.restart(self._now)
+        self._ask_for_votes(self.term, pre=False, transfer=transfer)
+
+    def _ask_for_votes(self, term: int, *, pre: bool, transfer: bool) -> None:
+        self._ballot = Ballot(self.members)
+        last = (self.log.last_index, self.log.last_term)
+        for node in self.members.voters:
+            if node != self.own_id:
+                self._send(Vote(self.own_id, node, term, *last, pre, transfer))
+        if pre:
+            self._count_vote(self.own_id, True)  # a real one counts when it is on the device
+
+    def _on_vote(self, request: Vote) -> None:
+        fresh = self.log.is_fresh(request.last_index, request.last_term)
+        granted = self._is_free_for(request) and (fresh or not self._safe.log_freshness_check)
+        if granted and not request.pre:
+            self.vote = request.sender
+            self._timer.restart(self._now)
+        term = request.term if granted else self.term
+        self._send(VoteReply(self.own_id, request.sender, term, granted, request.pre))
+
+    def _is_free_for(self, request: Vote) -> bool:
+        if request.pre:
+            return request.term > self.term
+        if not self._safe.one_vote_a_term:
+            return True
+        return self.vote == request.sender or (self.vote is None and self.leader_id is None)
+
+    def _on_vote_reply(self, reply: VoteReply) -> None:
+        asking = Role.PRE_CANDIDATE if reply.pre else Role.CANDIDATE
+        term = self.term + 1 if reply.pre and reply.granted else self.term
+        if self.role is asking and reply.term == term:
+            self._count_vote(reply.sender, reply.granted)
+
+    def _count_vote(self, voter: str, granted: bool) -> None:
+        assert self._ballot is not None
+        self._ballot.record(voter, granted)
+        if self._ballot.won:
+            if self.role is Role.PRE_CANDIDATE:
+                self._stand(transfer=False)
+            else:
+                self._become_leader()
+        elif self._ballot.lost:
+            self._become_follower(self.term, None)
+
+    def _on_timeout_now(self, message: TimeoutNow) -> None:
+        if self.leader is None and self.own_id in self.members.voters:
+            self._stand(transfer=True)
+
+    def _become_leader(self) -> None:
+        check(self.role is Role.CANDIDATE, "INV-01 only a candidate becomes leader")
+        self.role, self.leader_id, self._ballot = Role.LEADER, self.own_id, None
+        self.leader = Leader(self.own_id, self.term, self.log, self.options, self._send, self._now)
+        self.leader.replication.follow(self.members, self._now)
+        self._append_own(EntryKind.NO_OP, b"")
+        self.leader.heartbeat(self._now)
+
+    def _become_follower(self, term: int, leader: str | None) -> None:
+        check(term >= self.term, "INV-05 a term never goes back")
+        if term > self.term:
+            self.term, self.vote = term, None
+        if self.leader is not None:
+            self._read_states += self.leader.reads.fail()
+            self.leader = None
+        if self.role is not Role.FOLLOWER:
+            self._timer.restart(self._now)
+        self.role, self.leader_id, self._ballot = Role.FOLLOWER, leader, None
+
+    # Leading ----------------------------------------------------------------------------------
+
+    def _append_own(self, kind: EntryKind, data: bytes) -> int:
+        assert self.leader is not None
+        entry = Entry(self.term, self.log.last_index + 1, kind, data)
+        self.log.append((entry,))
+        if self._membership.appended((entry,)):
+            self.leader.replication.follow(self.members, self._now)
+        return entry.index
+
+    def _on_append_reply(self, reply: AppendReply) -> None:
+        if self.leader is None:
+            return
+        if self.leader.replication.on_append_reply(reply, self._now):
+            self._maybe_commit()
+        if self.leader is not None:
+            self.leader.maybe_hand_over(self._now)
+
+    def _on_heartbeat_reply(self, reply: HeartbeatReply) -> None:
+        if self.leader is not None:
+            self.leader.replication.on_heartbeat_reply(reply, self._now)
+            self._confirm_reads()
+
+    def _confirm_reads(self) -> None:
+        if self.leader is not None:
+            self._read_states += self.leader.confirmed_reads(self._now)
+
+    def _maybe_commit(self) -> None:
+        """Commit what a majority has, if the newest of it is of this term (5.4.2)."""
+        if self.leader is None:
+            return
+        index = self.leader.replication.matched(self.log.stable)
+        own_term = self.log.term_at(index) == self.term
+        if index <= self.log.commit or not (own_term or not self._safe.commit_only_own_term):
+            return
+        self.log.commit_to(index)
+        if index >= self._membership.changed_at and self.own_id not in self.members.voters:
+            self._become_follower(self.term, None)
+            return
+        self.leader.committed(self._now)
+        self._confirm_reads()
+
+    # Following --------------------------------------------------------------------------------
+
+    def _follow(self, leader: str) -> None:
+        check(self.leader is None, "INV-01 one leader a term")
+        check(self.leader_id in (None, leader), "INV-01 one leader a term")
+        if self.role is not Role.FOLLOWER or self.leader_id is None:
+            self._become_follower(self.term, leader)
+        self._timer.heard_leader(self._now)
+
+    def _on_append(self, append: Append) -> None:
+        check_append(append)
+        self._follow(append.sender)
+        log = self.log
+        if append.prev_index < log.commit:
+            self._accept(append, log.commit)
+            return
+        if log.term_at(append.prev_index) != append.prev_term:
+            hint = log.agreement(append.prev_index, append.prev_term)
+            self._send(
+                AppendReply(self.own_id, append.sender, self.term, append.prev_index, True, *hint)
+            )
+            return
+        new = log.merge(append.prev_index, append.prev_term, append.entries)
+        self._membership.appended(new)
+        last = append.prev_index + len(append.entries)
+        log.commit_to(min(append.commit, last))
+        self._accept(append, last)
+
+    def _accept(self, message: Append | Install, index: int) -> None:
+        self._send(AppendReply(self.own_id, message.sender, self.term, index))
+
+    def _on_heartbeat(self, beat: Heartbeat) -> None:
+        self._follow(beat.sender)
+        if beat.commit > self.log.last_index:
+            raise StoreDamaged(
+                f"Raft node {self.own_id} once had entry {beat.commit} on its disk and now ends at"
+                f" {self.log.last_index}: its journal lost data. Remove the node from the group,"
+                " delete its journal, and add it again under a new name"
+            )
+        self.log.commit_to(beat.commit)
+        self._send(HeartbeatReply(self.own_id, beat.sender, self.term, beat.round, beat.sent_at_ms))
+
+    def _on_install(self, install: Install) -> None:
+        self._follow(install.sender)
+        snapshot = install.snapshot
+        if self.log.term_at(snapshot.index) == snapshot.term:
+            self.log.commit_to(snapshot.index)
+        elif snapshot.index > self.log.commit:
+            self.log.restore(snapshot)
+            self._membership.restored(snapshot.members)
+            self._received = snapshot
+        self._accept(install, self.log.commit)
+
+    def statistics(self) -> dict[str, object]:
+        """For operators."""
+        return {
+            "role": self.role.value,
+            "term": self.term,
+            "leader": self.leader_id,
+            "voters": list(self.members.voters),
+            "learners": list(self.members.learners),
+            "last": self.log.last_index,
+            "stable": self.log.stable,
+            "commit": self.log.commit,
+            "applied": self.log.applied,
+            "snapshot": self.log.snapshot.index,
+            "followers": {} if self.leader is None else self.leader.matches(),
+        }
+
+
+def _is_about_next_term(message: AnyMessage) -> bool:
+    """A pre-vote asked or granted names a term that nobody has entered yet."""
+    if isinstance(message, VoteReply):
+        return message.pre and message.granted
+    return isinstance(message, Vote) and message.pre
+
+
+def check_append(append: Append) -> None:
+    """Refuse entries that cannot follow each other, or whose membership is unreadable."""
+    term = append.prev_term
+    for index, entry in enumerate(append.entries, append.prev_index + 1):
+        if entry.index != index or not term <= entry.term <= append.term:
+            raise PeerError(f"Raft append with entry {entry.index} of term {entry.term} at {index}")
+        term = entry.term
+        if entry.kind is EntryKind.CHANGE:
+            decode_members(entry.data)

@@ -1,0 +1,128 @@
+"""What a node has only while it leads: replication, waiting reads, its lease, a hand-over."""
+
+from collections.abc import Callable
+
+from epochmq.raft.log import RaftLog
+from epochmq.raft.messages import AnyMessage, TimeoutNow
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.read_index import ReadIndex, ReadState
+from epochmq.raft.replication import Replication
+
+
+class Leader:
+    """One leadership, from the won election to the step down."""
+
+    def __init__(
+        self,
+        own_id: str,
+        term: int,
+        log: RaftLog,
+        options: RaftOptions,
+        send: Callable[[AnyMessage], None],
+        now: int,
+    ) -> None:
+        self._own_id = own_id
+        self._term = term
+        self._log = log
+        self._options = options
+        self._send = send
+        self.replication = Replication(own_id, term, log, options, send)
+        self.reads = ReadIndex()
+        self.first_index = log.last_index + 1
+        """Index of the no-op; once it is committed, so is all before it."""
+        self.transferee: str | None = None
+        """Who is to lead next; None when nobody is."""
+        self._give_up_at = 0
+        self._handed_over = False
+        """A `TimeoutNow` is out: somebody may be elected against the lease at any time."""
+        self._heartbeat_at = now
+
+    # Time -------------------------------------------------------------------------------------
+
+    def next_deadline(self, now: int, *, check_quorum: bool) -> int:
+        at = self._heartbeat_at
+        if check_quorum:
+            at = min(at, self._deserted_at(now))
+        return at if self.transferee is None else min(at, self._give_up_at)
+
+    def is_deserted(self, now: int) -> bool:
+        """No majority was heard for an election timeout: others may have elected somebody."""
+        return now >= self._deserted_at(now)
+
+    def _deserted_at(self, now: int) -> int:
+        return self.replication.heard_at(now) + self._options.election_timeout_ms
+
+    def tick(self, now: int) -> None:
+        if self.transferee is not None and now >= self._give_up_at:
+            self.transferee = None
+        if now >= self._heartbeat_at:
+            self.heartbeat(now)
+
+    def heartbeat(self, now: int) -> None:
+        self._heartbeat_at = now + self._options.heartbeat_ms
+        self.replication.heartbeat(now)
+
+    def flush(self, now: int) -> None:
+        """Send what was appended since, in as few messages as possible."""
+        self.replication.send_all(now)
+
+    # Reads and the lease ----------------------------------------------------------------------
+
+    @property
+    def is_born(self) -> bool:
+        """An entry of this term is committed."""
+        return self._log.commit >= self.first_index
+
+    def read(self, context: bytes, now: int) -> None:
+        """Take a read in; reads that come during a round of heartbeats share the next one."""
+        if not self.is_born:
+            self.reads.add_unborn(context)
+            return
+        under_way = self.replication.round > self.replication.confirmed_round()
+        shared = bool(len(self.reads)) and under_way
+        self.reads.add(context, self.replication.round + 1, self._log.commit)
+        if not shared:
+            self.heartbeat(now)
+
+    def committed(self, now: int) -> None:
+        """The commit index rose."""
+        if self.is_born:
+            for context in self.reads.born():
+                self.read(context, now)
+
+    def confirmed_reads(self, now: int) -> list[ReadState]:
+        """Reads that a majority has confirmed; starts the next round if one is waited for."""
+        if not len(self.reads):
+            return []
+        done = self.reads.confirmed(self.replication.confirmed_round())
+        if self.replication.confirmed_round() == self.replication.round < self.reads.round_wanted:
+            self.heartbeat(now)
+            done += self.reads.confirmed(self.replication.confirmed_round())
+        return done
+
+    def lease_until_ms(self, now: int) -> int:
+        sent_at = self.replication.round_sent_at(now)
+        if sent_at is None or self._handed_over or not self.is_born:
+            return 0
+        return sent_at + self._options.lease_ms
+
+    # Handing over -----------------------------------------------------------------------------
+
+    def transfer_to(self, node: str, now: int) -> None:
+        self.transferee = node
+        self._give_up_at = now + self._options.election_timeout_ms
+        self.replication.send_append(node, self.replication.followers[node], now)
+        self.maybe_hand_over(now)
+
+    def maybe_hand_over(self, now: int) -> None:
+        """Tell the next leader to stand, once it has everything (a laggard would lose)."""
+        node = self.transferee
+        progress = None if node is None else self.replication.followers.get(node)
+        if node is None or progress is None or now >= self._give_up_at:
+            return
+        if progress.match == self._log.last_index:
+            self._handed_over = True
+            self._send(TimeoutNow(self._own_id, node, self._term))
+
+    def matches(self) -> dict[str, int]:
+        return {node: each.match for node, each in self.replication.followers.items()}

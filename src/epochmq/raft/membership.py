@@ -1,0 +1,87 @@
+"""Who belongs to the group: one node joins or leaves at a time (thesis 4.1).
+
+A new membership is in force from the moment its entry is in the log, committed or not; when the
+entry is cut, the one before is in force again. So quorums of neighbours always overlap.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from epochmq.base import limits
+from epochmq.base.errors import UsageError
+from epochmq.raft.codec import decode_members
+from epochmq.raft.messages import Entry, EntryKind, Members
+
+
+class ChangeKind(Enum):
+    """What may happen to one node."""
+
+    ADD_VOTER = "add voter"
+    """A new node, or a learner that is promoted."""
+    ADD_LEARNER = "add learner"
+    """A new node, or a voter that is demoted."""
+    REMOVE = "remove"
+
+
+def changed(members: Members, kind: ChangeKind, node: str) -> Members:
+    """The membership after one change; `UsageError` when it changes nothing or leaves nobody."""
+    voters, learners = set(members.voters) - {node}, set(members.learners) - {node}
+    if kind is ChangeKind.ADD_VOTER:
+        voters.add(node)
+    elif kind is ChangeKind.ADD_LEARNER:
+        learners.add(node)
+    after = Members(tuple(sorted(voters)), tuple(sorted(learners)))
+    if after == members:
+        raise UsageError(f"nothing to do: {kind.value} {node}")
+    if not voters:
+        raise UsageError(f"cannot {kind.value} {node}: no voter would be left")
+    if len(after.everyone) > limits.RAFT_MEMBERS_MAX:
+        raise UsageError(f"a group has at most {limits.RAFT_MEMBERS_MAX} members")
+    return after
+
+
+class Membership:
+    """The memberships in the log, newest last."""
+
+    def __init__(self, base: Members, entries: Iterable[Entry] = ()) -> None:
+        self._base = base
+        self._changes: list[tuple[int, Members]] = []
+        self.appended(entries)
+
+    @property
+    def now(self) -> Members:
+        """The one in force."""
+        return self._changes[-1][1] if self._changes else self._base
+
+    @property
+    def changed_at(self) -> int:
+        """Index of the newest change in the log; 0 when there is none."""
+        return self._changes[-1][0] if self._changes else 0
+
+    def at(self, index: int) -> Members:
+        """The membership as of an index."""
+        return next((m for at, m in reversed(self._changes) if at <= index), self._base)
+
+    def appended(self, entries: Iterable[Entry]) -> bool:
+        """Entries went into the log, replacing what was there; whether the membership changed."""
+        before = self.now
+        for number, entry in enumerate(entries):
+            if number == 0:
+                self._cut(entry.index)
+            if entry.kind is EntryKind.CHANGE:
+                self._changes.append((entry.index, decode_members(entry.data)))
+        return self.now != before
+
+    def _cut(self, index: int) -> None:
+        while self._changes and self._changes[-1][0] >= index:
+            self._changes.pop()
+
+    def compacted(self, index: int) -> None:
+        """A snapshot stands for everything up to `index`."""
+        self._base = self.at(index)
+        self._changes = [change for change in self._changes if change[0] > index]
+
+    def restored(self, members: Members) -> None:
+        """A leader's snapshot stands for everything."""
+        self._base = members
+        self._changes.clear()

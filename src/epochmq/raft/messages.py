@@ -1,0 +1,146 @@
+"""What nodes say to each other, and the values that they keep.
+
+Every message names its sender, its receiver and the sender's term. Entries have an index from 1.
+"""
+
+from enum import IntEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from epochmq.base import limits
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""A number that fits a signed 64-bit field: an index, a term, milliseconds."""
+
+NodeId = Annotated[str, Meta(min_length=1, max_length=limits.RAFT_NODE_NAME_LENGTH_MAX)]
+"""A node's name, such as n0."""
+
+
+class EntryKind(IntEnum):
+    """What an entry is for."""
+
+    DATA = 0
+    NO_OP = 1
+    """The first entry of every leader: with it everything before is committed (thesis 3.6.2)."""
+    CHANGE = 2
+    """A whole new membership; in force from the moment it is in the log."""
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """One entry of the log."""
+
+    term: Count
+    index: Count
+    kind: EntryKind
+    data: Annotated[bytes, Meta(max_length=limits.RAFT_ENTRY_BYTES_MAX)] = b""
+
+
+Names = Annotated[tuple[NodeId, ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)]
+
+
+class Members(Struct, frozen=True, array_like=True):
+    """Who votes and who only learns; both sorted."""
+
+    voters: Names
+    learners: Names = ()
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        return self.voters + self.learners
+
+    @property
+    def quorum(self) -> int:
+        return len(self.voters) // 2 + 1
+
+
+class Snapshot(Struct, frozen=True, array_like=True):
+    """The state machine after entry `index`, in place of all entries up to it."""
+
+    index: Count
+    term: Count
+    members: Members
+    data: Annotated[bytes, Meta(max_length=limits.RAFT_SNAPSHOT_BYTES_MAX)] = b""
+
+
+class HardState(Struct, frozen=True, array_like=True):
+    """What a node must not forget; `commit` is a hint that may be older than the truth."""
+
+    term: Count = 0
+    vote: NodeId | None = None
+    commit: Count = 0
+
+
+class Message(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Addressed and dated by the sender's term."""
+
+    sender: NodeId
+    to: NodeId
+    term: Count
+
+
+class Vote(Message, frozen=True, tag=1):
+    """Asks for a vote in `term`; with `pre` only whether it would be given (thesis 9.6)."""
+
+    last_index: Count
+    last_term: Count
+    pre: bool = False
+    transfer: bool = False
+    """The leader itself wants this election: its lease is no reason to refuse."""
+
+
+class VoteReply(Message, frozen=True, tag=2):
+    """`term` is the one asked for if granted, else the voter's own."""
+
+    granted: bool
+    pre: bool = False
+
+
+class Append(Message, frozen=True, tag=3):
+    """Entries that follow (prev_index, prev_term), and how far the leader has committed."""
+
+    prev_index: Count
+    prev_term: Count
+    commit: Count
+    entries: Annotated[tuple[Entry, ...], Meta(max_length=limits.RAFT_ENTRIES_PER_MESSAGE_MAX)] = ()
+
+
+class AppendReply(Message, frozen=True, tag=4):
+    """Accepted: the log agrees up to `index`. Refused: the append after `index` did not fit, and
+    the logs may agree at `hint_index`, which has `hint_term`."""
+
+    index: Count
+    refused: bool = False
+    hint_index: Count = 0
+    hint_term: Count = 0
+
+
+class Heartbeat(Message, frozen=True, tag=5):
+    """The leader lives; `sent_at_ms` is its own clock, echoed for its lease."""
+
+    commit: Count
+    round: Count
+    sent_at_ms: Count
+
+
+class HeartbeatReply(Message, frozen=True, tag=6):
+    """The sender follows, as of that round."""
+
+    round: Count
+    sent_at_ms: Count
+
+
+class Install(Message, frozen=True, tag=7):
+    """The entries needed are gone at the leader: take the snapshot instead."""
+
+    snapshot: Snapshot
+
+
+class TimeoutNow(Message, frozen=True, tag=8):
+    """Leadership is handed over: stand for election at once."""
+
+
+AnyMessage = (
+    Vote | VoteReply | Append | AppendReply | Heartbeat | HeartbeatReply | Install | TimeoutNow
+)
+"""One type of the protocol's eight messages."""

@@ -1,0 +1,46 @@
+"""What the core hands out to be carried out, and what it starts from."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from epochmq.raft.messages import AnyMessage, Entry, HardState, Snapshot
+from epochmq.raft.read_index import ReadState
+
+
+class Role(Enum):
+    """What a node is in its term."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a journal holds."""
+
+    hard_state: HardState
+    snapshot: Snapshot
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One batch of work, to be carried out in this order: save, send, apply.
+
+    Messages wait until this and all earlier batches are synced as far as `outbox.py` says.
+    """
+
+    hard_state: HardState | None
+    """None: unchanged."""
+    entries: tuple[Entry, ...]
+    """To be written; they replace everything from the first of them on."""
+    snapshot: Snapshot | None
+    """Received from the leader; it replaces the whole log."""
+    messages: tuple[AnyMessage, ...]
+    committed: tuple[Entry, ...]
+    """To be applied; they are on the device here."""
+    read_states: tuple[ReadState, ...]
+    must_sync: bool
+    """Something is in it that messages depend on; False: saving may wait for the next sync."""

@@ -1,0 +1,152 @@
+"""A leader's half of replication: what goes to whom, and what a majority has.
+
+One object lives as long as one leadership.
+"""
+
+from collections.abc import Callable
+
+from epochmq.base import limits
+from epochmq.raft.election import reached_by_quorum
+from epochmq.raft.log import RaftLog
+from epochmq.raft.messages import (
+    AnyMessage,
+    Append,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    Install,
+    Members,
+)
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.progress import Pace, Progress
+
+
+class Replication:
+    """The followers of one leader, in the order of their names."""
+
+    def __init__(
+        self,
+        own_id: str,
+        term: int,
+        log: RaftLog,
+        options: RaftOptions,
+        send: Callable[[AnyMessage], None],
+    ) -> None:
+        self._own_id = own_id
+        self._term = term
+        self._log = log
+        self._options = options
+        self._send = send
+        self.followers: dict[str, Progress] = {}
+        self._members = Members(())
+        self.round = 0
+        """Number of the newest round of heartbeats."""
+
+    def follow(self, members: Members, now: int) -> None:
+        """Take a membership in: newcomers are probed, who left is forgotten."""
+        self._members = members
+        others = [node for node in members.everyone if node != self._own_id]
+        self.followers = {
+            node: self.followers.get(node) or Progress(self._log.last_index + 1, now)
+            for node in sorted(others)
+        }
+
+    # Sending ----------------------------------------------------------------------------------
+
+    def send_all(self, now: int) -> None:
+        """Send what is new to everybody whose window has room."""
+        for node, progress in self.followers.items():
+            if progress.next <= self._log.last_index:
+                self.send_append(node, progress, now)
+
+    def send_append(self, node: str, progress: Progress, now: int) -> None:
+        """Send the next entries, or the snapshot when they are gone; may be an empty append."""
+        if not progress.may_send(self._options):
+            return
+        prev_term = self._log.term_at(progress.next - 1)
+        if prev_term is None:
+            self._send_snapshot(node, progress, now)
+            return
+        prev = progress.next - 1
+        entries = self._log.after(
+            prev, self._options.append_bytes_max, limits.RAFT_ENTRIES_PER_MESSAGE_MAX
+        )
+        self._send(
+            Append(self._own_id, node, self._term, prev, prev_term, self._log.commit, entries)
+        )
+        progress.sent(prev + len(entries), sum(len(entry.data) for entry in entries))
+
+    def _send_snapshot(self, node: str, progress: Progress, now: int) -> None:
+        """A node behind the deleted prefix (dledger#275) starts from the snapshot."""
+        self._send(Install(self._own_id, node, self._term, self._log.snapshot))
+        progress.sent_snapshot(self._log.snapshot.index, now)
+
+    def heartbeat(self, now: int) -> None:
+        """Start a round of heartbeats."""
+        self.round += 1
+        for node, progress in self.followers.items():
+            commit = min(progress.match, self._log.commit)
+            self._send(Heartbeat(self._own_id, node, self._term, commit, self.round, now))
+            if (
+                progress.pace is Pace.SNAPSHOT
+                and now >= progress.snapshot_at + self._options.snapshot_resend_ms
+            ):
+                progress.probe_from(progress.match + 1)
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def on_append_reply(self, reply: AppendReply, now: int) -> bool:
+        """Take an answer in and send what follows; whether the follower's match rose."""
+        progress = self.followers.get(reply.sender)
+        if progress is None:
+            return False
+        progress.heard_at = now
+        if reply.refused:
+            agreed, _term = self._log.agreement(reply.hint_index, reply.hint_term)
+            if progress.refused(reply.index, agreed):
+                self.send_append(reply.sender, progress, now)
+            return False
+        news = progress.accepted(min(reply.index, self._log.last_index))
+        while progress.next <= self._log.last_index and progress.may_send(self._options):
+            self.send_append(reply.sender, progress, now)
+        return news
+
+    def on_heartbeat_reply(self, reply: HeartbeatReply, now: int) -> None:
+        progress = self.followers.get(reply.sender)
+        if progress is None:
+            return
+        progress.heard_at = now
+        if progress.round < reply.round <= self.round:
+            progress.round = reply.round
+            progress.round_sent_at = min(reply.sent_at_ms, now)
+        progress.answered_heartbeat(self._options)
+        if progress.match < self._log.last_index:
+            self.send_append(reply.sender, progress, now)
+
+    # What a majority has ----------------------------------------------------------------------
+
+    def _quorum(self, of: Callable[[Progress], int], own: int) -> int:
+        values = [
+            own if voter == self._own_id else of(self.followers[voter])
+            for voter in self._members.voters
+        ]
+        return reached_by_quorum(self._members, values)
+
+    def matched(self, own_stable: int) -> int:
+        """The highest index that a majority has on its devices."""
+        return self._quorum(lambda progress: progress.match, own_stable)
+
+    def confirmed_round(self) -> int:
+        """The newest round that a majority answered."""
+        return self._quorum(lambda progress: progress.round, self.round)
+
+    def heard_at(self, now: int) -> int:
+        """Since when a majority has not been silent."""
+        return self._quorum(lambda progress: progress.heard_at, now)
+
+    def round_sent_at(self, now: int) -> int | None:
+        """When the newest heartbeat was sent that a majority answered; None before the first."""
+        at = self._quorum(
+            lambda progress: -1 if progress.round_sent_at is None else progress.round_sent_at, now
+        )
+        return at if at >= 0 else None

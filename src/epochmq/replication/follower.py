@@ -1,0 +1,484 @@
+"""The follower's side of replication: handshake, truncation, log in, acknowledgements out.
+
+    READY --connected--> HANDSHAKE --reply, truncation--> TRANSFER
+                                   --no common point----> SUSPEND, until a person has helped
+
+The reply is looked at before anything is believed: a peer whose last epoch is below the one that
+the controller gave has been deposed (defects.md 2.3). The log is cut where it parts from the
+master's, durably, before anything else happens (rocketmq#10666), and never below what was confirmed
+here unless a person said so (INV-15). What is left is acknowledged at once; that is where the
+master begins.
+
+An epoch's entry is durable before the first of its bytes is written (INV-14): the reply names all
+epochs, and those that a frame reaches are persisted before its body is taken. Frames must follow
+each other without gap or overlap.
+
+While an effect that `resumed` must follow is carried out, the core is on hold and takes no bytes.
+"""
+
+from collections.abc import Sequence
+
+from epochmq.base.errors import PeerError
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.effects import (
+    Acknowledge,
+    Append,
+    AwaitSync,
+    Close,
+    Confirm,
+    Effects,
+    Persist,
+    Reset,
+    Send,
+    Trouble,
+    Truncate,
+)
+from epochmq.replication.frames import (
+    REPLY_BYTES,
+    TRANSFER_BYTES,
+    Generation,
+    Hello,
+    Reply,
+    State,
+    Transfer,
+    decode_entries,
+    decode_reply,
+    decode_transfer,
+    encode_ack,
+    encode_hello,
+)
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.ports import EpochView, LogView
+
+OWN_LINK = 0
+"""The follower's one link, in effects."""
+
+HANDSHAKE_MS = 5000
+"""A master that has not answered the handshake by then is given up."""
+
+
+class FollowerCore:
+    """One follower of one master, over any number of connections, one after the other."""
+
+    def __init__(
+        self,
+        log: LogView,
+        epochs: EpochView,
+        options: ReplicationOptions,
+        own_id: int,
+        epoch: int,
+        *,
+        learner: bool = False,
+        generation: Generation = Generation.G2,
+        own_address: str = "",
+        safeguards: Safeguards = SAFE,
+    ) -> None:
+        self.state = State.READY
+        self.epoch = epoch
+        """The master's, as the controller gave it."""
+        self.session = 0
+        """Counts connections and their ends."""
+        self.held = False
+        """Nothing is taken until `resumed`."""
+        self.received_bytes = 0
+        self.suspended: str | None = None
+        """Why a person must help."""
+        self.master_end = 0
+        self._log = log
+        self._epochs = epochs
+        self._options = options
+        self._safeguards = safeguards
+        name = None if generation is Generation.G2 else own_address
+        number = own_id if name is None else None
+        self._hello = encode_hello(Hello(options.from_last_file, learner, number, name))
+        self._reply_bytes = REPLY_BYTES[generation]
+        self._inbox = bytearray()
+        self._reply: Reply | None = None
+        self._entries: list[tuple[int, int]] = []
+        """The master's epochs, by number."""
+        self._last_epoch = -1
+        self._late: tuple[tuple[int, int], ...] = ()
+        self._end = 0
+        self._body_left = 0
+        self._confirmed = 0
+        self._told_confirmed = -1
+        self._acked = -1
+        self._awaiting = False
+        self._read_at_ms = 0
+        self._written_at_ms = 0
+        self._received_before = 0
+        self._log_at_ms: int | None = None
+        """Since when log is due but only heartbeats come; None once that was told."""
+
+    # The connection ---------------------------------------------------------------------------
+
+    def connected(self, now: int) -> Effects:
+        """A connection to the master stands: shake hands, in one write."""
+        self._forget()
+        self.state = State.HANDSHAKE
+        self._read_at_ms = self._written_at_ms = self._log_at_ms = now
+        return [Send(OWN_LINK, self._hello)]
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        self._forget()
+        if self.state is not State.SUSPEND:
+            self.state = State.READY
+
+    def _forget(self) -> None:
+        self.session += 1
+        self._received_before = self.received_bytes
+        self.held = self._awaiting = False
+        self._inbox.clear()
+        self._reply = None
+        self._body_left = 0
+        self._acked = -1
+        self._told_confirmed = -1
+        self._late = ()
+
+    @property
+    def master_entries(self) -> list[tuple[int, int]]:
+        """The master's epochs, from its handshake and its frames."""
+        return self._entries
+
+    @property
+    def wants(self) -> bool:
+        """Whether bytes may be given now."""
+        return not self.held and self.state in (State.HANDSHAKE, State.TRANSFER)
+
+    @property
+    def direct(self) -> int:
+        """So many of the next bytes are log and may be received right into it (`wrote`)."""
+        return 0 if self.held or self._inbox else self._body_left
+
+    def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
+        """Bytes from the master; the effects may refer to `data`. Breaches close the link."""
+        self._read_at_ms = now
+        if self._inbox:
+            self._inbox += data
+            data = bytes(self._inbox)
+            self._inbox.clear()
+        effects: Effects = []
+        try:
+            self._take(memoryview(data), effects, now)
+            self._finish(effects, now)
+        except PeerError as error:
+            self._drop(str(error), effects)
+        return effects
+
+    def wrote(self, count: int, now: int) -> Effects:
+        """`count` bytes of log were received right into it."""
+        self._read_at_ms = now
+        effects: Effects = []
+        self._grew(count, effects)
+        self._finish(effects, now)
+        return effects
+
+    def resumed(self, session: int, now: int) -> Effects:
+        """An effect that held the core was carried out, begun in `session`."""
+        if session != self.session or not self.held:
+            return []
+        self.held = False
+        effects: Effects = []
+        try:
+            self._end = self._log.end
+            if self.state is State.HANDSHAKE:
+                self._transfer(effects, now)
+            waiting = bytes(self._inbox)
+            self._inbox.clear()
+            self._take(memoryview(waiting), effects, now)
+            self._finish(effects, now)
+        except PeerError as error:
+            self._drop(str(error), effects)
+        return effects
+
+    def _drop(self, reason: str, effects: Effects) -> None:
+        self.closed()
+        effects.append(Close(OWN_LINK, reason))
+
+    def _take(self, view: memoryview, effects: Effects, now: int) -> None:
+        """Use up whole frames and pieces of bodies; keep the rest for later."""
+        at = 0
+        while not self.held:
+            left = len(view) - at
+            if self._body_left:
+                count = min(left, self._body_left)
+                if count == 0:
+                    break
+                effects.append(Append(self._end, view[at : at + count]))
+                self._grew(count, effects)
+                at += count
+            elif self.state is State.HANDSHAKE:
+                used = self._shake(view[at:], effects, now)
+                if not used:
+                    break
+                at += used
+            elif self.state is State.TRANSFER:
+                if left < TRANSFER_BYTES:
+                    break
+                head = decode_transfer(view, at)
+                at += TRANSFER_BYTES
+                self._head(head, effects)
+            else:
+                return
+        self._inbox += view[at:]
+
+    # The handshake ----------------------------------------------------------------------------
+
+    def _shake(self, view: memoryview, effects: Effects, now: int) -> int:
+        """Bytes used; 0 when the reply is not whole yet."""
+        if self._reply is None:
+            if len(view) < self._reply_bytes:
+                return 0
+            reply = decode_reply(view)
+            if self._safeguards.epoch_check_on_append and reply.epoch < self.epoch:
+                raise PeerError(
+                    f"the peer's last epoch is {reply.epoch}, the controller gave {self.epoch}"
+                )
+            self._reply = reply
+            if reply.body_bytes:
+                return self._reply_bytes
+            self._compare(reply, [], effects, now)
+            return self._reply_bytes
+        size = self._reply.body_bytes
+        if len(view) < size:
+            return 0
+        self._compare(self._reply, decode_entries(view[:size]), effects, now)
+        return size
+
+    def _compare(
+        self, reply: Reply, entries: list[tuple[int, int]], effects: Effects, now: int
+    ) -> None:
+        """Find where the logs part, and cut there."""
+        log = self._log
+        self._entries = entries
+        self.master_end = reply.end
+        self.held = True
+        if log.start == log.end:
+            effects.append(Truncate(log.end, "nothing is here yet"))
+            return
+        # The half of a record that came last is not ours: nobody was told that it is here.
+        point = self._epochs.consistent_point(log.whole, entries, reply.end, log.confirmed)
+        lost = self._why_lost(point)
+        if point is not None and lost is None:
+            effects.append(
+                Truncate(
+                    point,
+                    f"the master of epoch {reply.epoch} goes on there",
+                    self._options.cut_below_confirmed,
+                )
+            )
+        elif self._options.resync_unknown_log:
+            effects.append(Trouble(f"{lost}; the log is moved to cut/ and copied anew"))
+            effects.append(Truncate(log.start, str(lost), operator=True))
+        else:
+            self.suspend(str(lost), effects)
+
+    def _why_lost(self, point: int | None) -> str | None:
+        log = self._log
+        if point is None:
+            return "no epoch of this log is known to the master"
+        if point < log.start:
+            return f"this log parts from the master's at {point}, before its first byte {log.start}"
+        if point < log.confirmed and not self._options.cut_below_confirmed:
+            return (
+                f"following the master would take back what is confirmed here, from {point} to"
+                f" {log.confirmed}"
+            )
+        return None
+
+    def suspend(self, reason: str, effects: Effects) -> None:
+        """Stop until a person has decided; the replica stays out of the set."""
+        again = self.suspended == reason
+        self._drop(reason, effects)
+        self.state = State.SUSPEND
+        self.suspended = reason
+        if not again:
+            effects.append(
+                Trouble(
+                    f"{reason}; compare the replicas, then move this one's log away to copy it anew"
+                )
+            )
+
+    def _transfer(self, effects: Effects, now: int) -> None:
+        """The log agrees with the master's; tell where to begin (Java waits 5 s with this)."""
+        self.state = State.TRANSFER
+        self.suspended = None
+        self._last_epoch = self._epochs.last_epoch
+        self._confirmed = self._told_confirmed = self._log.confirmed
+        if self._log.start == self._log.end:
+            self._ack(0, effects, now)
+            self._acked = self._end
+
+    # Log --------------------------------------------------------------------------------------
+
+    def _head(self, head: Transfer, effects: Effects) -> None:
+        """The next `body_bytes` bytes are log, once everything about them is in order."""
+        if head.offset != self._end:
+            if self._log.start != self._end or self._acked != self._end or head.offset < 0:
+                raise PeerError(f"log from {head.offset}, where {self._end} is next")
+            if not head.body_bytes:
+                return
+            self._begin_at(head.offset, effects)
+        size = head.body_bytes
+        file_bytes = self._log.file_bytes
+        if size and head.offset // file_bytes != (head.offset + size - 1) // file_bytes:
+            raise PeerError(
+                f"{size} bytes from {head.offset} cross the end of a log file; all replicas need"
+                f" the same mappedFileSizeCommitLog, which is {file_bytes} here"
+            )
+        self._learn(head)
+        self._persist(self._due(head.offset, size), effects)
+        self._body_left = size
+        self._confirmed = max(self._confirmed, head.confirmed)
+
+    def _begin_at(self, offset: int, effects: Effects) -> None:
+        """An empty log begins where the master's does, at a file's start."""
+        if offset % self._log.file_bytes:
+            raise PeerError(f"the first byte of a log cannot be {offset}, inside a file")
+        self._end = self._acked = offset
+        self.held = True
+        effects.append(Reset(offset))
+
+    def _learn(self, head: Transfer) -> None:
+        """Check the frame's epoch against all that is known."""
+        if head.epoch < 0 and not head.body_bytes:
+            return
+        known = dict(self._entries).get(head.epoch)
+        if not self._safeguards.epoch_check_on_append:
+            if known is None and head.epoch > self._last_epoch:
+                self._entries.append((head.epoch, head.epoch_start))
+            return
+        if head.epoch < self._last_epoch:
+            raise PeerError(f"log of epoch {head.epoch} after that of {self._last_epoch}")
+        if known is None and head.epoch > self._last_epoch:
+            last = self._entries[-1] if self._entries else (-1, 0)
+            if head.epoch <= last[0] or head.epoch_start < last[1]:
+                raise PeerError(f"epoch {head.epoch} from {head.epoch_start} is not the master's")
+            self._entries.append((head.epoch, head.epoch_start))
+        elif known is not None and known != head.epoch_start:
+            raise PeerError(f"epoch {head.epoch} began at {known}, now at {head.epoch_start}")
+
+    def _due(self, offset: int, size: int) -> tuple[tuple[int, int], ...]:
+        """Epochs that begin no later than the bytes `[offset, offset + size)` do."""
+        return tuple(
+            (epoch, start)
+            for epoch, start in self._entries
+            if epoch > self._last_epoch and (start <= offset or start < offset + size)
+        )
+
+    def _persist(self, due: Sequence[tuple[int, int]], effects: Effects) -> None:
+        if not due:
+            return
+        self._last_epoch = due[-1][0]
+        if self._safeguards.epoch_entry_before_data:
+            self.held = True
+            effects.append(Persist(tuple(due)))
+        else:
+            self._late = tuple(due)
+
+    def _grew(self, count: int, effects: Effects) -> None:
+        self._end += count
+        self.received_bytes += count
+        self._body_left -= count
+        if self._late and not self._body_left:
+            effects.append(Persist(self._late))
+            self._late = ()
+
+    # Acknowledgements -------------------------------------------------------------------------
+
+    def _finish(self, effects: Effects, now: int) -> None:
+        """After each piece: what may be read here, and one acknowledgement."""
+        if self.state is not State.TRANSFER or self.held:
+            return
+        confirmed = min(self._confirmed, self._end)
+        if confirmed > self._told_confirmed:
+            self._told_confirmed = confirmed
+            effects.append(Confirm(confirmed))
+        if self._end > self._acked:
+            effects.append(Acknowledge())
+
+    def acknowledge(self, now: int) -> Effects:
+        """All bytes given so far are in the log: tell the master of the whole records in it.
+
+        With SYNC_FLUSH only once they are on the device.
+        """
+        effects: Effects = []
+        if self.state is not State.TRANSFER or self.held or self._awaiting:
+            return effects
+        whole = self._log.whole
+        if whole > self._acked:
+            if not self._options.sync_before_ack:
+                self._ack(whole, effects, now)
+            else:
+                self._awaiting = True
+                effects.append(AwaitSync(whole))
+        return effects
+
+    def synced(self, session: int, now: int) -> Effects:
+        """The log was synced as far as `AwaitSync` of `session` asked, or further."""
+        if session != self.session or not self._awaiting:
+            return []
+        self._awaiting = False
+        effects: Effects = []
+        safe = min(self._log.safe, self._log.whole)
+        if safe > self._acked:
+            self._ack(safe, effects, now)
+        return effects + self.acknowledge(now)
+
+    def _ack(self, offset: int, effects: Effects, now: int) -> None:
+        self._acked = offset
+        self._written_at_ms = now
+        effects.append(Send(OWN_LINK, encode_ack(offset)))
+
+    # Time -------------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> Effects:
+        """Heartbeats of ours, silence of theirs."""
+        effects: Effects = []
+        if self.state is State.HANDSHAKE and not self.held:
+            if now - self._written_at_ms >= HANDSHAKE_MS:
+                self._drop("the handshake was not answered", effects)
+        elif self.state is State.TRANSFER:
+            if now - self._read_at_ms >= self._options.housekeeping_ms and not self.held:
+                self._drop("the master is silent for too long", effects)
+            elif now - self._written_at_ms >= self._options.heartbeat_ms and self._acked >= 0:
+                empty = self._log.start == self._log.end
+                self._ack(0 if empty else self._acked, effects, now)
+            self._check_starved(effects, now)
+        return effects
+
+    def _check_starved(self, effects: Effects, now: int) -> None:
+        """The master has more, but sends heartbeats only: it does not keep what comes next here."""
+        since = self._log_at_ms
+        if since is None or self.received_bytes > self._received_before:
+            self._log_at_ms = None
+        elif self.master_end > self._end and now - since >= self._options.housekeeping_ms:
+            self._log_at_ms = None
+            effects.append(
+                Trouble(
+                    f"the master sends no log, though it has some beyond {self._end}: most likely"
+                    " it has deleted what comes next; move this replica's log away to copy it anew"
+                )
+            )
+
+    def next_deadline(self, now: int) -> int:
+        """No later than this `tick` should be called."""
+        options = self._options
+        if self.state is State.HANDSHAKE:
+            return self._written_at_ms + HANDSHAKE_MS
+        if self.state is State.TRANSFER:
+            return min(
+                self._written_at_ms + options.heartbeat_ms,
+                self._read_at_ms + options.housekeeping_ms,
+            )
+        return now + options.heartbeat_ms
+
+    def statistics(self) -> dict[str, int]:
+        """Plain figures."""
+        return {
+            "state": int(self.state),
+            "acknowledged": self._acked,
+            "received_bytes": self.received_bytes,
+            "master_end": self.master_end,
+        }

@@ -1,0 +1,215 @@
+"""The frames between a master and its followers, byte for byte as RocketMQ's (store.md 5.1-5.3).
+
+Big endian. Follower to master:
+
+    handshake  state i32 = 1 | from last file i16 | learner i16 | id i64                 (G2)
+               state i32 = 1 | from last file i16 | learner i16 | length i32 | address   (G1)
+    ack        state i32 = 2 | end of the follower's log i64
+
+Master to follower:
+
+    reply      state i32 = 1 | body bytes i32 | end i64 | epoch i32                      (G1B, G2)
+               ... | 0 i64 | 0 i64                                                       (G1A)
+               body: an entry an epoch, ascending: epoch i32 | start i64
+    transfer   state i32 = 2 | body bytes i32 | offset i64 | epoch i32 | epoch start i64 |
+               confirmed i64, then that many bytes of the log; none is a heartbeat
+
+There is no version field. What a follower speaks is seen from its handshake alone: in G1 bytes 8 to
+11 are a length of 1 to 50, in G2 they are the upper half of an id below 2^32, zero.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from itertools import pairwise
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import (
+    EPOCHS_SENT_MAX,
+    HA_ADDRESS_BYTES_MAX,
+    HA_BODY_BYTES_MAX,
+)
+from epochmq.base.types import Buffer
+
+
+class State(IntEnum):
+    """What a link does; only HANDSHAKE and TRANSFER are ever sent."""
+
+    READY = 0
+    HANDSHAKE = 1
+    TRANSFER = 2
+    SUSPEND = 3
+    SHUTDOWN = 4
+
+
+class Generation(Enum):
+    """Which RocketMQ speaks so."""
+
+    G1A = "5.0.0"
+    G1B = "5.1.0"
+    G2 = "5.1.1"
+
+
+Entries = Sequence[tuple[int, int]]
+"""(epoch, start offset), ascending."""
+
+_HELLO = struct.Struct(">ihhq")
+_HELLO_ADDRESS = struct.Struct(">ihhi")
+_ACK = struct.Struct(">iq")
+_REPLY = struct.Struct(">iiqi")
+_ENTRY = struct.Struct(">iq")
+_TRANSFER = struct.Struct(">iiqiqq")
+_I32 = struct.Struct(">i")
+
+HELLO_BYTES = _HELLO.size
+ACK_BYTES = _ACK.size
+TRANSFER_BYTES = _TRANSFER.size
+ENTRY_BYTES = _ENTRY.size
+_G1A_EXTRA = bytes(16)
+REPLY_BYTES = {Generation.G1A: 36, Generation.G1B: 20, Generation.G2: 20}
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A follower's handshake; `follower_id` in G2, `address` in G1."""
+
+    from_last_file: bool
+    learner: bool
+    follower_id: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.follower_id is None) == (self.address is None):
+            raise PeerError("a handshake names a follower by its id or by its address")
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A follower's report: `offset` is the end of its log."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Head of a master's handshake reply."""
+
+    body_bytes: int
+    end: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Head of a piece of log; `body_bytes` 0 is a heartbeat."""
+
+    body_bytes: int
+    offset: int
+    epoch: int
+    epoch_start: int
+    confirmed: int
+
+
+# What a follower sends ---------------------------------------------------------------------------
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The handshake in one piece: Java's master misreads one that is split (store.md H9)."""
+    flags = (State.HANDSHAKE, hello.from_last_file, hello.learner)
+    if hello.address is None:
+        return _HELLO.pack(*flags, hello.follower_id)
+    address = hello.address.encode()[:HA_ADDRESS_BYTES_MAX]
+    return _HELLO_ADDRESS.pack(*flags, len(address)) + address
+
+
+def encode_ack(offset: int) -> bytes:
+    return _ACK.pack(State.TRANSFER, offset)
+
+
+def decode_from_follower(data: Buffer, at: int = 0) -> tuple[Hello | Ack, int] | None:
+    """The frame at `at` and where the next one begins; None when it is not whole yet.
+
+    `PeerError` for anything that no follower sends.
+    """
+    left = len(data) - at
+    if left < 4:
+        return None
+    (state,) = _I32.unpack_from(data, at)
+    if state == State.TRANSFER:
+        if left < ACK_BYTES:
+            return None
+        return Ack(_ACK.unpack_from(data, at)[1]), at + ACK_BYTES
+    if state != State.HANDSHAKE:
+        raise PeerError(f"a follower sent state {state}")
+    if left < _HELLO_ADDRESS.size:
+        return None
+    _, last_file, learner, length = _HELLO_ADDRESS.unpack_from(data, at)
+    if length == 0:
+        if left < HELLO_BYTES:
+            return None
+        follower_id = _HELLO.unpack_from(data, at)[3]
+        return Hello(last_file == 1, learner == 1, follower_id), at + HELLO_BYTES
+    if not 0 < length <= HA_ADDRESS_BYTES_MAX:
+        raise PeerError(f"a handshake with an address of {length} bytes")
+    end = at + _HELLO_ADDRESS.size + length
+    if len(data) < end:
+        return None
+    return Hello(last_file == 1, learner == 1, None, _text(data, end - length, end)), end
+
+
+def _text(data: Buffer, start: int, end: int) -> str:
+    try:
+        return bytes(data[start:end]).decode()
+    except UnicodeDecodeError as error:
+        raise PeerError(f"a handshake whose address is no text: {error}") from None
+
+
+# What a master sends -----------------------------------------------------------------------------
+
+
+def encode_reply(generation: Generation, end: int, entries: Entries) -> bytes:
+    """Handshake reply with the newest entries that a Java follower has room for."""
+    entries = entries[-EPOCHS_SENT_MAX:]
+    epoch = entries[-1][0] if entries else -1
+    head = _REPLY.pack(State.HANDSHAKE, len(entries) * ENTRY_BYTES, end, epoch)
+    if generation is Generation.G1A:
+        head += _G1A_EXTRA
+    return head + b"".join(_ENTRY.pack(epoch, start) for epoch, start in entries)
+
+
+def decode_reply(data: Buffer) -> Reply:
+    """Head of the reply in `data`, which is whole; `PeerError` when it is none."""
+    state, body_bytes, end, epoch = _REPLY.unpack_from(data)
+    if state != State.HANDSHAKE:
+        raise PeerError(f"a master answered the handshake with state {state}")
+    if body_bytes % ENTRY_BYTES or not 0 <= body_bytes <= EPOCHS_SENT_MAX * ENTRY_BYTES:
+        raise PeerError(f"a handshake reply with {body_bytes} bytes of epochs")
+    return Reply(body_bytes, end, epoch)
+
+
+def decode_entries(data: Buffer) -> list[tuple[int, int]]:
+    """The epochs of a reply's body; `PeerError` unless they rise."""
+    entries: list[tuple[int, int]] = list(_ENTRY.iter_unpack(data))
+    for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+        if next_epoch <= epoch or next_start < start:
+            raise PeerError(f"a master's epochs do not rise: {epoch}-{start}, {next_epoch}")
+    if entries and (entries[0][0] < 0 or entries[0][1] < 0):
+        raise PeerError("a master's first epoch is negative")
+    return entries
+
+
+def encode_transfer(
+    body_bytes: int, offset: int, epoch: int, epoch_start: int, confirmed: int
+) -> bytes:
+    return _TRANSFER.pack(State.TRANSFER, body_bytes, offset, epoch, epoch_start, confirmed)
+
+
+def decode_transfer(data: Buffer, at: int = 0) -> Transfer:
+    """The head at `at`, which is whole; `PeerError` when it is none."""
+    state, body_bytes, offset, epoch, epoch_start, confirmed = _TRANSFER.unpack_from(data, at)
+    if state != State.TRANSFER:
+        raise PeerError(f"a master sent state {state} where log was due")
+    if not 0 <= body_bytes <= HA_BODY_BYTES_MAX:
+        raise PeerError(f"a master announced {body_bytes} bytes of log")
+    return Transfer(body_bytes, offset, epoch, epoch_start, confirmed)

@@ -1,0 +1,269 @@
+"""The sync-state set as its master keeps it: who counts, what is confirmed, who comes and goes.
+
+The controller owns the set. The master proposes changes, one at a time, and until it knows the
+outcome it counts the union of the committed set and of everything it ever proposed on top of it
+(rocketmq#5663, KIP-497): a member that may be in counts, one that may still be in too. Thus adding
+takes effect at once and removing only when it is committed, and an answer that never came leaves
+the union in force until a set with a newer `set_epoch` is seen (defects.md 2.10).
+
+`confirmed` is what every counted member holds. It never goes back within an epoch (INV-12), and a
+member without a link holds it where it was (rocketmq#6662).
+
+A follower joins when it holds everything confirmed and the start of this epoch. Under steady load
+it is always a little behind; then `confirmed` waits for it, some milliseconds at most, as otherwise
+it might never be let in.
+
+`confirmed` is always the end of a record: a follower may say that it holds half of one, and may be
+elected, and cut that half off. Known ends are those of our own appends, one for each turn.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from epochmq.base.check import check
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.effects import SetProposal
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replica import NEVER, Replica
+
+_ENDS_MAX = 65_536
+"""Known ends above `confirmed`; with more, some are forgotten and it takes longer steps."""
+
+_HOLD_AGAIN = 20
+"""A follower that did not make it may hold `confirmed` again after so many times the hold."""
+
+
+class InSync:
+    """The set of one master in one epoch."""
+
+    def __init__(
+        self,
+        own_id: int,
+        epoch: int,
+        epoch_start: int,
+        members: frozenset[int],
+        set_epoch: int,
+        confirmed: int,
+        now: int,
+        options: ReplicationOptions,
+        safeguards: Safeguards = SAFE,
+    ) -> None:
+        check(own_id in members, f"INV-08 the master {own_id} is in its set {sorted(members)}")
+        self.own_id = own_id
+        self.epoch = epoch
+        self.epoch_start = epoch_start
+        self.committed = members
+        self.set_epoch = set_epoch
+        self.confirmed = confirmed
+        self.replicas: dict[int, Replica] = {}
+        self.effective = members
+        """Whose acknowledgements count."""
+        self.in_flight: SetProposal | None = None
+        self._open: list[SetProposal] = []
+        self._began_ms = now
+        self._options = options
+        self._safeguards = safeguards
+        self._number = 0
+        self._ends: deque[int] = deque()
+        self._next_try_ms = 0
+        for member in members:
+            self._replica(member)
+
+    def _replica(self, follower_id: int) -> Replica:
+        replica = self.replicas.get(follower_id)
+        if replica is None:
+            replica = self.replicas[follower_id] = Replica(self._began_ms, self._began_ms)
+        return replica
+
+    # Links ------------------------------------------------------------------------------------
+
+    def linked(self, follower_id: int, link: int, learner: bool, now: int) -> int | None:
+        """A follower shook hands on `link`; the link it had before, which is over."""
+        replica = self._replica(follower_id)
+        before = replica.link
+        if not replica.linked_once and follower_id not in self.committed:
+            replica.caught_up_at_ms = now
+        replica.link, replica.learner, replica.linked_once = link, learner, True
+        replica.ack, replica.mark_end = NEVER, None
+        return before if before != link else None
+
+    def unlinked(self, follower_id: int, link: int, now: int) -> None:
+        """A link is gone; that of a follower which has a newer one means nothing (S09)."""
+        replica = self.replicas.get(follower_id)
+        if replica is not None and replica.link == link:
+            replica.link, replica.lost_at_ms = None, now
+            if follower_id not in self.effective:
+                del self.replicas[follower_id]
+
+    # Acknowledgements -------------------------------------------------------------------------
+
+    def appended(self, before: int, end: int, now: int) -> None:
+        """The log grew to `end`: who had all of what was `before` was caught up until now."""
+        if len(self._ends) >= _ENDS_MAX:
+            self._ends.pop()
+        self._ends.append(end)
+        for replica in self.replicas.values():
+            if replica.ack >= before:
+                replica.caught_up_at_ms = now
+
+    def acked(self, follower_id: int, ack: int, end: int, now: int) -> None:
+        """A follower's log ends at `ack`, ours at `end`."""
+        replica = self.replicas[follower_id]
+        close = replica.acked(ack, end, now)
+        if close and ack < self.confirmed and self._may_join(follower_id, replica):
+            hold_ms = self._options.joining_hold_ms
+            if now >= replica.hold_until_ms + _HOLD_AGAIN * hold_ms:
+                replica.hold_until_ms = now + hold_ms
+
+    def acks(self, members: Iterable[int], own: int) -> list[int]:
+        """Ends of these members' logs as far as known, ours being `own`."""
+        replicas = self.replicas
+        return [own if m == self.own_id else replicas[m].ack for m in members]
+
+    def confirm(self, own: int, now: int) -> bool:
+        """Move `confirmed` as far as it may go, our own log being kept up to `own`; if it moved.
+
+        Not at all while the set is below the minimum: who left it may be elected then (KIP-966).
+        """
+        if len(self.committed) < self._options.min_in_sync_replicas:
+            return False
+        low = min(self.acks(self.effective, own))
+        if low < own:
+            low = self._record_end(low)
+        if low <= self.confirmed:
+            return False
+        for follower_id, replica in self.replicas.items():
+            if replica.hold_until_ms > now and self._may_join(follower_id, replica):
+                return False
+        self.confirmed = low
+        while self._ends and self._ends[0] <= low:
+            self._ends.popleft()
+        return True
+
+    def _record_end(self, offset: int) -> int:
+        """The last known end of a record that is no later than `offset`."""
+        known = self.confirmed
+        if self.epoch_start <= offset:
+            known = max(known, self.epoch_start)
+        for end in self._ends:
+            if end > offset:
+                break
+            known = end
+        return known
+
+    # The set ----------------------------------------------------------------------------------
+
+    def _may_join(self, follower_id: int, replica: Replica) -> bool:
+        return (
+            follower_id not in self.effective
+            and replica.link is not None
+            and not replica.learner
+            and replica.ack >= self.epoch_start
+        )
+
+    def _out(self, follower_id: int, end: int, now: int) -> bool:
+        """Whether a member should leave."""
+        replica, options = self.replicas[follower_id], self._options
+        if replica.link is not None:
+            return replica.learner or replica.behind(end, now, options.not_caught_up_ms)
+        grace = options.lost_link_grace_ms if replica.linked_once else options.first_link_grace_ms
+        return now - replica.lost_at_ms >= grace
+
+    def desired(self, end: int, now: int) -> frozenset[int]:
+        """The set as it should be, our log ending at `end`."""
+        leaving = {m for m in self.committed if m != self.own_id and self._out(m, end, now)}
+        joining = {
+            follower_id
+            for follower_id, replica in self.replicas.items()
+            if follower_id not in self.committed
+            and replica.link is not None
+            and not replica.learner
+            and replica.ack >= max(self.epoch_start, self.confirmed)
+            and not replica.behind(end, now, self._options.not_caught_up_ms)
+        }
+        wanted = (self.committed - leaving) | joining
+        missing = min(self._options.min_in_sync_replicas, len(self.committed)) - len(wanted)
+        if missing > 0:
+            # Rather refuse acknowledgements than shrink below the minimum in silence. A member
+            # without a link cannot be kept: the controller refuses a set with a dead one.
+            kept = [m for m in leaving if self.replicas[m].link is not None]
+            if len(kept) < missing:
+                return self.committed
+            kept.sort(key=lambda m: (-self.replicas[m].ack, m))
+            wanted |= set(kept[:missing])
+        return wanted
+
+    def next_proposal(self, end: int, now: int) -> SetProposal | None:
+        """What to ask the controller for now; one question at a time."""
+        if self.in_flight is not None or now < self._next_try_ms:
+            return None
+        wanted = self.desired(end, now)
+        if wanted == self.committed and not self._open:
+            return None
+        # With an open question the committed set itself is asked for: any answer with a newer
+        # set_epoch tells what became of the question.
+        self._number += 1
+        proposal = SetProposal(wanted, self.epoch, self.set_epoch, self._number)
+        self.in_flight = proposal
+        if all(wanted != p.members for p in self._open):
+            self._open.append(proposal)
+        self._count()
+        return proposal
+
+    def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> bool:
+        """The controller's set, by an answer or a poll; whether it is news.
+
+        Questions that were put on top of an older set are settled by it: they are in it, or can
+        never be committed any more.
+        """
+        if set_epoch <= self.set_epoch or self.own_id not in members:
+            return False
+        self.committed, self.set_epoch = members, set_epoch
+        for member in members:
+            if member not in self.replicas:
+                self._replica(member).lost_at_ms = now
+        self._open = [p for p in self._open if p.set_epoch >= set_epoch]
+        if self.in_flight is not None and self.in_flight.set_epoch < set_epoch:
+            self.in_flight = None
+        self._next_try_ms = now
+        self._count()
+        return True
+
+    def proposal_failed(self, proposal: SetProposal, now: int, refused: bool = False) -> None:
+        """No answer came: it may be committed or not. With `refused` the controller said no."""
+        if self.in_flight is not None and self.in_flight.number == proposal.number:
+            self.in_flight = None
+            self._next_try_ms = now + self._options.proposal_retry_ms
+        if refused:
+            self._open = [p for p in self._open if p.number != proposal.number]
+            self._count()
+
+    def _count(self) -> None:
+        """Whose acknowledgements count from now on."""
+        counted = self.committed
+        if self._safeguards.union_acks_while_set_changes:
+            counted = counted.union(*(p.members for p in self._open))
+        self.effective = counted
+        for gone in [f for f, r in self.replicas.items() if r.link is None and f not in counted]:
+            del self.replicas[gone]
+
+    def change_options(self, options: ReplicationOptions) -> None:
+        self._options = options
+
+    # Figures ----------------------------------------------------------------------------------
+
+    def live_count(self, now: int) -> int:
+        """Committed members that are there, or have not been away for long; we are one."""
+        return sum(
+            member == self.own_id or not self._away(self.replicas[member], now)
+            for member in self.committed
+        )
+
+    def _away(self, replica: Replica, now: int) -> bool:
+        options = self._options
+        grace = options.lost_link_grace_ms if replica.linked_once else options.first_link_grace_ms
+        return replica.link is None and now - replica.lost_at_ms >= grace
+
+    def next_deadline(self) -> int | None:
+        """When a hold ends or a question may be put again."""
+        return self._next_try_ms if self._open and self.in_flight is None else None

@@ -1,0 +1,367 @@
+"""The master's side of replication: handshakes, what is sent next on which link, acknowledgements.
+
+    READY --handshake, reply--> HANDSHAKE --first acknowledgement--> TRANSFER <--> SUSPEND
+
+A link is SUSPENDed while there is nothing to send it from: its follower asks for log that is
+deleted here, or that belongs to no epoch. It gets heartbeats meanwhile. A closed link is SHUTDOWN.
+
+The first acknowledgement says where to begin: 0 at the first byte kept (or, if the follower wishes
+so, in the last file), anything else there. A chunk never crosses a file's end nor an epoch's; it is
+labelled with the epoch that wrote its bytes. (Java's master labels the last chunk of an epoch with
+the next one; its followers take both.)
+"""
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import HA_LINKS_MAX
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.ack_policy import (
+    NOTHING,
+    AckStatus,
+    Done,
+    Waits,
+    position,
+)
+from epochmq.replication.effects import (
+    Close,
+    Confirm,
+    Effects,
+    Propose,
+    Send,
+    SetProposal,
+    Trouble,
+)
+from epochmq.replication.flow import Flow
+from epochmq.replication.frames import (
+    Ack,
+    Generation,
+    Hello,
+    State,
+    decode_from_follower,
+    encode_reply,
+    encode_transfer,
+)
+from epochmq.replication.in_sync import InSync
+from epochmq.replication.link import Chunk, Link
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.ports import Entry, EpochView, LogView
+
+_STRANGER = 1 << 40
+"""Followers of the generations without ids get numbers from here on; they never join the set."""
+
+
+class MasterCore:
+    """A master in one epoch. Verbs return effects; `next_chunk` is asked when a link has room."""
+
+    def __init__(
+        self,
+        log: LogView,
+        epochs: EpochView,
+        in_sync: InSync,
+        options: ReplicationOptions,
+        safeguards: Safeguards = SAFE,
+    ) -> None:
+        self.in_sync = in_sync
+        self.links: dict[int, Link] = {}
+        self.waits = Waits()
+        self.fenced: str | None = None
+        self.bad_acks = 0
+        self._log = log
+        self._epochs = epochs
+        self._options = options
+        self._safeguards = safeguards
+        self._flow = Flow(options.flow_bytes_per_second if options.flow_control else None)
+        self._known_end = log.end
+        self._strangers: dict[str, int] = {}
+
+    # Links ------------------------------------------------------------------------------------
+
+    def accepted(self, link: int, peer: str, now: int) -> Effects:
+        """Somebody connected."""
+        if len(self.links) >= HA_LINKS_MAX:
+            return [Close(link, f"more than {HA_LINKS_MAX} replication links")]
+        self.links[link] = Link(link, peer, now, now)
+        return []
+
+    def closed(self, number: int, now: int) -> Effects:
+        """A link is gone, whoever cut it."""
+        link = self.links.pop(number, None)
+        if link is None:
+            return []
+        link.state = State.SHUTDOWN
+        if link.hello is not None:
+            self.in_sync.unlinked(link.follower_id, number, now)
+        return self._moved(now)
+
+    def received(self, number: int, data: bytes | bytearray | memoryview, now: int) -> Effects:
+        """Bytes of a link; what no follower sends cuts it."""
+        link = self.links.get(number)
+        if link is None:
+            return []
+        link.read_at_ms = now
+        link.inbox += data
+        effects: Effects = []
+        try:
+            self._frames(link, effects, now)
+        except PeerError as error:
+            self._cut(link, str(error), effects, now)
+        return effects
+
+    def _frames(self, link: Link, effects: Effects, now: int) -> None:
+        at, last = 0, None
+        while (found := decode_from_follower(link.inbox, at)) is not None:
+            frame, at = found
+            if isinstance(frame, Hello):
+                self._hello(link, frame, effects, now)
+            else:
+                self._check_ack(link, frame)
+                if link.state is State.HANDSHAKE:
+                    link.next = self._begin(link, frame.offset)
+                    link.state = State.TRANSFER
+                last = frame  # only the newest of one read counts
+        del link.inbox[:at]
+        if last is not None:
+            self._acked(link, last, effects, now)
+
+    def _cut(self, link: Link, reason: str, effects: Effects, now: int) -> None:
+        effects += self.closed(link.number, now)
+        effects.append(Close(link.number, reason))
+
+    def _hello(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+        if link.hello is not None:
+            if hello != link.hello:
+                raise PeerError("a second handshake that says something else")
+            return  # Java repeats it while it waits; the answer is on its way
+        learner = hello.learner
+        if hello.follower_id is not None:
+            follower_id = hello.follower_id
+            if follower_id == self.in_sync.own_id or not 0 < follower_id < 1 << 32:
+                raise PeerError(f"a follower calls itself {follower_id}")
+        else:
+            link.generation = Generation.G1A
+            address = str(hello.address)
+            follower_id = self._strangers.setdefault(address, _STRANGER + len(self._strangers))
+            learner = True
+        link.hello, link.follower_id = hello, follower_id
+        older = self.in_sync.linked(follower_id, link.number, learner, now)
+        if older in self.links:
+            del self.links[older]
+            effects.append(Close(older, f"follower {follower_id} connected anew"))
+        link.state = State.HANDSHAKE
+        link.written_at_ms = now
+        entries = [(entry.epoch, entry.start) for entry in self._epochs.newest()]
+        reply = encode_reply(link.generation, self._log.end, entries)
+        effects.append(Send(link.number, reply))
+
+    # Acknowledgements -------------------------------------------------------------------------
+
+    def _check_ack(self, link: Link, ack: Ack) -> None:
+        """0 <= ack <= appended, else the link is cut and counted (S08, rocketmq#3015)."""
+        if link.state is State.READY:
+            raise PeerError("an acknowledgement before the handshake")
+        if self._safeguards.bounded_ack and not 0 <= ack.offset <= self._log.end:
+            self.bad_acks += 1
+            raise PeerError(f"an acknowledgement of {ack.offset}, the log ends at {self._log.end}")
+
+    def _acked(self, link: Link, ack: Ack, effects: Effects, now: int) -> None:
+        link.ack = ack.offset
+        in_sync = self.in_sync
+        in_sync.acked(link.follower_id, ack.offset, self._log.end, now)
+        # A member's acknowledgement changes nobody's place in the set; `tick` looks for delays.
+        effects += self._moved(now, look=link.follower_id not in in_sync.committed)
+
+    def _begin(self, link: Link, offset: int) -> int:
+        if offset:
+            return offset
+        log = self._log
+        if link.hello is not None and link.hello.from_last_file:
+            return max(log.start, log.end - log.end % log.file_bytes)
+        return log.start
+
+    def _moved(self, now: int, *, look: bool = True) -> Effects:
+        """Something that bears on what is confirmed has changed; with `look` on the set too."""
+        if self.fenced is not None:
+            return []
+        effects: Effects = []
+        in_sync = self.in_sync
+        # Proposing comes first: from then on the new member's acknowledgements count.
+        proposal = in_sync.next_proposal(self._log.end, now) if look else None
+        if proposal is not None:
+            effects.append(Propose(proposal))
+        own = self._log.safe
+        if in_sync.confirm(own, now):
+            effects.append(Confirm(in_sync.confirmed))
+        if self.waits:
+            self.waits.release(position(in_sync, own, self._options))
+        return effects
+
+    def moved(self, now: int) -> Effects:
+        """Our own log was synced, or nothing happened for a while."""
+        return self._moved(now)
+
+    def appended(self, now: int) -> Effects:
+        """Our log grew. Asks nothing of the disk; the links may want to send."""
+        before, self._known_end = self._known_end, self._log.end
+        self.in_sync.appended(before, self._known_end, now)
+        return self._moved(now, look=False)
+
+    def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """`done` once as many replicas as the options say hold the log up to `offset`."""
+        if self.fenced is not None:
+            done(AckStatus.FENCED)
+        elif not self.waits and position(self.in_sync, self._log.safe, self._options) >= offset:
+            done(AckStatus.ACKED)
+        else:
+            self.waits.add(offset, deadline_at_ms, done)
+
+    def refusal(self, now: int) -> AckStatus | None:
+        """Why nothing should be appended now."""
+        if self.fenced is not None:
+            return AckStatus.FENCED
+        least = self._options.min_in_sync_replicas
+        if least > 1 and self.in_sync.live_count(now) < least:
+            return AckStatus.NOT_ENOUGH
+        return None
+
+    def change_options(self, options: ReplicationOptions) -> None:
+        """What may change while it runs: how many replicas, how long, how much."""
+        self._options = options
+        self.in_sync.change_options(options)
+
+    def fence(self, reason: str) -> None:
+        """Acknowledge nothing and move nothing until `unfence`; what waits is told."""
+        if self.fenced is None:
+            self.fenced = reason
+        self.waits.fail(AckStatus.FENCED)
+
+    def unfence(self, now: int) -> Effects:
+        """This broker is known to be the master of its epoch again."""
+        self.fenced = None
+        return self._moved(now)
+
+    # The set ----------------------------------------------------------------------------------
+
+    def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> Effects:
+        """The controller's set; see `InSync.set_committed`."""
+        in_sync = self.in_sync
+        if set_epoch == in_sync.set_epoch and members != in_sync.committed:
+            return [Trouble(f"two sync-state sets of epoch {set_epoch}: {sorted(members)}")]
+        if in_sync.own_id not in members:
+            return [Trouble(f"the set of epoch {set_epoch} is without us: {sorted(members)}")]
+        in_sync.set_committed(members, set_epoch, now)
+        return self._moved(now)
+
+    def proposal_failed(self, proposal: SetProposal, now: int, refused: bool) -> Effects:
+        self.in_sync.proposal_failed(proposal, now, refused)
+        return self._moved(now)
+
+    # Sending ----------------------------------------------------------------------------------
+
+    def next_chunk(self, number: int, now: int) -> Chunk | None:
+        """What to write next to a link that has room; None when there is nothing."""
+        link = self.links.get(number)
+        if link is None or link.state < State.TRANSFER:
+            return None
+        log, end = self._log, self._known_end
+        if link.next >= end:
+            return self._boundary(link, now)
+        entry = self._epochs.entry_at(link.next)
+        if entry is None or link.next < log.start:
+            link.state = State.SUSPEND
+            return None
+        link.state = State.TRANSFER
+        offset = link.next
+        size = min(end, entry.end, offset - offset % log.file_bytes + log.file_bytes) - offset
+        size = min(size, self._options.batch_bytes)
+        allowed = self._flow.allowance(now)
+        if allowed is not None:
+            size = min(size, allowed)
+        if size == 0:
+            return None
+        self._flow.sent(size)
+        replica = self.in_sync.replicas.get(link.follower_id)
+        if replica is not None:
+            replica.sent(end, now)
+        link.next = offset + size
+        link.sent_bytes += size
+        return self._chunk(link, size, offset, entry, now)
+
+    def _boundary(self, link: Link, now: int) -> Chunk | None:
+        """All is sent; a follower that has not heard of the newest epoch hears of it now (S06)."""
+        entries = self._epochs.entries
+        if not entries or entries[-1].epoch == link.epoch_told or entries[-1].start != link.next:
+            return None
+        return self._chunk(link, 0, link.next, entries[-1], now)
+
+    def _chunk(self, link: Link, size: int, offset: int, entry: Entry | None, now: int) -> Chunk:
+        confirmed = self.in_sync.confirmed
+        epoch, start = (entry.epoch, entry.start) if entry else (-1, 0)
+        link.written_at_ms, link.epoch_told, link.confirmed_told = now, epoch, confirmed
+        return Chunk(encode_transfer(size, offset, epoch, start, confirmed), offset, size)
+
+    # Time -------------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> Effects:
+        """Heartbeats, silent links, deadlines, members that fell behind."""
+        effects: Effects = []
+        self.waits.expire(now)
+        for link in list(self.links.values()):
+            if now - link.read_at_ms >= self._options.housekeeping_ms:
+                self._cut(link, "silent for too long", effects, now)
+            elif self._heartbeat_due(link, now):
+                effects.append(Send(link.number, self._heartbeat(link, now)))
+                if link.state is State.SUSPEND and not link.suspended_told:
+                    link.suspended_told = True
+                    effects.append(
+                        Trouble(
+                            f"follower {link.follower_id} asks for log from {link.next}, which is"
+                            f" not kept here (from {self._log.start}): it must be copied anew"
+                        )
+                    )
+        return effects + self._moved(now)
+
+    def _heartbeat_due(self, link: Link, now: int) -> bool:
+        if link.state < State.TRANSFER:
+            return False
+        silent_ms = now - link.written_at_ms
+        if silent_ms >= self._options.heartbeat_ms:
+            return True
+        # Else an idle follower would learn of what was confirmed last with the next message.
+        news = self.in_sync.confirmed > link.confirmed_told and link.next >= self._known_end
+        return news and silent_ms >= self._options.confirm_interval_ms
+
+    def _heartbeat(self, link: Link, now: int) -> bytes:
+        entries = self._epochs.entries
+        entry = self._epochs.entry_at(link.next) or (entries[-1] if entries else None)
+        return self._chunk(link, 0, link.next, entry, now).head
+
+    def next_deadline(self, now: int) -> int:
+        """No later than this `tick` should be called."""
+        options = self._options
+        due = now + options.heartbeat_ms
+        for link in self.links.values():
+            due = min(due, link.read_at_ms + options.housekeeping_ms)
+            due = min(due, link.written_at_ms + options.heartbeat_ms)
+            if link.confirmed_told < self.in_sync.confirmed:
+                due = min(due, link.written_at_ms + options.confirm_interval_ms)
+        for moment in (
+            self.waits.first_deadline,
+            self._flow.next_at_ms(now),
+            self.in_sync.next_deadline(),
+        ):
+            if moment is not None:
+                due = min(due, moment)
+        return due
+
+    def statistics(self) -> dict[str, int]:
+        """Plain figures."""
+        own = self._log.safe
+        return {
+            "links": len(self.links),
+            "confirmed": self.in_sync.confirmed,
+            "acknowledged": max(NOTHING, position(self.in_sync, own, self._options)),
+            "waiting": len(self.waits),
+            "released": self.waits.released,
+            "timed_out": self.waits.timed_out,
+            "bad_acks": self.bad_acks,
+            "sent_bytes": sum(link.sent_bytes for link in self.links.values()),
+        }

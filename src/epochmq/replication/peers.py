@@ -1,0 +1,211 @@
+"""The follower's socket: dials its master, receives into the log, writes acknowledgements at once.
+
+Frames that are small come with their neighbours in one read; of a large one the body is received
+right into the store's window. An acknowledgement leaves in the turn in which its bytes came.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault, NotReachable
+from epochmq.base.ports import Clock
+from epochmq.replication.ports import Socket, Sockets
+
+_log = logging.getLogger(__name__)
+
+READ_BYTES = 128 * 1024
+DIRECT_BYTES_MIN = 32 * 1024
+"""Bodies of which less is missing are read together with what follows."""
+TURN_BYTES_MAX = 4 * 1024 * 1024
+RETRY_MS_MAX = 5000
+
+
+class FollowerSide(Protocol):
+    """The core as its socket sees it."""
+
+    def dialled(self, now: int) -> None: ...
+
+    def received(self, data: memoryview, now: int, wall: int) -> None: ...
+
+    def direct_space(self, least: int) -> memoryview | None: ...
+
+    def direct_received(self, count: int, now: int, wall: int) -> None: ...
+
+    def hung_up(self, now: int) -> None: ...
+
+    @property
+    def reading(self) -> bool:
+        """Whether bytes may be given now."""
+        ...
+
+    @property
+    def established(self) -> bool:
+        """Whether master and follower agree, and log flows."""
+        ...
+
+    @property
+    def suspended(self) -> bool:
+        """Whether a person must help first; then there is no hurry."""
+        ...
+
+
+class MasterPeer:
+    """Keeps one connection to one master, as long as `run` is not cancelled."""
+
+    def __init__(
+        self,
+        side: FollowerSide,
+        sockets: Sockets,
+        clock: Clock,
+        after: Callable[[], None],
+        retry_ms: int,
+        connect_timeout_ms: int,
+    ) -> None:
+        self._side = side
+        self._sockets = sockets
+        self._clock = clock
+        self._after = after
+        self._retry_ms = retry_ms
+        self._connect_timeout_ms = connect_timeout_ms
+        self._loop = asyncio.get_running_loop()
+        self._staging = memoryview(bytearray(READ_BYTES))
+        self._sock: Socket | None = None
+        self._ended = asyncio.Event()
+        self._unsent = bytearray()
+        self._paused = False
+        self._agreed = False
+        self._failure: Exception | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self._sock is not None
+
+    async def run(self, host: str, port: int) -> None:
+        """Dial, pump, dial again; waits longer between attempts that bring nothing."""
+        wait_ms, said = self._retry_ms, ""
+        while True:
+            try:
+                sock = await self._sockets.connect(host, port, self._connect_timeout_ms)
+            except NotReachable as error:
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("%s; trying again", said)
+            else:
+                said = ""
+                await self._pump(sock)
+                if self._agreed:
+                    wait_ms = self._retry_ms
+            if self._side.suspended:
+                wait_ms = RETRY_MS_MAX
+            await asyncio.sleep(wait_ms / 1000)
+            wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
+
+    async def _pump(self, sock: Socket) -> None:
+        self._sock = sock
+        self._ended.clear()
+        self._agreed = self._paused = False
+        self._unsent.clear()
+        try:
+            self._side.dialled(self._clock.now_ms())
+            self._after()
+            if self._sock is not None:
+                self._loop.add_reader(sock.fileno(), self._readable)
+                await self._ended.wait()
+                if self._failure is not None:
+                    raise self._failure
+        finally:
+            self.close("the follower stops")
+
+    def _readable(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # our bug: `run` raises it
+            self._failure = error
+            self.close(f"{type(error).__name__}: {error}")
+
+    def _read(self) -> None:
+        taken = 0
+        while (sock := self._sock) is not None and taken < TURN_BYTES_MAX:
+            if not self._side.reading:
+                self._pause()
+                return
+            try:
+                space = self._side.direct_space(DIRECT_BYTES_MIN)
+                buffer = self._staging if space is None else space
+                count = sock.recv_into(buffer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except (OSError, EnvironmentFault) as error:
+                self.close(str(error))
+                return
+            if count == 0:
+                self.close("closed by the master")
+                return
+            now, wall = self._clock.now_ms(), self._clock.wall_ms()
+            if space is None:
+                self._side.received(buffer[:count], now, wall)
+            else:
+                self._side.direct_received(count, now, wall)
+            self._agreed = self._agreed or self._side.established
+            self._after()
+            taken += count
+            if count < len(buffer):
+                return
+
+    def _pause(self) -> None:
+        if self._sock is not None and not self._paused:
+            self._paused = True
+            self._loop.remove_reader(self._sock.fileno())
+
+    def resume(self) -> None:
+        """The side takes bytes again."""
+        if self._paused and self._sock is not None and self._side.reading:
+            self._paused = False
+            self._loop.add_reader(self._sock.fileno(), self._readable)
+
+    def send(self, data: bytes) -> None:
+        """Acknowledgements and handshakes; small, so they fit the socket nearly always."""
+        sock = self._sock
+        if sock is None:
+            return
+        if self._unsent:
+            self._unsent += data
+            return
+        try:
+            done = sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            done = 0
+        except OSError as error:
+            self.close(str(error))
+            return
+        if done < len(data):
+            self._unsent += data[done:]
+            self._loop.add_writer(sock.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        sock = self._sock
+        if sock is None:
+            return
+        with suppress(BlockingIOError, InterruptedError):
+            try:
+                del self._unsent[: sock.send(self._unsent)]
+            except OSError as error:
+                self.close(str(error))
+                return
+        if not self._unsent:
+            self._loop.remove_writer(sock.fileno())
+
+    def close(self, reason: str) -> None:
+        """End this connection; `run` makes the next one."""
+        sock, self._sock = self._sock, None
+        if sock is None:
+            return
+        _log.info("link to the master closed: %s", reason)
+        self._loop.remove_reader(sock.fileno())
+        self._loop.remove_writer(sock.fileno())
+        sock.close()
+        self._side.hung_up(self._clock.now_ms())
+        self._ended.set()

@@ -1,0 +1,48 @@
+"""The frames of plain master and slave (facts/store.md 4.1), big endian, without any handshake.
+
+slave to master    end of the slave's log i64; the first one says where to begin
+master to slave    offset i64 | body bytes i32 | body; no body is a heartbeat
+"""
+
+import struct
+from dataclasses import dataclass
+
+from epochmq.base.errors import PeerError
+from epochmq.base.limits import HA_BODY_BYTES_MAX
+from epochmq.base.types import Buffer
+
+_REPORT = struct.Struct(">q")
+_HEAD = struct.Struct(">qi")
+
+REPORT_BYTES = _REPORT.size
+HEAD_BYTES = _HEAD.size
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Announces `body_bytes` of log from `offset`."""
+
+    offset: int
+    body_bytes: int
+
+
+def encode_report(end: int) -> bytes:
+    return _REPORT.pack(end)
+
+
+def decode_reports(data: Buffer) -> tuple[list[int], int]:
+    """All whole reports in `data`, and the bytes they take."""
+    whole = len(data) - len(data) % REPORT_BYTES
+    return [_REPORT.unpack_from(data, at)[0] for at in range(0, whole, REPORT_BYTES)], whole
+
+
+def encode_head(offset: int, body_bytes: int) -> bytes:
+    return _HEAD.pack(offset, body_bytes)
+
+
+def decode_head(data: Buffer, at: int = 0) -> Head:
+    """The head at `at`, which is whole; `PeerError` for a size that cannot be."""
+    offset, body_bytes = _HEAD.unpack_from(data, at)
+    if not 0 <= body_bytes <= HA_BODY_BYTES_MAX:
+        raise PeerError(f"a master announced {body_bytes} bytes of log")
+    return Head(offset, body_bytes)

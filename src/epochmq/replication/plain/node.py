@@ -1,0 +1,225 @@
+"""A store and its fixed role in a plain group; the counterpart of `replication.node`."""
+
+from functools import partial
+
+from epochmq.base.errors import EnvironmentFault, OurBug, PeerError
+from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.effects import (
+    Acknowledge,
+    Append,
+    AwaitSync,
+    Close,
+    Effect,
+    Effects,
+    Propose,
+    Reset,
+    Send,
+    Trouble,
+    Truncate,
+)
+from epochmq.replication.frames import State
+from epochmq.replication.link import Chunk
+from epochmq.replication.node import StoreView
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.master import PlainMasterCore
+from epochmq.replication.plain.slave import OWN_LINK, PlainSlaveCore
+from epochmq.store.store import Store
+
+
+class PlainNode:
+    """Either `master` or `slave`, or neither before the start."""
+
+    def __init__(self, store: Store, options: ReplicationOptions) -> None:
+        self.store = store
+        self.options = options
+        self.log = StoreView(store)
+        self.master: PlainMasterCore | None = None
+        self.slave: PlainSlaveCore | None = None
+        self._out: list[Send | Close | Propose | Trouble] = []
+        self._now = 0
+
+    def take(self) -> list[Send | Close | Propose | Trouble]:
+        """What is to be done outside, in order; once."""
+        out, self._out = self._out, []
+        return out
+
+    def become_master(self, now: int, *, sync: bool) -> None:
+        """ASYNC_MASTER, or SYNC_MASTER with `sync`."""
+        self.leave(now)
+        self.store.seal_tail()
+        self.master = PlainMasterCore(self.log, self.options, sync=sync)
+
+    def become_slave(self, now: int) -> None:
+        """SLAVE; the caller dials and tells `dialled`."""
+        self.leave(now)
+        self.slave = PlainSlaveCore(self.log, self.options)
+
+    def leave(self, now: int) -> None:
+        """No role."""
+        self._now = now
+        if self.master is not None:
+            self.master.fence("another role")
+            self._out += [Close(link, "another role") for link in self.master.links]
+        if self.slave is not None:
+            self.slave.closed()
+            self._out.append(Close(OWN_LINK, "another role"))
+        self.master = self.slave = None
+
+    # The master -------------------------------------------------------------------------------
+
+    def link_accepted(self, link: int, peer: str, now: int) -> None:
+        if self.master is None:
+            self._out.append(Close(link, "this broker is not the master"))
+        else:
+            self._carry_out(self.master.accepted(link, peer, now))
+
+    def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        if self.master is not None:
+            self._carry_out(self.master.received(link, data, now))
+
+    def link_closed(self, link: int, now: int) -> None:
+        if self.master is not None:
+            self._carry_out(self.master.closed(link, now))
+
+    def next_chunk(self, link: int, now: int) -> Chunk | None:
+        return self.master.next_chunk(link, now) if self.master is not None else None
+
+    def appended(self, now: int) -> None:
+        """The store grew; call once for all appends of a turn, then let the links send."""
+        self._now = now
+        master, store = self.master, self.store
+        if master is None:
+            return
+        if store.options.transient_pool:
+            store.commit()
+        self._carry_out(master.appended(now))
+        if store.options.sync_flush and store.needs_sync:
+            store.when_synced(store.pointers.appended, partial(self._synced_here, master))
+
+    def _synced_here(self, master: PlainMasterCore, synced: bool) -> None:
+        if synced and master is self.master:
+            self._carry_out(master.moved(self._now))
+
+    def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        if self.master is None:
+            done(AckStatus.FENCED)
+        else:
+            self.master.when_acked(offset, deadline_at_ms, done)
+
+    def refusal(self, now: int) -> AckStatus | None:
+        return AckStatus.FENCED if self.master is None else self.master.refusal(now)
+
+    def fence(self, reason: str) -> None:
+        if self.master is not None:
+            self.master.fence(reason)
+
+    # The slave --------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        return self.slave is not None and self.slave.wants
+
+    @property
+    def established(self) -> bool:
+        """Whether master and follower agree, and log flows."""
+        return self.slave is not None and self.slave.state is State.TRANSFER
+
+    @property
+    def suspended(self) -> bool:
+        return False
+
+    def dialled(self, now: int) -> None:
+        self._now = now
+        if self.slave is not None:
+            self._carry_out(self.slave.connected(now))
+
+    def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
+        del wall
+        self._now = now
+        if self.slave is not None:
+            self._carry_out(self.slave.receive(data, now))
+
+    def direct_space(self, least: int = 1) -> memoryview | None:
+        slave = self.slave
+        if slave is None or slave.direct < least:
+            return None
+        return self.store.raw_space(slave.direct)
+
+    def direct_received(self, count: int, now: int, wall: int = 0) -> None:
+        self._now = now
+        if self.slave is None:
+            return
+        try:
+            self.store.raw_written(count, wall)
+        except (EnvironmentFault, PeerError) as error:
+            self._give_up(str(error))
+            return
+        self._carry_out(self.slave.wrote(count, now))
+
+    def hung_up(self, now: int) -> None:
+        self._now = now
+        if self.slave is not None:
+            self.slave.closed()
+
+    # Time and effects -------------------------------------------------------------------------
+
+    def tick(self, now: int, wall: int = 0) -> None:
+        del wall
+        self._now = now
+        core = self.master or self.slave
+        if core is not None:
+            self._carry_out(core.tick(now))
+
+    def _carry_out(self, effects: Effects) -> None:
+        held = False
+        for effect in effects:
+            try:
+                self._do(effect)
+            except (EnvironmentFault, PeerError) as error:
+                self._give_up(str(error))
+                return
+            held = held or isinstance(effect, Truncate | Reset)
+        if held and self.slave is not None:
+            self._carry_out(self.slave.resumed(self.slave.session, self._now))
+
+    def _do(self, effect: Effect) -> None:
+        store = self.store
+        if isinstance(effect, Send | Close | Trouble):
+            self._out.append(effect)
+        elif isinstance(effect, Append):
+            store.append_raw(effect.offset, effect.data)
+        elif isinstance(effect, Acknowledge):
+            if self.slave is not None:
+                self._carry_out(self.slave.acknowledge(self._now))
+        elif isinstance(effect, Truncate):
+            if effect.offset < store.pointers.appended:
+                store.truncate(effect.offset, effect.reason)
+        elif isinstance(effect, Reset):
+            store.reset_to(effect.offset)
+        elif isinstance(effect, AwaitSync):
+            self._await_sync(effect.offset)
+        else:
+            raise OurBug(f"nobody carries out {effect}")
+
+    def _await_sync(self, offset: int) -> None:
+        slave = self.slave
+        if slave is None:
+            return
+        session = slave.session
+
+        def done(synced: bool) -> None:
+            if synced and slave is self.slave:
+                self._carry_out(slave.synced(session, self._now))
+
+        self.store.when_synced(offset, done)
+        if self.store.on_append is not None:
+            self.store.on_append()
+
+    def _give_up(self, reason: str) -> None:
+        if self.slave is not None:
+            self.slave.closed()
+        self._out += [Trouble(reason), Close(OWN_LINK, reason)]
+
+    def statistics(self) -> dict[str, int]:
+        core = self.master or self.slave
+        return core.statistics() if core is not None else {}

@@ -1,0 +1,191 @@
+"""A plain slave: copies what follows its log's end, and reports where that is.
+
+There is no handshake and nothing to compare: a slave trusts that its log is its master's prefix. A
+frame that does not begin where the log ends closes the link, heartbeats too (facts/store.md 4.1).
+"""
+
+from epochmq.base.errors import PeerError
+from epochmq.replication.effects import (
+    Acknowledge,
+    Append,
+    AwaitSync,
+    Close,
+    Effects,
+    Reset,
+    Send,
+    Truncate,
+)
+from epochmq.replication.frames import State
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
+from epochmq.replication.ports import LogView
+
+OWN_LINK = 0
+
+
+class PlainSlaveCore:
+    """One slave of one master, over any number of connections, one after the other."""
+
+    def __init__(self, log: LogView, options: ReplicationOptions) -> None:
+        self.state = State.READY
+        self.session = 0
+        self.held = False
+        """Always over before a verb returns; the store's cut is carried out at once."""
+        self.received_bytes = 0
+        self._log = log
+        self._options = options
+        self._inbox = bytearray()
+        self._end = 0
+        self._body_left = 0
+        self._reported = -1
+        self._awaiting = False
+        self._read_at_ms = 0
+        self._written_at_ms = 0
+
+    def connected(self, now: int) -> Effects:
+        """Half a record at the end is cut: what is reported first is where the master begins."""
+        self._forget()
+        self.state = State.TRANSFER
+        self._read_at_ms = self._written_at_ms = now
+        self.held = True
+        return [Truncate(self._log.whole, "incomplete record")]
+
+    def resumed(self, session: int, now: int) -> Effects:
+        if session != self.session or not self.held:
+            return []
+        self.held = False
+        self._end = self._log.end
+        effects: Effects = []
+        if self._reported < 0:
+            self._report(0 if self._empty else self._end, effects, now)
+        waiting = bytes(self._inbox)
+        self._inbox.clear()
+        return effects + self.receive(waiting, now)
+
+    @property
+    def _empty(self) -> bool:
+        return self._log.start == self._log.end
+
+    def closed(self) -> None:
+        self._forget()
+        self.state = State.READY
+
+    def _forget(self) -> None:
+        self.session += 1
+        self.held = self._awaiting = False
+        self._inbox.clear()
+        self._body_left = 0
+        self._reported = -1
+
+    @property
+    def wants(self) -> bool:
+        return not self.held and self.state is State.TRANSFER
+
+    @property
+    def direct(self) -> int:
+        """So many of the next bytes are log and may be received right into it."""
+        return 0 if self.held or self._inbox else self._body_left
+
+    def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
+        self._read_at_ms = now
+        if self._inbox:
+            self._inbox += data
+            data = bytes(self._inbox)
+            self._inbox.clear()
+        effects: Effects = []
+        try:
+            self._take(memoryview(data), effects)
+        except PeerError as error:
+            self.closed()
+            effects.append(Close(OWN_LINK, str(error)))
+            return effects
+        if not self.held and self._end > self._reported:
+            effects.append(Acknowledge())
+        return effects
+
+    def _take(self, view: memoryview, effects: Effects) -> None:
+        at = 0
+        while not self.held:
+            left = len(view) - at
+            if self._body_left:
+                count = min(left, self._body_left)
+                if count == 0:
+                    break
+                effects.append(Append(self._end, view[at : at + count]))
+                self._grew(count)
+                at += count
+            elif left < HEAD_BYTES:
+                break
+            else:
+                head = decode_head(view, at)
+                at += HEAD_BYTES
+                if head.offset != self._end:
+                    self._begin(head.offset, effects)
+                self._body_left = head.body_bytes
+        self._inbox += view[at:]
+
+    def _begin(self, offset: int, effects: Effects) -> None:
+        """Only an empty log may begin elsewhere, with a whole file."""
+        if not self._empty or self._end != self._log.end or offset < 0:
+            raise PeerError(f"log from {offset}, where {self._end} is next")
+        if offset % self._log.file_bytes:
+            raise PeerError(f"the first byte of a log cannot be {offset}, inside a file")
+        self._end = self._reported = offset
+        self.held = True
+        effects.append(Reset(offset))
+
+    def _grew(self, count: int) -> None:
+        self._end += count
+        self._body_left -= count
+        self.received_bytes += count
+
+    def wrote(self, count: int, now: int) -> Effects:
+        """`count` bytes of log were received right into it."""
+        self._read_at_ms = now
+        self._grew(count)
+        return [Acknowledge()]
+
+    def acknowledge(self, now: int) -> Effects:
+        """All bytes given so far are in the log: report the whole records in it."""
+        effects: Effects = []
+        whole = self._log.whole
+        if self.state is State.TRANSFER and not self._awaiting and whole > self._reported:
+            if self._options.sync_before_ack:
+                self._awaiting = True
+                effects.append(AwaitSync(whole))
+            else:
+                self._report(whole, effects, now)
+        return effects
+
+    def synced(self, session: int, now: int) -> Effects:
+        if session != self.session or not self._awaiting:
+            return []
+        self._awaiting = False
+        effects: Effects = []
+        safe = min(self._log.safe, self._log.whole)
+        if safe > self._reported:
+            self._report(safe, effects, now)
+        return effects + self.acknowledge(now)
+
+    def _report(self, offset: int, effects: Effects, now: int) -> None:
+        self._reported = offset
+        self._written_at_ms = now
+        effects.append(Send(OWN_LINK, encode_report(offset)))
+
+    def tick(self, now: int) -> Effects:
+        effects: Effects = []
+        if self.state is not State.TRANSFER or self.held:
+            return effects
+        if now - self._read_at_ms >= self._options.housekeeping_ms:
+            self.closed()
+            effects.append(Close(OWN_LINK, "the master is silent for too long"))
+        elif now - self._written_at_ms >= self._options.heartbeat_ms:
+            self._report(0 if self._empty else self._reported, effects, now)
+        return effects
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "state": int(self.state),
+            "acknowledged": self._reported,
+            "received_bytes": self.received_bytes,
+        }

@@ -1,0 +1,276 @@
+"""The master's sockets: accepts followers, gives what they say to the core, writes what it says.
+
+Log goes from the page cache to the socket: small pieces with their head in one call, larger ones by
+`os.sendfile`. No task and no await: the loop calls back when a socket can be read or written, so a
+message that is appended is on its way to all followers in the same turn.
+"""
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from epochmq.base.ports import Clock, File
+from epochmq.replication.link import Chunk
+from epochmq.replication.ports import Socket, Sockets
+
+_log = logging.getLogger(__name__)
+
+READ_BYTES = 16 * 1024
+COPY_BYTES_MAX = 64 * 1024
+"""Up to here one call with the head costs less than `sendfile` and a call for the head."""
+TURN_BYTES_MAX = 4 * 1024 * 1024
+"""What one link may send before others have their turn."""
+_MSG_MORE = 0x8000
+"""Linux: more follows at once, so that the head does not travel alone."""
+
+
+class LogFiles(Protocol):
+    """Where a chunk's bytes are; the store."""
+
+    def slice(self, offset: int, size: int) -> memoryview: ...
+
+    def file_of(self, offset: int) -> tuple[File, int, int] | None: ...
+
+
+class MasterSide(Protocol):
+    """The core as its sockets see it."""
+
+    def link_accepted(self, link: int, peer: str, now: int) -> None: ...
+
+    def link_received(self, link: int, data: memoryview, now: int) -> None: ...
+
+    def link_closed(self, link: int, now: int) -> None: ...
+
+    def next_chunk(self, link: int, now: int) -> Chunk | None: ...
+
+
+class Wire:
+    """One follower's socket."""
+
+    __slots__ = ("_loop", "_server", "_waiting", "_writing", "closed", "number", "peer", "sock")
+
+    def __init__(self, server: "LinkServer", number: int, sock: Socket, peer: str) -> None:
+        self.number = number
+        self.peer = peer
+        self.sock = sock
+        self.closed = False
+        self._server = server
+        self._loop = server.loop
+        self._waiting: deque[memoryview | tuple[int, int]] = deque()
+        """What the socket had no room for: bytes, or a range (offset, size) of the log."""
+        self._writing = False
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        buffer = self._server.buffer
+        try:
+            count = self.sock.recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._server.lost(self, str(error))
+            return
+        if count == 0:
+            self._server.lost(self, "closed by the follower")
+        else:
+            self._server.heard(self, buffer[:count])
+
+    def send(self, data: bytes) -> None:
+        """Write, or keep for when there is room."""
+        if self.closed:
+            return
+        try:
+            if self._waiting:
+                self._waiting.append(memoryview(data))
+            elif (done := self._write(data)) < len(data):
+                self._waiting.append(memoryview(data)[done:])
+                self._watch(True)
+        except OSError as error:
+            self._server.lost(self, str(error))
+
+    def _write(self, data: bytes | memoryview, flags: int = 0) -> int:
+        try:
+            return self.sock.send(data, flags)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def pump(self) -> None:
+        """Send as long as there is something and the socket takes it."""
+        if self.closed:
+            return
+        server = self._server
+        sent = 0
+        try:
+            while self._flush():
+                chunk = server.side.next_chunk(self.number, server.clock.now_ms())
+                if chunk is None:
+                    self._watch(False)
+                    return
+                self._start(chunk)
+                sent += chunk.size
+                if sent >= TURN_BYTES_MAX:
+                    self._loop.call_soon(self.pump)
+                    return
+            self._watch(True)
+        except OSError as error:
+            server.lost(self, str(error))
+
+    def _start(self, chunk: Chunk) -> None:
+        head, size = chunk.head, chunk.size
+        if size > COPY_BYTES_MAX:
+            done = self._write(head, _MSG_MORE)
+            if done < len(head):
+                self._waiting.append(memoryview(head)[done:])
+            self._waiting.append((chunk.offset, size))
+            return
+        body = self._server.files.slice(chunk.offset, size) if size else memoryview(b"")
+        if len(body) != size:
+            raise ConnectionError(f"the log at {chunk.offset} is gone")
+        try:
+            done = self.sock.sendmsg((head, body) if size else (head,))
+        except (BlockingIOError, InterruptedError):
+            done = 0
+        if done < len(head):
+            self._waiting.append(memoryview(head)[done:])
+            done = len(head)
+        if done < len(head) + size:
+            at = done - len(head)
+            self._waiting.append((chunk.offset + at, size - at))
+
+    def _flush(self) -> bool:
+        """Send what waits; whether nothing is left."""
+        waiting = self._waiting
+        while waiting:
+            first = waiting[0]
+            if isinstance(first, memoryview):
+                done, size = self._write(first), len(first)
+                rest: memoryview | tuple[int, int] = first[done:]
+            else:
+                offset, size = first
+                done = self._send_file(offset, size)
+                rest = (offset + done, size - done)
+            if done < size:
+                waiting[0] = rest
+                if done == 0:
+                    return False
+            else:
+                waiting.popleft()
+        return True
+
+    def _send_file(self, offset: int, size: int) -> int:
+        found = self._server.files.file_of(offset)
+        if found is None:
+            raise ConnectionError(f"the log at {offset} is gone")
+        file, position, room = found
+        try:
+            return os.sendfile(self.sock.fileno(), file.fileno(), position, min(size, room))
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def _watch(self, writable: bool) -> None:
+        """Be called when the socket has room again, or no longer."""
+        if writable != self._writing:
+            self._writing = writable
+            if writable:
+                self._loop.add_writer(self.sock.fileno(), self.pump)
+            else:
+                self._loop.remove_writer(self.sock.fileno())
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._watch(False)
+            self._loop.remove_reader(self.sock.fileno())
+            self.sock.close()
+
+
+class LinkServer:
+    """All followers of one broker, and whoever else connects to its replication port."""
+
+    def __init__(
+        self,
+        side: MasterSide,
+        files: LogFiles,
+        sockets: Sockets,
+        clock: Clock,
+        after: Callable[[], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
+        self.side = side
+        self.files = files
+        self.clock = clock
+        self.loop = asyncio.get_running_loop()
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.port = 0
+        self.wires: dict[int, Wire] = {}
+        self._sockets = sockets
+        self._after = after
+        """Called when the side may have something to be carried out."""
+        self._broken = broken
+        """Called with what must not happen: our bug."""
+        self._listener: Any = None
+        self._numbers = 0
+
+    def start(self, host: str, port: int) -> int:
+        """Listen; the port. `PortInUse`, `EnvironmentFault`."""
+        self._listener, self.port = self._sockets.listen(host, port)
+        self.loop.add_reader(self._listener.fileno(), self._accept)
+        return self.port
+
+    def stop(self) -> None:
+        """Listen no more and cut all links."""
+        if self._listener is not None:
+            self.loop.remove_reader(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+        for number in list(self.wires):
+            self.close(number, "the broker stops")
+
+    def _accept(self) -> None:
+        while self._listener is not None:
+            try:
+                found = self._sockets.accept(self._listener)
+            except OSError as error:
+                _log.warning("cannot accept a follower: %s", error)
+                return
+            if found is None:
+                return
+            sock, peer = found
+            self._numbers += 1
+            self.wires[self._numbers] = Wire(self, self._numbers, sock, peer)
+            self.side.link_accepted(self._numbers, peer, self.clock.now_ms())
+            self._after()
+
+    def heard(self, wire: Wire, data: memoryview) -> None:
+        try:
+            self.side.link_received(wire.number, data, self.clock.now_ms())
+            self._after()
+            wire.pump()
+        except Exception as error:
+            self._broken(error)
+
+    def lost(self, wire: Wire, reason: str) -> None:
+        if not wire.closed:
+            self.close(wire.number, reason)
+            self.side.link_closed(wire.number, self.clock.now_ms())
+            self._after()
+
+    def send(self, number: int, data: bytes) -> None:
+        wire = self.wires.get(number)
+        if wire is not None:
+            wire.send(data)
+
+    def close(self, number: int, reason: str) -> None:
+        """Cut a link; the side knows."""
+        wire = self.wires.pop(number, None)
+        if wire is not None:
+            _log.info("follower %s: link closed: %s", wire.peer, reason)
+            wire.close()
+
+    def wake(self) -> None:
+        """The log grew, or a link may send again."""
+        for wire in list(self.wires.values()):
+            wire.pump()

@@ -1,0 +1,191 @@
+"""904: life, logs and leases."""
+
+import pytest
+from tests.controller.world import HEARTBEAT, KEY, NAMES, Broker, World, brokers, fields
+
+from epochmq.base import limits
+from epochmq.controller.elect import Report
+
+
+@pytest.fixture
+def found() -> list[Broker]:
+    return brokers(World())
+
+
+def test_the_masters_heartbeat_is_answered_with_a_lease(found: list[Broker]) -> None:
+    assert fields(found[0].beat()) == {
+        "isLeader": "true",
+        "leaseSupported": "true",
+        "controllerLeaderAddress": "10.9.0.0:9878",
+        "controllerTerm": "1",
+        "leaseMillis": "2000",
+        "masterEpoch": "1",
+        "masterBrokerId": "1",
+        "masterAddress": "10.0.0.1:10911",
+        "masterHaAddress": "10.0.0.1:10912",
+        "syncStateSetEpoch": "2",
+    }
+
+
+def test_nobody_else_gets_one(found: list[Broker]) -> None:
+    assert "leaseMillis" not in fields(found[1].beat())
+    found[0].epoch = 7
+    assert "leaseMillis" not in fields(found[0].beat())
+    found[0].epoch = 1
+    found[0].stock = True
+    assert fields(found[0].beat()) == {}
+
+
+def test_nothing_is_written_for_a_heartbeat(found: list[Broker]) -> None:
+    applied = found[0].world.leader.machine.applied
+    for _ in range(20):
+        for broker in found:
+            broker.offset += 100
+            broker.beat_all()
+    assert found[0].world.leader.machine.applied == applied
+
+
+def test_the_log_is_taken_as_it_is_told_even_when_it_shrank(found: list[Broker]) -> None:
+    """Defects, part 2.12: a cut replica must not be elected for what it had."""
+    world = found[0].world
+    found[1].offset = 900
+    found[1].beat()
+    found[1].offset = 100
+    found[1].beat()
+    live = world.leader.core.desk.live.get(KEY, 2)
+    assert live is not None
+    assert live.report == Report(1, 100)
+
+
+def test_an_absurd_epoch_is_not_believed(found: list[Broker]) -> None:
+    found[1].epoch = 2**31 - 1
+    found[1].beat()
+    live = found[1].world.leader.core.desk.live.get(KEY, 2)
+    assert live is not None
+    assert live.report.epoch == limits.EPOCH_MAX
+
+
+def test_a_follower_hears_and_names_the_leader() -> None:
+    world = World(3)
+    found = brokers(world)
+    reply = found[0].beat(to="n1")
+    assert fields(reply) == {
+        "isLeader": "false",
+        "leaseSupported": "true",
+        "controllerLeaderAddress": "10.9.0.0:9878",
+        "controllerTerm": "0",
+    }
+    assert world.nodes["n1"].core.desk.live.count == 3
+
+
+def test_a_leader_that_is_not_sure_gives_no_lease() -> None:
+    world = World(3)
+    found = brokers(world)
+    world.cut = {("n0", "n1"), ("n0", "n2"), ("n1", "n0"), ("n2", "n0")}
+    world.run(450)
+    token = world.send(HEARTBEAT, found[0].beat_ext(), session=101, to="n0")
+    world.run(2_000)
+    reply = world.answers[token]
+    assert reply.code == 2007 or "leaseMillis" not in fields(reply)
+
+
+def test_a_leader_that_is_not_sure_names_no_master_to_anybody() -> None:
+    world = World(3)
+    found = brokers(world)
+    world.cut = {("n0", "n1"), ("n0", "n2"), ("n1", "n0"), ("n2", "n0")}
+    world.run(450)
+    token = world.send(HEARTBEAT, found[1].beat_ext(), session=102, to="n0")
+    assert token not in world.answers
+    world.run(2_000)
+    assert "masterBrokerId" not in fields(world.answers[token])
+
+
+def test_without_its_own_lease_a_leader_asks_a_majority_first() -> None:
+    world = World(3)
+    found = brokers(world)
+    leader = world.leader
+    leader.core.desk.leader_until = 0
+    world.tokens += 1
+    from epochmq.wire.command import request
+
+    # Given to the core alone, the node would fill in Raft's lease.
+    leader.core.request(world.tokens, request(HEARTBEAT, found[0].beat_ext()), 101, world.now)
+    effects = leader.core.take()
+    assert [type(effect).__name__ for effect in effects] == ["ReadBarrier"]
+    leader.core.read_ready(effects[0].ticket, world.now)  # type: ignore[union-attr]
+    (answer,) = leader.core.take()
+    assert fields(answer.reply)["leaseMillis"] == "2000"  # type: ignore[union-attr]
+
+
+def test_an_unknown_broker_of_ours_is_heard_and_asked_to_register() -> None:
+    world = World()
+    broker = Broker(world, 4)
+    reply = broker.beat()
+    assert reply.code == 2010
+    assert fields(reply) == {
+        "isLeader": "true",
+        "leaseSupported": "true",
+        "controllerLeaderAddress": "10.9.0.0:9878",
+        "controllerTerm": "1",
+    }
+    assert world.leader.core.desk.live.count == 1
+    assert KEY not in world.leader.machine.groups
+
+
+def test_an_unknown_broker_of_others_is_heard() -> None:
+    world = World()
+    assert Broker(world, 4, stock=True).beat().code == 0
+    assert world.leader.core.desk.live.count == 1
+
+
+def test_a_number_that_is_none() -> None:
+    world = World()
+    ext = {**NAMES, "brokerAddr": "h:1"}
+    assert world.ask(HEARTBEAT, {**ext, "brokerId": "0"}).code == 2005
+    assert world.ask(HEARTBEAT, {**ext, "brokerId": str(2**40)}).code == 2014
+    assert world.ask(HEARTBEAT, {**ext, "brokerId": ""}).code == 2005
+    assert world.leader.core.desk.live.count == 0
+
+
+def test_a_new_address_of_the_same_process_is_recorded(found: list[Broker]) -> None:
+    found[2].address = "10.8.8.8:10911"
+    found[2].beat()
+    assert found[0].world.group.replicas[3].address == "10.8.8.8:10911"
+
+
+def test_a_new_process_that_does_not_register_is_noticed(found: list[Broker]) -> None:
+    world = found[0].world
+    found[0].close(refused=True)
+    world.refusing.clear()
+    found[0].session = "another life"
+    reply = fields(found[0].beat())
+    assert "leaseMillis" not in reply
+    world.run(50)
+    assert world.group.epoch == 2
+
+
+def test_a_master_that_resigns_makes_room_at_once(found: list[Broker]) -> None:
+    world = found[0].world
+    for broker in found[1:]:
+        broker.beat()
+    found[0].beat()
+    found[0].resign = True
+    assert "leaseMillis" not in fields(found[0].beat())
+    world.run(1)
+    assert (world.group.master, world.group.epoch) == (2, 2)
+
+
+def test_the_timeout_a_broker_asks_for_is_bounded(found: list[Broker]) -> None:
+    world = found[0].world
+    ext = found[1].beat_ext()
+    for asked, given in (("1", 500), ("99999999", 300_000), ("-5", 10_000), ("4000", 4_000)):
+        world.ask(HEARTBEAT, ext | {"heartbeatTimeoutMills": asked}, session=102)
+        live = world.leader.core.desk.live.get(KEY, 2)
+        assert live is not None
+        assert live.timeout_ms == given
+
+
+def test_the_table_has_an_end(found: list[Broker], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIVE_BROKERS_MAX", 3)
+    assert Broker(found[0].world, 9).beat().code == 2
+    assert found[0].beat().code == 0

@@ -1,0 +1,209 @@
+"""The core: how requests wait, fail and end."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.controller.world import HEARTBEAT, INFO, KEY, NEXT_ID, Broker, World, brokers, options
+
+from epochmq.base import limits
+from epochmq.base.errors import HeaderError, OurBug, Refused, UsageError
+from epochmq.controller.commands import CleanBrokerData
+from epochmq.controller.core import CALL_MS, ControllerCore
+from epochmq.controller.effects import Answer, Propose, ReadBarrier
+from epochmq.controller.machine import DONE, Machine
+from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.wire.command import Command, Reply, request
+
+
+def waiting(step: object) -> Callable[[ControllerCore, Call], Steps]:
+    def handler(core: ControllerCore, call: Call) -> Steps:
+        result = yield step  # type: ignore[misc]
+        return Reply(0, str(result))
+
+    return handler
+
+
+def failing(error: Exception) -> Callable[[ControllerCore, Call], Reply]:
+    def handler(core: ControllerCore, call: Call) -> Reply:
+        raise error
+
+    return handler
+
+
+def core_with(handler: object, *, leads: bool = True) -> ControllerCore:
+    core = ControllerCore(Machine(), options(), {9: (handler, True)})  # type: ignore[dict-item]
+    if leads:
+        core.became_leader(3, 100)
+        core.take()
+    return core
+
+
+def answers(core: ControllerCore) -> list[Reply]:
+    return [effect.reply for effect in core.take() if isinstance(effect, Answer)]
+
+
+ASKED: Command = request(9)
+
+
+def test_a_write_is_answered_when_it_is_applied() -> None:
+    core = core_with(waiting(Write(CleanBrokerData(*KEY))))
+    core.request(1, ASKED, 0, 100)
+    (effect,) = core.take()
+    assert isinstance(effect, Propose)
+    core.applied(effect.ticket, DONE, 110)
+    assert [reply.code for reply in answers(core)] == [0]
+    assert core.statistics()["calls"] == 0
+
+
+@pytest.mark.parametrize("lost", ["dropped", "lost_leadership"])
+def test_a_write_whose_fate_is_unknown_is_sent_to_the_leader(lost: str) -> None:
+    core = core_with(waiting(Write(CleanBrokerData(*KEY))))
+    core.request(1, ASKED, 0, 100)
+    (effect,) = core.take()
+    assert isinstance(effect, Propose)
+    core.desk.leader_id = None
+    if lost == "dropped":
+        core.dropped(effect.ticket, 110)
+    else:
+        core.lost_leadership(110)
+    (reply,) = answers(core)
+    assert reply.code == 2007
+    core.applied(effect.ticket, DONE, 120)
+    assert core.take() == []
+
+
+def test_what_a_heartbeat_wrote_is_tried_again_after_a_change_of_leaders() -> None:
+    world = World()
+    found = brokers(world)
+    core = world.leader.core
+    found[2].address = "10.8.8.8:10911"
+    core.request(999, request(HEARTBEAT, found[2].beat_ext()), 103, world.now)
+    assert core.recording
+    core.lost_leadership(world.now)
+    assert not core.recording
+
+
+def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
+    core = core_with(waiting(Confirm()))
+    core.request(1, ASKED, 0, 100)
+    (effect,) = core.take()
+    assert isinstance(effect, ReadBarrier)
+    core.read_ready(effect.ticket, 110)
+    assert [reply.code for reply in answers(core)] == [0]
+    core.read_ready(effect.ticket, 111)
+    core.desk.leader_until = 500
+    core.request(2, ASKED, 0, 499)
+    assert [reply.code for reply in answers(core)] == [0]
+    core.request(3, ASKED, 0, 500)
+    (effect,) = core.take()
+    assert isinstance(effect, ReadBarrier)
+    core.read_failed(effect.ticket, 501)
+    assert [reply.code for reply in answers(core)] == [2007]
+
+
+def test_an_election_that_does_not_end_ends_the_waiting() -> None:
+    core = core_with(waiting(Election(KEY, 700)))
+    core.request(1, ASKED, 0, 100)
+    assert core.take() == []
+    assert core.next_deadline() <= 700
+    core.tick(699)
+    assert answers(core) == []
+    core.tick(700)
+    assert [reply.code for reply in answers(core)] == [0]
+
+
+def test_an_answer_that_comes_too_late_is_given_up() -> None:
+    core = core_with(waiting(Write(CleanBrokerData(*KEY))))
+    core.request(1, ASKED, 0, 100)
+    core.take()
+    core.tick(100 + CALL_MS)
+    (reply,) = answers(core)
+    assert reply.code == 1
+    assert "not known" in str(reply.remark)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Refused(2003, "so"), 2003),
+        (HeaderError("x is missing"), 1),
+        (UsageError("too large"), 1),
+        (KeyError("x"), 1),
+    ],
+)
+def test_errors_become_answers(error: Exception, code: int) -> None:
+    core = core_with(failing(error))
+    core.request(1, ASKED, 0, 100)
+    assert [reply.code for reply in answers(core)] == [code]
+
+
+def test_a_broken_rule_stops_the_controller() -> None:
+    core = core_with(failing(OurBug("x")))
+    with pytest.raises(OurBug):
+        core.request(1, ASKED, 0, 100)
+    core = core_with(waiting("nonsense"))
+    with pytest.raises(OurBug, match="waits for"):
+        core.request(1, ASKED, 0, 100)
+
+
+def test_who_does_not_lead_names_the_leader() -> None:
+    core = core_with(waiting(Confirm()), leads=False)
+    core.request(1, ASKED, 0, 100)
+    (reply,) = answers(core)
+    assert (reply.code, "no leader is known" in str(reply.remark)) == (2007, True)
+
+
+def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONTROLLER_CALLS_MAX", 1)
+    core = core_with(waiting(Write(CleanBrokerData(*KEY))))
+    core.request(1, ASKED, 0, 100)
+    core.request(2, ASKED, 0, 100)
+    assert [reply.code for reply in answers(core)] == [2]
+
+
+def test_the_silent_are_dropped_from_the_table() -> None:
+    world = World()
+    brokers(world)
+    assert world.leader.core.statistics()["brokers"] == 3
+    world.run(16_000)
+    assert world.leader.core.statistics()["brokers"] == 0
+    assert world.leader.core.statistics()["groups"] == 1
+
+
+def test_the_time_a_master_may_be_dead_wakes_the_core() -> None:
+    world = World()
+    found = brokers(world, 1)
+    found[0].beat()
+    world.run(1)
+    core = world.leader.core
+    assert core.elections.next_deadline() is not None
+    assert core.next_deadline() <= world.now + 5_000
+
+
+def test_a_follower_does_not_watch() -> None:
+    world = World(3)
+    brokers(world)
+    follower = world.nodes["n2"].core
+    assert follower.elections.next_deadline() is None
+    assert not follower.desk.leads
+
+
+def test_a_deposed_leader_stops_scheduling_and_sends_the_waiting_away() -> None:
+    world = World(3)
+    found = brokers(world)
+    old = world.leader
+    world.cut = {("n0", "n1"), ("n0", "n2"), ("n1", "n0"), ("n2", "n0")}
+    token = world.send(NEXT_ID, {"clusterName": "c", "brokerName": "b"}, to="n0")
+    alter = world.send(INFO, {"brokerName": "b"}, to="n0")
+    world.run(3_000)
+    assert not old.core.desk.leads
+    assert old.core.elections.next_deadline() is None
+    assert {world.answers[token].code, world.answers[alter].code} <= {0, 2007}
+    assert world.leader is not old
+    world.cut = set()
+    world.run(1_000)
+    late = Broker(world, 4)
+    assert late.apply().code == 0
+    world.run(300)
+    assert old.machine.state_hash() == world.leader.machine.state_hash()
+    assert found[0].world is world

@@ -1,0 +1,119 @@
+"""Who a broker is, and what its registration changes."""
+
+import pytest
+from tests.controller.world import KEY, options
+
+from epochmq.base import limits
+from epochmq.base.errors import HeaderError, Refused
+from epochmq.controller import identity
+from epochmq.controller.desk import Desk
+from epochmq.controller.identity import Told
+from epochmq.controller.machine import Machine
+from epochmq.controller.state import Group, Replica
+
+
+@pytest.fixture
+def group() -> Group:
+    known = Replica(1, "h:1", incarnation="i", session="s", ha_address="h:2")
+    return Group(*KEY, replicas={1: known}, master=1, epoch=1)
+
+
+def told(**fields: object) -> Told:
+    given = {"broker_id": 1, "address": "h:1", "incarnation": "i", "session": "s"}
+    return Told(**(given | fields))  # type: ignore[arg-type]
+
+
+def test_nothing_new_is_nothing_to_record(group: Group) -> None:
+    assert identity.update_of(group, group.replicas[1], told()) is None
+    assert identity.update_of(group, group.replicas[1], told(session="")) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"address": "x:1"}, {"address": "x:1", "ended": False}),
+        ({"ha_address": "x:2"}, {"ha_address": "x:2"}),
+        ({"learner": True}, {"learner": True}),
+        ({"floor": 2}, {"floor": 2}),
+        ({"session": "t"}, {"session": "t", "ended": True, "lost_tail": False}),
+        ({"session": "t", "clean_start": False}, {"ended": True, "lost_tail": True}),
+        ({"clean_start": False, "address": "x:1"}, {"lost_tail": False}),
+        ({"incarnation": "j"}, {"incarnation": "j", "lost_tail": True, "ended": True}),
+        ({"session": None, "incarnation": ""}, {"session": "", "ended": True}),
+    ],
+)
+def test_what_is_new_is_recorded(
+    group: Group, fields: dict[str, object], expected: dict[str, object]
+) -> None:
+    event = identity.update_of(group, group.replicas[1], told(**fields))
+    assert event is not None
+    assert {name: getattr(event, name) for name in expected} == expected
+    assert event.ha_address in ("h:2", "x:2")
+
+
+@pytest.mark.parametrize("name", ["address", "ha_address", "incarnation", "session", "learner"])
+def test_the_quick_answer_sees_whatever_is_new(group: Group, name: str) -> None:
+    same = told(ha_address="h:2", learner=False)
+    assert identity.is_known(group.replicas[1], same)
+    setattr(same, name, True if name == "learner" else "new")
+    assert not identity.is_known(group.replicas[1], same)
+    group.replicas[1].session = ""
+    assert not identity.is_known(group.replicas[1], told(session="", ha_address="h:2"))
+
+
+def test_only_a_master_has_ended(group: Group) -> None:
+    group.master = None
+    event = identity.update_of(group, group.replicas[1], told(session="t"))
+    assert event is not None
+    assert not event.ended
+    assert identity.update_of(group, group.replicas[1], told(session=None)) is not None
+
+
+def test_names_and_numbers() -> None:
+    identity.check_names("a", "b" * limits.NAME_LENGTH_MAX)
+    for bad in ("", "b" * (limits.NAME_LENGTH_MAX + 1)):
+        with pytest.raises(HeaderError):
+            identity.check_names("a", bad)
+    identity.check_words(told(ha_address="h" * limits.NAME_LENGTH_MAX))
+    for name in ("ha_address", "incarnation", "session"):
+        with pytest.raises(HeaderError):
+            identity.check_words(told(**{name: "h" * (limits.NAME_LENGTH_MAX + 1)}))
+    identity.check_id(1)
+    for number in (0, -3, limits.BROKER_ID_MAX + 1):
+        with pytest.raises(Refused) as refused:
+            identity.check_id(number)
+        assert refused.value.code == 2014
+
+
+def test_one_process_a_number() -> None:
+    desk = Desk(Machine(), options())
+    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    assert live is not None
+    identity.note(live, told())
+    desk.now = 1_999
+    identity.check_sole(desk, KEY, told(), 8)
+    identity.check_sole(desk, KEY, told(session="t"), 7)
+    for other in ({"session": "t"}, {"incarnation": "j"}):
+        with pytest.raises(Refused):
+            identity.check_sole(desk, KEY, told(**other), 8)
+    desk.now = 2_000
+    identity.check_sole(desk, KEY, told(session="t"), 8)
+    desk.now = 0
+    live.closed = True
+    identity.check_sole(desk, KEY, told(session="t"), 8)
+
+
+def test_what_was_not_said_is_not_forgotten() -> None:
+    desk = Desk(Machine(), options())
+    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    assert live is not None
+    identity.note(live, told())
+    identity.note(live, Told(1, "h:9"))
+    assert (live.address, live.incarnation, live.session) == ("h:9", "i", "s")
+
+
+def test_timeouts_are_bounded() -> None:
+    desk = Desk(Machine(), options())
+    assert [identity.timeout_of(desk, ms) for ms in (None, 0, 1, 5_000, 10**9)] == [
+        *(10_000, 10_000, 500, 5_000, 300_000)
+    ]

@@ -1,0 +1,389 @@
+"""The core by itself, and the mistakes that others made."""
+
+from dataclasses import replace
+
+import pytest
+from tests.raft.cluster import Cluster, FixedRng
+
+from epochmq.base import limits
+from epochmq.base.errors import OurBug, PeerError, UsageError
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.raft.core import RaftCore, check_append
+from epochmq.raft.membership import ChangeKind
+from epochmq.raft.messages import (
+    AnyMessage,
+    Append,
+    AppendReply,
+    Entry,
+    EntryKind,
+    HardState,
+    Heartbeat,
+    HeartbeatReply,
+    Install,
+    Members,
+    Snapshot,
+    TimeoutNow,
+    Vote,
+    VoteReply,
+)
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.ready import Ready, Role, Saved
+
+THREE = Members(("n0", "n1", "n2"))
+
+
+def core_of(
+    *terms: int, term: int = 1, members: Members = THREE, safe: Safeguards = SAFE, commit: int = 0
+) -> RaftCore:
+    """n0 with entries of these terms, long after it started."""
+    entries = tuple(Entry(t, i, EntryKind.DATA) for i, t in enumerate(terms, 1))
+    saved = Saved(HardState(term, None, commit), Snapshot(0, 0, members), entries)
+    return RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000, safe)
+
+
+def settle(core: RaftCore) -> list[AnyMessage]:
+    """Take and acknowledge all batches; the messages in them."""
+    messages: list[AnyMessage] = []
+    while core.has_ready():
+        ready = core.ready()
+        messages += ready.messages
+        if ready.must_sync:
+            core.advance(ready)
+    return messages
+
+
+def lead(core: RaftCore, now: int = 0) -> list[AnyMessage]:
+    """Let n0 win by n1's votes; what it says then."""
+    core.tick(now)
+    settle(core)
+    core.step(VoteReply("n1", "n0", core.term + 1, True, pre=True), now)
+    settle(core)
+    core.step(VoteReply("n1", "n0", core.term, True), now)
+    assert core.role is Role.LEADER
+    return settle(core)
+
+
+def test_a_message_for_somebody_else_is_an_error() -> None:
+    core = core_of()
+    for message in (TimeoutNow("n1", "n2", 1), TimeoutNow("n0", "n0", 1)):
+        with pytest.raises(PeerError):
+            core.step(message, 0)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (Entry(1, 2, EntryKind.DATA),),
+        (Entry(3, 1, EntryKind.DATA),),
+        (Entry(2, 1, EntryKind.DATA), Entry(1, 2, EntryKind.DATA)),
+        (Entry(1, 1, EntryKind.CHANGE, b"\xc1"),),
+    ],
+)
+def test_entries_that_cannot_follow_each_other(entries: tuple[Entry, ...]) -> None:
+    with pytest.raises(PeerError):
+        check_append(Append("n1", "n0", 2, 0, 0, 0, entries))
+
+
+def test_a_vote_goes_to_one_candidate_a_term() -> None:
+    core = core_of(1)
+    core.step(Vote("n1", "n0", 2, 1, 1), 0)
+    core.step(Vote("n2", "n0", 2, 9, 1), 0)
+    core.step(Vote("n1", "n0", 2, 1, 1), 0)
+    granted = [m.granted for m in settle(core) if isinstance(m, VoteReply)]
+    assert granted == [True, False, True]
+
+
+def test_votes_go_to_fresh_logs_only() -> None:
+    core = core_of(1, 2)
+    core.step(Vote("n1", "n0", 3, 9, 1), 0)
+    core.step(Vote("n2", "n0", 3, 1, 2), 0)
+    assert not any(m.granted for m in settle(core) if isinstance(m, VoteReply))
+    off = core_of(1, 2, safe=replace(SAFE, log_freshness_check=False))
+    off.step(Vote("n1", "n0", 3, 9, 1), 0)
+    assert off.vote == "n1"
+
+
+def test_a_pre_vote_promises_nothing() -> None:
+    core = core_of(1)
+    core.step(Vote("n1", "n0", 7, 1, 1, pre=True), 0)
+    core.step(Vote("n2", "n0", 7, 1, 1, pre=True), 0)
+    replies = settle(core)
+    assert replies == [VoteReply("n0", to, 7, True, True) for to in ("n1", "n2")]
+    assert (core.term, core.vote) == (1, None)
+
+
+def test_a_pre_vote_for_the_present_term_is_refused_with_it() -> None:
+    core = core_of(term=5)
+    core.step(Vote("n1", "n0", 5, 9, 9, pre=True), 0)
+    core.step(Vote("n1", "n0", 4, 9, 9, pre=True), 0)
+    assert settle(core) == [VoteReply("n0", "n1", 5, False, True)] * 2
+
+
+def test_a_refusal_from_a_later_term_is_believed() -> None:
+    core = core_of()
+    core.tick(0)
+    core.step(VoteReply("n1", "n0", 9, False, pre=True), 0)
+    assert (core.term, core.role) == (9, Role.FOLLOWER)
+
+
+def test_answers_of_another_election_count_for_nothing() -> None:
+    core = core_of()
+    core.tick(0)
+    core.step(VoteReply("n1", "n0", 1, True), 0)
+    core.step(VoteReply("n1", "n0", 9, True, pre=True), 0)
+    assert core.role is Role.PRE_CANDIDATE
+    core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
+    core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
+    assert core.role is Role.CANDIDATE, "pre-votes are no votes"
+
+
+def test_a_lost_election_ends_in_patience() -> None:
+    core = core_of()
+    core.tick(0)
+    core.step(VoteReply("n1", "n0", 1, False, pre=True), 0)
+    core.step(VoteReply("n2", "n0", 1, False, pre=True), 0)
+    assert core.role is Role.FOLLOWER
+    assert core.next_deadline() == 1000
+
+
+def test_an_own_vote_counts_when_it_is_on_the_device() -> None:
+    core = core_of(members=Members(("n0",)))
+    core.tick(0)
+    ready = core.ready()
+    assert core.role is Role.CANDIDATE
+    assert ready.must_sync
+    core.advance(ready)
+    assert core.role is Role.LEADER
+
+
+def test_without_pre_vote_it_stands_at_once() -> None:
+    core = core_of(safe=replace(SAFE, pre_vote=False))
+    core.tick(0)
+    assert (core.role, core.term) == (Role.CANDIDATE, 2)
+
+
+def test_only_own_terms_entries_are_committed_by_counting() -> None:
+    """Raft 5.4.2."""
+    core = core_of(1)
+    lead(core)
+    core.step(AppendReply("n1", "n0", 2, 1), 0)
+    assert core.log.commit == 0
+    core.step(AppendReply("n1", "n0", 2, 2), 0)
+    assert core.log.commit == 2
+    off = core_of(1, safe=replace(SAFE, commit_only_own_term=False))
+    lead(off)
+    off.step(AppendReply("n1", "n0", 2, 1), 0)
+    assert off.log.commit == 1
+
+
+def test_an_ack_beyond_the_end_commits_nothing_that_is_not_there() -> None:
+    """rocketmq#3015, for Raft."""
+    core = core_of(1)
+    lead(core)
+    core.step(AppendReply("n1", "n0", 2, 1 << 40), 0)
+    assert core.log.commit == core.log.last_index == 2
+
+
+def test_a_leader_ignores_elections_and_old_terms() -> None:
+    core = core_of()
+    lead(core)
+    core.step(Vote("n2", "n0", 9, 9, 9), 1)
+    core.step(Vote("n2", "n0", 9, 9, 9, pre=True), 1)
+    core.step(HeartbeatReply("n2", "n0", 1, 1, 1), 1)
+    assert (core.role, settle(core)) == (Role.LEADER, [])
+
+
+def test_who_is_no_leader_ignores_answers_to_leaders() -> None:
+    core = core_of()
+    core.step(AppendReply("n1", "n0", 1, 5), 0)
+    core.step(HeartbeatReply("n1", "n0", 1, 5, 5), 0)
+    assert settle(core) == []
+
+
+def test_two_leaders_of_one_term_stop_the_node() -> None:
+    core = core_of()
+    core.step(Heartbeat("n1", "n0", 2, 0, 1, 1), 0)
+    with pytest.raises(OurBug, match="INV-01"):
+        core.step(Heartbeat("n2", "n0", 2, 0, 1, 1), 0)
+    leader = core_of()
+    lead(leader)
+    with pytest.raises(OurBug, match="INV-01"):
+        leader.step(Heartbeat("n2", "n0", leader.term, 0, 1, 1), 0)
+
+
+def test_an_append_below_the_commit_index_is_answered_with_it() -> None:
+    core = core_of(1, 1, 1, commit=3)
+    core.step(Append("n1", "n0", 1, 1, 1, 3, (Entry(1, 2, EntryKind.DATA),)), 0)
+    assert settle(core) == [AppendReply("n0", "n1", 1, 3)]
+
+
+def test_a_snapshot_of_what_is_here_only_commits() -> None:
+    core = core_of(1, 1, 1)
+    core.step(Install("n1", "n0", 1, Snapshot(2, 1, THREE, b"s")), 0)
+    assert (core.log.commit, core.log.last_index) == (2, 3)
+    core.step(Install("n1", "n0", 1, Snapshot(1, 9, THREE, b"s")), 0)
+    assert core.log.commit == 2
+
+
+def test_the_commit_index_stays_within_what_was_compared() -> None:
+    """dledger#316: behind the append may lie entries that no leader knows."""
+    core = core_of(1, 1, 1)
+    core.step(Append("n1", "n0", 2, 1, 1, 3), 0)
+    assert (core.log.commit, core.log.last_index) == (1, 3)
+
+
+def test_a_snapshot_replaces_a_longer_log_that_disagrees() -> None:
+    core = core_of(1, 1, 1)
+    core.step(Install("n1", "n0", 3, Snapshot(2, 2, THREE, b"s")), 0)
+    assert (core.log.commit, core.log.last_index, core.log.last_term) == (2, 2, 2)
+    assert core.ready().snapshot == Snapshot(2, 2, THREE, b"s")
+
+
+def test_timeout_now_is_for_voters_that_follow() -> None:
+    learner = core_of(members=Members(("n1",), ("n0",)))
+    learner.step(TimeoutNow("n1", "n0", 1), 0)
+    assert learner.role is Role.FOLLOWER
+    leader = core_of()
+    lead(leader)
+    leader.step(TimeoutNow("n1", "n0", leader.term), 0)
+    assert leader.role is Role.LEADER
+
+
+def test_a_learner_is_patient_for_ever() -> None:
+    core = core_of(members=Members(("n1",), ("n0",)))
+    core.tick(0)
+    assert (core.role, settle(core), core.next_deadline()) == (Role.FOLLOWER, [], 1000)
+
+
+def test_proposals_need_a_leader_that_stays() -> None:
+    core = core_of()
+    assert core.propose(b"x") is None
+    assert core.propose_change(ChangeKind.REMOVE, "n2") is None
+    with pytest.raises(UsageError):
+        core.propose(bytes(limits.RAFT_ENTRY_BYTES_MAX + 1))
+    lead(core)
+    assert core.propose(b"x") == 2
+    assert core.transfer_to("n1")
+    assert core.propose(b"x") is None
+    assert core.propose_change(ChangeKind.REMOVE, "n2") is None
+
+
+def test_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RAFT_PENDING_READS_MAX", 2)
+    core = core_of()
+    lead(core)
+    for number in range(3):
+        core.read_index(b"%d" % number, 0)
+    states = core.ready().read_states
+    assert [(s.context, s.index) for s in states] == [(b"2", None)]
+
+
+def test_without_the_barrier_reads_are_answered_at_once() -> None:
+    core = core_of(safe=replace(SAFE, read_index_barrier=False))
+    lead(core)
+    core.read_index(b"a", 0)
+    assert [s.index for s in core.ready().read_states] == [0]
+
+
+def test_a_batch_is_taken_while_the_last_is_written() -> None:
+    core = core_of()
+    lead(core)
+    core.propose(b"a")
+    first = core.ready()
+    core.propose(b"b")
+    second = core.ready()
+    assert [[e.index for e in r.entries] for r in (first, second)] == [[2], [3]]
+    core.advance(first)
+    assert core.log.stable == 2
+    core.advance(second)
+    assert core.log.stable == 3
+    assert not core.has_ready()
+
+
+def test_what_follows_from_a_changed_term_must_be_synced() -> None:
+    core = core_of()
+    core.step(Heartbeat("n1", "n0", 4, 0, 1, 1), 0)
+    ready = core.ready()
+    assert isinstance(ready, Ready)
+    assert ready.must_sync
+    assert ready.hard_state == HardState(4, None, 0)
+    core.step(Heartbeat("n1", "n0", 4, 0, 2, 2), 0)
+    assert not core.ready().must_sync
+
+
+def test_statistics() -> None:
+    core = core_of(1)
+    assert core.statistics()["followers"] == {}
+    lead(core)
+    assert core.statistics()["role"] == "leader"
+    assert core.statistics()["followers"] == {"n1": 0, "n2": 0}
+
+
+# What others got wrong ----------------------------------------------------------------------------
+
+
+def test_a_node_that_lags_cannot_win_and_cut_the_others() -> None:
+    """dledger#52: the end's term was taken from the present term, not from the last entry."""
+    cluster = Cluster("n0", "n1", "n2")
+    cluster.elect("n0")
+    cluster.isolate("n2")
+    cluster.propose("n0", b"a")
+    cluster.settle()
+    cluster.crash("n0")
+    cluster.heal()
+    for _ in range(20):
+        cluster.now += 5000
+        cluster.tick("n2")
+        cluster.settle()
+    assert not cluster.nodes["n2"].is_leader
+    cluster.run(10_000)
+    assert cluster.leader is cluster.nodes["n1"]
+    assert cluster.machines["n2"] == [b"a"]
+
+
+def test_terms_stand_still_behind_a_one_way_cut() -> None:
+    """dledger#7, 25, 37, 58."""
+    cluster = Cluster("n0", "n1", "n2")
+    cluster.elect("n0")
+    cluster.cuts = {("n0", "n2"), ("n1", "n2")}
+    cluster.run(60_000)
+    assert {node.term for node in cluster.nodes.values()} == {1}
+    cluster.heal()
+    cluster.run(3000)
+    assert cluster.leader is cluster.nodes["n0"]
+
+
+def test_without_pre_vote_terms_climb_behind_a_cut() -> None:
+    cluster = Cluster("n0", "n1", "n2", safe=replace(SAFE, pre_vote=False))
+    cluster.elect("n0")
+    cluster.isolate("n2")
+    cluster.run(60_000)
+    assert cluster.nodes["n2"].term > 20
+
+
+def test_a_leader_whose_disk_hangs_can_be_followed_but_commits_by_the_others() -> None:
+    """dledger#287: a slow disk of the leader alone stops nobody's commit, only its own apply."""
+    cluster = Cluster("n0", "n1", "n2")
+    cluster.elect("n0")
+    cluster.autosync = False
+    cluster.propose("n0", b"a")
+    cluster.settle()
+    for name in ("n1", "n2"):
+        cluster.sync(name)
+    cluster.settle()
+    assert cluster.nodes["n0"].core.log.commit == 2
+    assert cluster.machines["n0"] == []
+
+
+def test_an_isolated_follower_catches_up_after_ten_minutes() -> None:
+    """dledger#325, 331."""
+    cluster = Cluster("n0", "n1", "n2")
+    cluster.elect("n0")
+    cluster.isolate("n2")
+    for number in range(50):
+        cluster.propose("n0", b"%d" % number)
+    cluster.run(600_000)
+    cluster.compact("n0")
+    cluster.heal()
+    cluster.run(1000)
+    assert len(cluster.machines["n2"]) == 50

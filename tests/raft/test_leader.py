@@ -1,0 +1,102 @@
+"""What a leader has: deadlines, shared rounds of reads, the lease, the hand-over."""
+
+from epochmq.raft.leader import Leader
+from epochmq.raft.log import RaftLog
+from epochmq.raft.messages import (
+    AnyMessage,
+    AppendReply,
+    Entry,
+    EntryKind,
+    Heartbeat,
+    HeartbeatReply,
+    Members,
+    Snapshot,
+    TimeoutNow,
+)
+from epochmq.raft.options import RaftOptions
+
+THREE = Members(("n0", "n1", "n2"))
+
+
+class Led:
+    """n0 leads term 1 from time 0; its no-op is entry 1."""
+
+    def __init__(self) -> None:
+        self.log = RaftLog(Snapshot(0, 0, THREE))
+        self.sent: list[AnyMessage] = []
+        self.leader = Leader("n0", 1, self.log, RaftOptions(), self.sent.append, 0)
+        self.leader.replication.follow(THREE, 0)
+        self.append()
+
+    def append(self) -> None:
+        self.log.append([Entry(1, self.log.last_index + 1, EntryKind.NO_OP)])
+
+    def beats(self) -> list[int]:
+        found = [m.round for m in self.sent if isinstance(m, Heartbeat) and m.to == "n1"]
+        self.sent.clear()
+        return found
+
+    def answer(self, sender: str, now: int) -> None:
+        replication = self.leader.replication
+        reply = HeartbeatReply(sender, "n0", 1, replication.round, now)
+        replication.on_heartbeat_reply(reply, now)
+
+
+def test_deadlines() -> None:
+    led = Led()
+    assert led.leader.next_deadline(0, check_quorum=True) == 0
+    led.leader.tick(0)
+    assert led.leader.next_deadline(0, check_quorum=True) == 100
+    led.leader.heartbeat(990)
+    assert led.leader.next_deadline(990, check_quorum=True) == 1000
+    assert led.leader.next_deadline(990, check_quorum=False) == 1090
+    assert not led.leader.is_deserted(999)
+    assert led.leader.is_deserted(1000)
+    led.answer("n1", 999)
+    assert not led.leader.is_deserted(1998)
+
+
+def test_reads_share_rounds() -> None:
+    led = Led()
+    led.leader.read(b"early", 0)
+    assert led.beats() == [], "before the no-op nothing is known"
+    led.log.commit_to(1)
+    led.leader.committed(0)
+    assert led.beats() == [1]
+    led.leader.read(b"b", 0)
+    led.leader.read(b"c", 0)
+    assert led.beats() == []
+    led.answer("n1", 0)
+    assert [r.context for r in led.leader.confirmed_reads(0)] == [b"early"]
+    assert led.beats() == [2]
+    led.answer("n2", 0)
+    assert [r.context for r in led.leader.confirmed_reads(0)] == [b"b", b"c"]
+    assert led.leader.confirmed_reads(0) == []
+
+
+def test_the_lease_ends_with_the_hand_over() -> None:
+    led = Led()
+    led.leader.tick(50)
+    led.answer("n1", 60)
+    assert led.leader.lease_until_ms(60) == 0, "not before the no-op is committed"
+    led.log.commit_to(1)
+    assert led.leader.lease_until_ms(60) == 60 + 800
+    led.leader.transfer_to("n1", 70)
+    assert led.leader.lease_until_ms(70) == 860, "n1 lacks the no-op, nothing was said yet"
+    led.leader.replication.on_append_reply(AppendReply("n1", "n0", 1, 1), 80)
+    led.leader.maybe_hand_over(80)
+    assert led.sent[-1] == TimeoutNow("n0", "n1", 1)
+    assert led.leader.lease_until_ms(80) == 0
+    led.leader.tick(1070)
+    assert led.leader.transferee is None
+    assert led.leader.lease_until_ms(1070) == 0, "n1 may still act on what it was told"
+
+
+def test_a_hand_over_to_one_who_left_is_none() -> None:
+    led = Led()
+    led.leader.transfer_to("n1", 0)
+    led.leader.replication.follow(Members(("n0", "n2")), 0)
+    led.sent.clear()
+    led.leader.maybe_hand_over(0)
+    assert led.sent == []
+    assert led.leader.matches() == {"n2": 0}

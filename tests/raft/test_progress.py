@@ -1,0 +1,56 @@
+"""What a leader sends to one follower, and when."""
+
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.progress import Pace, Progress
+
+OPTIONS = RaftOptions(in_flight_max=2, in_flight_bytes_max=100)
+
+
+def test_a_probe_waits_for_an_answer_or_a_heartbeats() -> None:
+    progress = Progress(5, 0)
+    assert progress.may_send(OPTIONS)
+    progress.sent(6, 10)
+    assert not progress.may_send(OPTIONS)
+    progress.answered_heartbeat(OPTIONS)
+    assert progress.may_send(OPTIONS)
+    assert progress.next == 5
+
+
+def test_an_accepted_probe_begins_a_stream_with_a_window() -> None:
+    progress = Progress(5, 0)
+    assert progress.accepted(6)
+    assert (progress.pace, progress.next) == (Pace.STREAM, 7)
+    progress.sent(8, 10)
+    progress.sent(9, 10)
+    assert progress.next == 10
+    assert not progress.may_send(OPTIONS)
+    assert progress.accepted(8)
+    assert progress.may_send(OPTIONS)
+    progress.sent(12, 95)
+    assert not progress.may_send(OPTIONS), "the window is full by bytes"
+    progress.answered_heartbeat(OPTIONS)
+    assert progress.may_send(OPTIONS), "the oldest may have been lost"
+
+
+def test_a_refusal_goes_back_to_probing_and_old_ones_count_for_nothing() -> None:
+    progress = Progress(5, 0)
+    progress.accepted(6)
+    progress.sent(9, 1)
+    assert not progress.refused(6, 3), "that is known to be there"
+    assert progress.refused(9, 7)
+    assert (progress.pace, progress.next) == (Pace.PROBE, 8)
+    assert not progress.refused(9, 2), "not the probe that is out"
+    assert progress.refused(7, 2)
+    assert progress.next == 7, "never below what is known to be there"
+
+
+def test_a_snapshot_is_awaited() -> None:
+    progress = Progress(5, 0)
+    progress.sent_snapshot(20, now=7)
+    assert not progress.may_send(OPTIONS)
+    assert not progress.refused(4, 3)
+    assert progress.accepted(3)
+    assert progress.pace is Pace.SNAPSHOT
+    progress.accepted(20)
+    assert (progress.pace, progress.next) == (Pace.STREAM, 21)
+    assert not progress.accepted(20), "no news"

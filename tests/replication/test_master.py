@@ -1,0 +1,126 @@
+"""What the dialogues do not show: bounds, garbage, flow, deadlines."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochmq.base.safeguards import SAFE
+from epochmq.replication import master as module
+from epochmq.replication.effects import Close, Send
+from epochmq.replication.frames import Hello, State, decode_transfer, encode_ack, encode_hello
+from epochmq.replication.in_sync import InSync
+from epochmq.replication.master import MasterCore
+from epochmq.replication.options import ReplicationOptions
+
+from .world import FakeLog, epochs, log
+
+OPTIONS = ReplicationOptions(catch_up_batch_bytes=300, transfer_batch_bytes=300)
+
+
+def master(held: FakeLog, options: ReplicationOptions = OPTIONS, **switches: bool) -> MasterCore:
+    safeguards = replace(SAFE, **switches)
+    in_sync = InSync(1, 1, 0, frozenset({1}), 1, 0, 0, options, safeguards)
+    return MasterCore(held, epochs((1, 0)), in_sync, options, safeguards)
+
+
+def follower(core: MasterCore, link: int, number: int, end: int) -> None:
+    core.accepted(link, "peer", 0)
+    core.received(link, encode_hello(Hello(False, False, number)), 0)
+    core.received(link, encode_ack(end), 0)
+
+
+def chunks(core: MasterCore, link: int, now: int = 0) -> list[tuple[int, int]]:
+    found = []
+    while (chunk := core.next_chunk(link, now)) is not None:
+        assert decode_transfer(chunk.head).body_bytes == chunk.size
+        found.append((chunk.offset, chunk.size))
+    return found
+
+
+def test_chunks_follow_each_other_and_end_with_files_and_batches() -> None:
+    core = master(log(2500))
+    follower(core, 1, 7, 900)
+    assert chunks(core, 1) == [
+        (900, 100),
+        *((1000 + 300 * n, 300) for n in range(3)),
+        (1900, 100),
+        (2000, 300),
+        (2300, 200),
+    ]
+
+
+def test_only_what_was_announced_is_sent() -> None:
+    """A transient pool's bytes are no file yet: the node commits them, then says `appended`."""
+    held = log(500)
+    core = master(held)
+    follower(core, 1, 7, 500)
+    held.end = held.safe = 600
+    assert chunks(core, 1) == []
+    core.appended(0)
+    assert chunks(core, 1) == [(500, 100)]
+
+
+def test_flow_control_holds_all_links_together() -> None:
+    core = master(log(900), replace(OPTIONS, flow_control=True, flow_bytes_per_second=350))
+    follower(core, 1, 7, 100)
+    follower(core, 2, 8, 100)
+    assert chunks(core, 1, 5000) == [(100, 300), (400, 50)]
+    assert chunks(core, 2, 5000) == []
+    core.tick(5000)
+    assert core.next_deadline(5001) <= 6000
+    assert chunks(core, 2, 6000) == [(100, 300), (400, 50)]
+
+
+def test_links_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HA_LINKS_MAX", 2)
+    core = master(log(0))
+    assert core.accepted(1, "a", 0) == core.accepted(2, "b", 0) == []
+    assert isinstance(core.accepted(3, "c", 0)[0], Close)
+    assert core.received(3, b"x", 0) == []
+    assert core.next_chunk(3, 0) is None
+    assert core.closed(3, 0) == []
+
+
+def test_an_unbounded_ack_is_believed_without_the_safeguard() -> None:
+    core = master(log(100), bounded_ack=False)
+    follower(core, 1, 7, 100)
+    core.received(1, encode_ack(10_000), 0)
+    assert core.links[1].ack == 10_000
+    assert core.bad_acks == 0
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6))
+def test_garbage_costs_the_link_and_nothing_else(pieces: list[bytes]) -> None:
+    core = master(log(100))
+    follower(core, 1, 7, 100)
+    core.accepted(2, "stranger", 0)
+    for piece in pieces:
+        for effect in core.received(2, piece, 0):
+            assert isinstance(effect, Close | Send)
+            assert effect.link == 2 or core.links.get(2) is not None
+    link = core.links.get(2)
+    assert link is None or len(link.inbox) < 62
+    assert core.bad_acks <= 1
+
+
+@given(st.data())
+def test_frames_of_a_follower_may_be_cut_anywhere(data: st.DataObject) -> None:
+    stream = encode_hello(Hello(True, False, 7)) + encode_ack(20) + encode_ack(60)
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=6)))
+    core = master(log(100))
+    core.accepted(1, "peer", 0)
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        core.received(1, stream[start:stop], 0)
+    link = core.links[1]
+    assert (link.state, link.ack, link.next) == (State.TRANSFER, 60, 20)
+
+
+def test_the_next_deadline_is_never_late() -> None:
+    core = master(log(100))
+    assert core.next_deadline(0) == OPTIONS.heartbeat_ms
+    follower(core, 1, 7, 50)
+    core.when_acked(200, 700, lambda _status: None)
+    assert core.next_deadline(0) <= 700
+    assert core.statistics()["waiting"] == 1
