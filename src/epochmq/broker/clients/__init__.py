@@ -1,0 +1,1 @@
+"""Who is connected: consumer groups and producer groups, by their heartbeats."""

@@ -1,0 +1,1 @@
+"""SQL92 filters of subscriptions, compiled once and kept."""

@@ -1,0 +1,1 @@
+"""One file a family of requests; a handler is `(node, request, session, now) -> Reply | Held`."""

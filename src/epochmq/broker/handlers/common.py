@@ -1,0 +1,86 @@
+"""What many handlers need: their type, and look-ups that refuse in upstream's words."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.node import BrokerNode
+from epochmq.model.data_version import DataVersion
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import TopicConfig
+from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.session import Session
+
+NodeHandler = Callable[[BrokerNode, Command, Session, int], Reply | Held]
+"""`now` is monotonic ms. A handler raises `Refused` to answer with a code and a remark."""
+
+
+def ok(body: Any) -> Reply:
+    """Success with a JSON body."""
+    return Reply(body=encode_body(body))
+
+
+def known_topic(node: BrokerNode, topic: str) -> TopicConfig:
+    """The topic's configuration; `Refused` 17 when there is none."""
+    config = node.topics.get(topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    return config
+
+
+def known_group(node: BrokerNode, group: str) -> SubscriptionGroupConfig:
+    """The group's configuration, auto-created when allowed; `Refused` 26 when there is none."""
+    config = node.groups.find(group, node.clock.wall_ms())
+    if config is None:
+        text = f"subscription group [{group}] does not exist"
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+    return config
+
+
+def check_queue_id(queue_id: int) -> None:
+    """`Refused` 1 unless a queue can have this number."""
+    if not 0 <= queue_id < limits.QUEUES_PER_TOPIC_MAX:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"queueId {queue_id} is not within 0..{limits.QUEUES_PER_TOPIC_MAX - 1}",
+        )
+
+
+def queue_of(node: BrokerNode, topic: str, queue_id: int) -> MessageQueue:
+    """One of this broker's queues as clients name it."""
+    return MessageQueue(topic, node.options.broker_name, queue_id)
+
+
+def version_stamp(node: BrokerNode, version: DataVersion) -> str:
+    """The stamp of a table that steps its version at every change; see `replica_sync.stamps`."""
+    steps = f"{version.state_version}.{version.counter}.{version.timestamp}"
+    return f"{node.started_wall_ms}.{steps}"
+
+
+class Versioned(Protocol):
+    """A table that steps its version at every change."""
+
+    @property
+    def version(self) -> DataVersion: ...
+
+
+def watched(
+    node: BrokerNode,
+    command: Command,
+    session: Session,
+    now: int,
+    table: Versioned,
+    answer: Callable[[], Reply],
+) -> Reply | Held:
+    """The answer, later when a replica wants to wait for news of `table`."""
+    kept = node.watchers.hold(
+        command,
+        now,
+        lambda: version_stamp(node, table.version),
+        lambda: session.answer(command, answer()),
+    )
+    return HELD if kept else answer()

@@ -1,0 +1,91 @@
+"""Replicas and roles over the wire: 906, 907, 908, 1007, 1008 (facts/remoting.md 2.7)."""
+
+from epochmq.base.errors import Refused
+from epochmq.broker.handlers.common import NodeHandler, ok
+from epochmq.broker.node import BrokerNode
+from epochmq.wire.bodies.controller import EpochEntryCache
+from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.ha import ExchangeHAInfoHeader, ResetMasterFlushOffsetHeader
+from epochmq.wire.session import Session
+
+
+def handle_exchange(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+    """EXCHANGE_BROKER_HA_INFO 906: where the master is reached by replicas.
+
+    A Java slave cannot do without the flush offset, so it is in every answer
+    (acting-master.md 3.5). With an address it is a master that tells a slave where it is.
+    """
+    header = decode_header(ExchangeHAInfoHeader, command.ext)
+    if header.masterHaAddress is not None:
+        if node.replica is not None:
+            node.replica.told(header.masterAddress or "", header.masterHaAddress)
+        return Reply()
+    if not node.is_master:
+        return Reply(header=ExchangeHAInfoHeader(masterFlushOffset=node.master_flush_offset))
+    return Reply(
+        header=ExchangeHAInfoHeader(
+            masterHaAddress=node.ha_address,
+            masterFlushOffset=node.started_at_offset,
+            masterAddress=node.address,
+        )
+    )
+
+
+def handle_ha_status(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+    """GET_BROKER_HA_STATUS 907."""
+    info = node.replica.ha_status() if node.replica is not None else HARuntimeInfo(master=True)
+    info.master = node.is_master
+    info.master_commit_log_max_offset = node.store.pointers.appended
+    info.ha_client_runtime_info.master_flush_offset = node.master_flush_offset
+    return ok(info)
+
+
+def handle_reset_flush_offset(
+    node: BrokerNode, command: Command, session: Session, now: int
+) -> Reply:
+    """RESET_MASTER_FLUSH_OFFSET 908: shown by 907, used for nothing, as upstream."""
+    header = decode_header(ResetMasterFlushOffsetHeader, command.ext)
+    if not node.is_master:
+        node.master_flush_offset = header.masterFlushOffset
+    return Reply()
+
+
+def handle_epochs(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+    """GET_BROKER_EPOCH_CACHE 1007; refused without a controller, as by 5.3."""
+    options = node.options
+    if node.replica is None or not options.enable_controller_mode:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR, "this broker has no epochs: it is not in controller mode"
+        )
+    return ok(
+        EpochEntryCache(
+            cluster_name=options.broker_cluster_name,
+            broker_name=options.broker_name,
+            broker_id=node.place.own_id,
+            epoch_list=node.replica.epochs(),
+            max_offset=node.store.pointers.appended,
+        )
+    )
+
+
+def handle_role_changed(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+    """NOTIFY_BROKER_ROLE_CHANGED 1008: an answer tells the controller that it was heard."""
+    if node.replica is None or not node.options.enable_controller_mode:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is not in controller mode")
+    name = (command.ext or {}).get("brokerName", node.options.broker_name)
+    if name != node.options.broker_name:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"this is not broker {name[:64]}")
+    node.replica.role_changed(command, now)
+    return Reply()
+
+
+HANDLERS: dict[int, NodeHandler] = {
+    RequestCode.EXCHANGE_BROKER_HA_INFO: handle_exchange,
+    RequestCode.GET_BROKER_HA_STATUS: handle_ha_status,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: handle_reset_flush_offset,
+    RequestCode.GET_BROKER_EPOCH_CACHE: handle_epochs,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: handle_role_changed,
+}

@@ -1,0 +1,120 @@
+"""Answers to sends: which code, which remark, and the bytes of the common case."""
+
+import msgspec
+
+from epochmq.base.limits import TRANSACTION_ID_LENGTH_MAX
+from epochmq.model.message_id import offset_id
+from epochmq.store.draft import Appended, PutStatus
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.send import SendResponseHeader
+from epochmq.wire.hot_replies import HotReplies
+from epochmq.wire.session import Session
+
+STATUS_CODES = {
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+}
+"""Every other status is SYSTEM_ERROR (facts/store.md 4.2)."""
+
+REMARKS = {
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        "service not available now. The broker's disk is full or failing, it is not a master, or"
+        " its store has been shut down."
+    ),
+    PutStatus.CREATE_MAPPED_FILE_FAILED: ("create mapped file failed, server is busy or broken."),
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: "in-sync replicas not enough",
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: "accurate timer message is not enabled",
+}
+
+
+class Ticket(msgspec.Struct, gc=False):
+    """Who waits for a staged draft. `command` is None for a hot frame (JSON, wants an answer)."""
+
+    session: Session
+    opaque: int
+    command: Command | None
+    queue_id: int
+    uniq_key: str
+    wait: bool
+    """False when it is not to wait for a sync (property WAIT)."""
+
+
+def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
+    """The answer for a message that was not stored."""
+    code = STATUS_CODES.get(status, ResponseCode.SYSTEM_ERROR)
+    if code is ResponseCode.MESSAGE_ILLEGAL:
+        remark = (
+            "the message is illegal, maybe msg body or properties length not matched."
+            f" msg body length limit {body_bytes_max}B, msg properties length limit 32KB."
+        )
+    else:
+        remark = REMARKS.get(status, f"{status.name}: the message was not stored")
+    return Reply(code, remark)
+
+
+class SendAnswers:
+    """Formats the answers of one broker; made anew when the options it shows change."""
+
+    def __init__(self, store_host: bytes, region: str, trace_on: bool) -> None:
+        self._host = store_host
+        self.id_format = store_host.hex().upper().encode() + b"%016X"
+        """Makes a message id of an offset."""
+        self._region = region
+        self._trace = "true" if trace_on else "false"
+        hot = HotReplies(region=region, trace_on=trace_on)
+        self.reply = hot.send_reply
+        self.reply_parts = hot.send_parts()
+
+    def answer(self, ticket: Ticket, result: Appended, code: int) -> None:
+        """Answer one message, stored with `code`, in its request's encoding."""
+        if ticket.command is None and code == ResponseCode.SUCCESS:
+            message_id = self.id_format % result.offset
+            key = ticket.uniq_key.encode()
+            ticket.session.send(
+                self.reply(ticket.opaque, message_id, ticket.queue_id, result.queue_offset, key)
+            )
+            return
+        header = self.header(ticket.queue_id, [result], ticket.uniq_key)
+        command = ticket.command or Command(0, opaque=ticket.opaque)
+        ticket.session.answer(command, Reply(code, header=header))
+
+    def refuse(self, ticket: Ticket, reply: Reply) -> None:
+        """Answer a message that was not stored."""
+        command = ticket.command or Command(0, opaque=ticket.opaque)
+        ticket.session.answer(command, reply)
+
+    def header(
+        self,
+        queue_id: int,
+        results: list[Appended],
+        uniq_key: str | None,
+        batch_uniq_id: str | None = None,
+    ) -> SendResponseHeader:
+        """The header of any send's answer: one message id for each message of a batch."""
+        ids = ",".join([offset_id(self._host, result.offset) for result in results])
+        return self.header_of(queue_id, ids, results[0].queue_offset, uniq_key, batch_uniq_id)
+
+    def header_of(
+        self,
+        queue_id: int,
+        ids: str,
+        queue_offset: int,
+        uniq_key: str | None,
+        batch_uniq_id: str | None = None,
+    ) -> SendResponseHeader:
+        """As `header`, the message ids made already."""
+        return SendResponseHeader(
+            msgId=ids,
+            queueId=queue_id,
+            queueOffset=queue_offset,
+            transactionId=uniq_key and uniq_key[:TRANSACTION_ID_LENGTH_MAX],
+            batchUniqId=batch_uniq_id,
+            MSG_REGION=self._region,
+            TRACE_ON=self._trace,
+        )

@@ -1,0 +1,67 @@
+"""Messages that do not simply go into their topic: retries, delayed, timed, transactional ones."""
+
+import msgspec
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.broker.handlers.send_answers import refusal
+from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
+from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.schedule.delayed import delay
+from epochmq.model.names import dlq_topic
+from epochmq.model.property_names import DELAY
+from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
+from epochmq.model.topic import PERM_READ_WRITE
+from epochmq.store.draft import Draft, PutStatus
+from epochmq.wire.codes import VERSION_3_4_9, ResponseCode
+
+
+def special_draft(
+    node: BrokerNode, draft: Draft, asked: Parsed, lane: Lane, header: SendFields, version: int
+) -> tuple[Draft, int]:
+    """The draft as it is to be stored, and the queue id to answer; raises `Refused`."""
+    level = asked.delay
+    if asked.inner or draft.sys_flag & INNER_BATCH:  # a batch comes with its own request
+        raise _refused(node, PutStatus.MESSAGE_ILLEGAL)
+    if lane.retry_group is not None and _is_dead(node, draft, lane.retry_group, header, version):
+        draft = dead_letter(node, draft, lane.retry_group)
+        level = 0
+    transactional = asked.transactional or draft.sys_flag & TX_PREPARED
+    if transactional and not (draft.reconsume_times > 0 and level > 0):
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{node.options.broker_ip1}] sending transaction message is forbidden",
+        )
+    if asked.timer:
+        raise _refused(node, PutStatus.WHEEL_TIMER_NOT_ENABLE)
+    if transactional:  # a retry of one that was consumed: an ordinary message by now
+        flag = with_transaction_type(draft.sys_flag, TX_NONE)
+        draft = msgspec.structs.replace(draft, sys_flag=flag)
+    queue_id = draft.queue_id
+    if level > 0:
+        draft = delay(draft, node.schedule.level_for(level))
+        if len(draft.properties) > PROPERTIES_BYTES_MAX:
+            raise _refused(node, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+    return draft, queue_id
+
+
+def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:
+    """`draft` for the dead letter queue of `group`, where nothing may delay it any more."""
+    topic = dlq_topic(group)
+    node.topics.ensure(topic, 1, PERM_READ_WRITE, node.clock.wall_ms())
+    text = put(draft.properties.decode(), {DELAY: DLQ_DELAY})
+    return msgspec.structs.replace(draft, topic=topic, queue_id=0, properties=text.encode())
+
+
+def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, version: int) -> bool:
+    """A retry is given up when it was tried MORE often than allowed (send-back: as often)."""
+    allowed = check_group(node, group, node.clock.wall_ms()).retry_max_times
+    if version >= VERSION_3_4_9 and header.maxReconsumeTimes is not None:
+        allowed = header.maxReconsumeTimes
+    return draft.reconsume_times > allowed
+
+
+def _refused(node: BrokerNode, status: PutStatus) -> Refused:
+    reply = refusal(status, node.options.max_message_size)
+    return Refused(reply.code, reply.remark or "")

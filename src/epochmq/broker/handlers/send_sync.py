@@ -1,0 +1,124 @@
+"""Answers that wait for the device and for replicas: one group for each turn (group commit).
+
+A group is settled exactly once: with success when its bytes are on the device, where that is asked
+for, and with as many replicas as the options want; else with a code that says what is missing:
+
+- FLUSH_DISK_TIMEOUT 10, FLUSH_SLAVE_TIMEOUT 12: stored, fate open; clients count both as sent;
+- SERVICE_NOT_AVAILABLE 14: the sync failed, or this broker is not master any more: the message may
+  be gone for good, so clients must send it again;
+- SYSTEM_ERROR 1: fewer replicas than minInSyncReplicas; clients send it again as well.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+
+FAILED = Reply(
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    "service not available now: the broker is not master any more, or its disk failed to keep the"
+    " message",
+)
+NOT_ENOUGH = Reply(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+_FAILURES = {reply.code: reply for reply in (FAILED, NOT_ENOUGH)}
+
+Settle = Callable[[int], None]
+"""Answers all members of a group with one code; see `failure`."""
+
+
+def failure(code: int) -> Reply | None:
+    """The whole answer for a code that means "send it again"; None for a stored message's."""
+    return _FAILURES.get(ResponseCode(code))
+
+
+class Syncing(Protocol):
+    """What waiting needs of the store."""
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None: ...
+
+
+class Acking(Protocol):
+    """What waiting needs of replication."""
+
+    def when_acked(self, end: int, deadline_at_ms: int, done: Settle) -> None:
+        """Call `done` once with SUCCESS or with the code that says why not."""
+        ...
+
+
+class Group:
+    """Stored messages whose answers wait together; `awaited` says for how many things."""
+
+    __slots__ = ("_awaited", "_settle", "deadline", "settled")
+
+    def __init__(self, settle: Settle, deadline: int, awaited: int) -> None:
+        self._settle = settle
+        self._awaited = awaited
+        self.deadline = deadline
+        self.settled = False
+
+    def come(self, code: int) -> None:
+        """One of the awaited things happened, or cannot: success takes all of them."""
+        if code == ResponseCode.SUCCESS:
+            self._awaited -= 1
+            if self._awaited:
+                return
+        self.settle(code)
+
+    def settle(self, code: int) -> None:
+        """A late sync after the time-out finds nothing to do."""
+        if not self.settled:
+            self.settled = True
+            self._settle(code)
+
+
+class SyncWaits:
+    """The groups that wait, oldest first; deadlines rise, since the time-out is one for all."""
+
+    def __init__(self, store: Syncing) -> None:
+        self._store = store
+        self._groups: deque[Group] = deque()
+
+    def park(
+        self,
+        end: int,
+        deadline: int,
+        settle: Settle,
+        *,
+        sync: bool = True,
+        acks: Acking | None = None,
+        ack_deadline: int = 0,
+    ) -> None:
+        """Settle when the log is kept up to `end` as asked, at a deadline, or at a failure."""
+        group = Group(settle, deadline, int(sync) + (acks is not None))
+        if sync:
+            self._groups.append(group)
+
+            def synced(ok: bool) -> None:
+                group.come(ResponseCode.SUCCESS if ok else ResponseCode.SERVICE_NOT_AVAILABLE)
+                self._drop_settled()
+
+            self._store.when_synced(end, synced)
+        if acks is not None:
+            acks.when_acked(end, ack_deadline, group.come)
+            self._drop_settled()
+
+    def expire(self, now: int) -> None:
+        """Settle the groups whose time for the device is over."""
+        for group in list(self._groups):
+            if group.deadline > now:
+                break
+            group.settle(ResponseCode.FLUSH_DISK_TIMEOUT)
+        self._drop_settled()
+
+    def next_deadline(self) -> int | None:
+        """When `expire` has something to do."""
+        return self._groups[0].deadline if self._groups else None
+
+    def statistics(self) -> dict[str, int]:
+        return {"groups": len(self._groups)}
+
+    def _drop_settled(self) -> None:
+        while self._groups and self._groups[0].settled:
+            self._groups.popleft()

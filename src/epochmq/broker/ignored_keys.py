@@ -1,0 +1,173 @@
+"""RocketMQ's broker keys that EpochMQ does not act on, so that its files can be used as they are.
+
+`IGNORED` are accepted with a warning: thread pools, JVM and netty settings, and tuning of parts
+that work otherwise here. `NOT_SERVED` would switch on something that is not there: only the value
+that leaves it off is accepted.
+"""
+
+from collections.abc import Mapping
+
+NOT_SERVED: Mapping[str, str] = {
+    "aclEnable": "false",
+    "authenticationEnabled": "false",
+    "authorizationEnabled": "false",
+    "duplicationEnable": "false",
+    "enableConsumeQueueExt": "false",
+    "enableDLegerCommitLog": "false",
+    "enableLmq": "false",
+    "enableMultiDispatch": "false",
+    "enableSlaveActingMaster": "false",
+    "enabledAppendPropCRC": "false",
+    "lockInStrictMode": "false",
+    "messageStorePlugIn": "",
+    "storeType": "default",
+}
+"""Key and the one value that is accepted."""
+
+
+def not_served_problems(properties: Mapping[str, str]) -> list[str]:
+    """A line for each key that asks for what is not there."""
+    return [
+        f"option '{key}' is not served: only '{accepted}' is accepted, not '{properties[key]}'"
+        for key, accepted in NOT_SERVED.items()
+        if key in properties and properties[key].strip().lower() != accepted
+    ]
+
+
+_THREADS = """
+    ackMessageThreadPoolNums ackThreadPoolQueueCapacity adminBrokerThreadPoolNums
+    adminBrokerThreadPoolQueueCapacity batchDispatchRequestThreadPoolNums
+    brokerFastFailureEnable clientManageThreadPoolNums clientManagerThreadPoolQueueCapacity
+    consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
+    endTransactionPoolQueueCapacity endTransactionThreadPoolNums filterServerNums
+    heartbeatThreadPoolNums heartbeatThreadPoolQueueCapacity litePullMessageThreadPoolNums
+    litePullThreadPoolQueueCapacity loadBalanceProcessorThreadPoolNums
+    loadBalanceThreadPoolQueueCapacity processReplyMessageThreadPoolNums
+    pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums
+    putThreadPoolQueueCapacity queryMessageThreadPoolNums queryThreadPoolQueueCapacity
+    recoverConcurrently recoverThreadPoolNums replyThreadPoolQueueCapacity
+    sendMessageThreadPoolNums sendThreadPoolQueueCapacity waitTimeMillsInAckQueue
+    waitTimeMillsInAdminBrokerQueue waitTimeMillsInHeartbeatQueue
+    waitTimeMillsInLitePullQueue waitTimeMillsInPullQueue waitTimeMillsInSendQueue
+    waitTimeMillsInTransactionQueue
+"""
+_OLD_SAMPLES = """
+    abortFile checkTransactionMessageEnable storeCheckpoint storePathConsumeQueue storePathIndex
+"""
+"""In sample files that are copied to this day; no release since 4.x has read them."""
+
+_NETTY = """
+    channelNotActiveInterval clientAsyncSemaphoreValue clientCallbackExecutorThreads
+    clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout clientOnewaySemaphoreValue
+    clientPooledByteBufAllocatorEnable clientSocketRcvBufSize clientSocketSndBufSize
+    clientWorkerThreads connectTimeoutMillis disableCallbackExecutor disableNettyWorkerGroup
+    enableReconnectForGoAway enableShutdownGracefully maxReconnectIntervalTimeSeconds
+    scanAvailableNameSrv serverAsyncSemaphoreValue serverCallbackExecutorThreads
+    serverNettyWorkerGroupEnable serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+    serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize
+    serverWorkerThreads
+    shutdownWaitTimeSeconds socksProxyConfig useEpollNativeSelector useTLS
+    writeBufferHighWaterMark writeBufferLowWaterMark
+"""
+_BROKER = """
+    accountStatsEnable accountStatsPrintZeroValues allowRecallWhenBrokerNotWriteable
+    appendAckAsync appendCkAsync asyncSendEnable autoDeleteUnusedStats
+    broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond brokerConfigPath
+    brokerNotActiveTimeoutMillis
+    cgColdReadThreshold cleanOfflineBrokerInterval
+    coldCtrStrategyEnable commercialBaseCount commercialBigCount commercialEnable
+    commercialSizePerMsg commercialTimerCount commercialTransCount compatibleWithOldNameSrv
+    compressedRegister configBlackList configManagerVersion consumerFallbehindThreshold
+    defaultMessageRequestMode
+    defaultPopShareQueueNum disableConsumeIfConsumerReadSlowly enableBroadcastOffsetStore
+    enableCalcFilterBitMap enableCreateSysGroup enableDetailStat
+    enableFastChannelEventProcess enableLmqStats enableNetWorkFlowControl
+    enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
+    enablePopBufferMerge enablePopLog enablePopMessageThreshold enableRegisterProducer
+    enableRemoteEscape enableRetryTopicV2 enableSingleTopicRegister
+    enableSkipLongAwaitingAck enableSplitRegistration estimateAccumulation
+    expectConsumerNumUseFilter fetchNameSrvAddrByDnsLookup
+    fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval filterDataCleanTimeSpan
+    filterSupportRetry forceRegister
+    flushConsumerOffsetHistoryInterval forwardTimeout globalColdReadThreshold highSpeedMode
+    initPopOffsetByCheckMsgInMem isBrokerContainer isInBrokerContainer isolateLogEnable
+    loadBalancePollNameServerInterval maxDelayTime maxErrorRateOfBloomFilter
+    maxPopPollingSize maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
+    metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
+    metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta
+    metricsLabel metricsOtelCardinalityLimit metricsPromExporterHost
+    metricsPromExporterPort popCkMaxBufferSize popCkOffsetMaxQueueSize popCkStayBufferTime
+    popCkStayBufferTimeOut popConsumerFSServiceInit popConsumerKVServiceEnable
+    popConsumerKVServiceInit popConsumerKVServiceLog popFromRetryProbability
+    popInflightMessageThreshold popLongPollingForceNotifyInterval popPollingMapSize
+    popPollingSize popResponseReturnActualRetryTopic popReviveMaxAttemptTimes
+    popReviveMaxReturnSizePerRead printChannelGroups printChannelGroupsMinNum
+    realTimeNotifyConsumerChange recallMessageEnable rejectTransactionMessage
+    retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval
+    reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
+    serverLoadBalancerEnable skipPreOnline
+    skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
+    syncBrokerMemberGroupPeriod
+    transactionCheckInterval transactionCheckMax transactionMetricFlushInterval
+    transactionOpBatchInterval transactionOpMsgMaxSize transactionTimeOut
+    transferMsgByHeap updateNameServerAddrPeriod usePIDColdCtrStrategy
+    useStaticSubscription
+"""
+_STORE = """
+    accessMessageInMemoryHotRatio
+    bitMapLengthConsumeQueueExt bottomMostCompressionTypeForConsumeQueueStore
+    cleanFileForciblyEnable cleanRocksDBDirtyCQIntervalMin cleanSwapedMapInterval
+    coldDataFlowControlEnable coldDataScanEnable commitCommitLogLeastPages
+    commitCommitLogThoroughInterval commitLogForceSwapMapInterval commitLogSwapMapInterval
+    commitLogSwapMapReserveFileNum compactionCqMappedFileSize compactionMappedFileSize
+    compactionScheduleInternal compactionThreadNum correctLogicMinOffsetForceInterval
+    correctLogicMinOffsetSleepInterval dLegerGroup dLegerPeers dLegerSelfId
+    dataReadAheadEnable debugLockEnable deleteCommitLogFilesInterval
+    deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+    disappearTimeAfterStart diskFallRecorded dispatchCqCacheNum dispatchCqThreads
+    dispatchFromSenderThread enableAsyncReput enableBatchPush
+    enableBuildConsumeQueueConcurrently enableCleanExpiredOffset enableCompaction
+    enableRocksDBLog enableScheduleAsyncDeliver enableScheduleMessageStats
+    flushCommitLogTimed flushConsumeQueueLeastPages flushLeastPagesWhenWarmMapedFile
+    forceVerifyPropCRC
+    haSlaveFallbehindMax
+    logicQueueForceSwapMapInterval
+    logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
+    logicalDiskSpaceCleanForciblyThreshold mappedFileSizeConsumeQueueExt
+    mappedFileSizeTimerLog mappedFileSwapEnable maxAsyncPutMessageRequests
+    maxBatchDeleteFilesNum maxChecksumRange maxConsumeQueueScan maxFilterMessageSize
+    maxLmqConsumeQueueNum maxOffsetMapSize
+    maxRecoveryCommitlogFiles maxSlaveResendLength maxTopicLength maxTransferBytesOnMessageInDisk
+    maxTransferCountOnMessageInDisk memTableFlushIntervalMs
+    messageIndexSafe offsetCheckInSlave osPageCacheBusyTimeOutMills
+    preferredLeaderId pullBatchMaxMessageCount putConsumeQueueDataByFileChannel
+    putMessageTimeout putMsgIndexHightWater readOnlyCommitLogStorePaths readUnCommitted
+    realTimePersistRocksDBConfig recheckReputOffsetFromCq redeleteHangedFileInterval
+    replicasPerDiskPartition rocksdbCQDoubleWriteEnable rocksdbCompressionType
+    rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold sampleCountThreshold sampleSteps
+    scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
+    searchBcqByCacheEnable spinLockCollisionRetreatOptimalDegree
+    statRocksDBCQIntervalSec storePathDLedgerCommitLog
+    syncMasterFlushOffsetWhenStartup
+    timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot
+    timerEnableCheckMetrics timerEnableDisruptor timerEnableRetryUntilSuccess
+    timerFlushIntervalMs timerGetMessageThreadNum timerInterceptDelayLevel timerMaxDelaySec
+    timerMetricSmallThreshold timerPrecisionMs timerProgressLogIntervalMs
+    timerPutMessageThreadNum timerRollWindowSlot timerSkipUnknownError timerStopDequeue
+    timerStopEnqueue timerWarmEnable timerWheelEnable topicQueueLockNum totalReplicas
+    transientStorePoolSize
+    travelCqFileNumWhenGetMessage useABSLock useReentrantLockWhenPutMessage
+    wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable
+"""
+_AUTH = """
+    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath
+    authenticationMetadataProvider authenticationProvider authenticationStrategy
+    authenticationWhitelist authorizationMetadataProvider authorizationProvider
+    authorizationStrategy authorizationWhitelist clusterName configName
+    initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
+    statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
+    statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum
+    userCacheExpiredSecond userCacheMaxNum userCacheRefreshSecond
+"""
+
+IGNORED = frozenset(f"{_THREADS} {_OLD_SAMPLES} {_NETTY} {_BROKER} {_STORE} {_AUTH}".split())

@@ -1,0 +1,1 @@
+"""Queue locks for consumers that must keep order."""

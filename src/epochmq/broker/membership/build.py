@@ -1,0 +1,75 @@
+"""Makes the membership of a broker from its options and what lies in its store."""
+
+import logging
+from collections.abc import Callable
+
+from epochmq.base.ports import Blocking
+from epochmq.broker.membership.identity import IdentityFiles
+from epochmq.broker.membership.service import Member
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.replica_options import (
+    epoch_file,
+    identity_file,
+    membership_options,
+    replication_options,
+    waits_for_replicas,
+)
+from epochmq.runtime.own_host import boot_id
+from epochmq.runtime.rng import random_name
+from epochmq.store.epochs import EpochFile
+from epochmq.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+def build_member(node: BrokerNode, blocking: Blocking, changed: Callable[[], None]) -> Member:
+    """The membership of a broker in controller mode; `changed` is called after a change of role.
+
+    Errors: `StoreDamaged` when the identity is another's or cannot be read, `ConfigError`.
+    """
+    options = node.options
+    files = IdentityFiles(
+        node.disk, identity_file(options), options.broker_cluster_name, options.broker_name
+    )
+    boot = boot_id()
+    clean = started_clean(
+        node.store,
+        sync_flush=options.flush_disk_type == "SYNC_FLUSH",
+        same_boot=boot != "" and files.last_boot() == boot,
+    )
+    files.save_boot(boot)
+    if not clean:
+        log.warning(
+            "this start follows a crash that may have lost messages: the controllers will not make"
+            " this replica the master before it caught up"
+        )
+    upgraded = files.broker_id() is None and not files.known().incarnation
+    return Member(
+        node,
+        files,
+        EpochFile(node.disk, epoch_file(options)),
+        membership_options(
+            options,
+            address=node.address,
+            ha_address=node.ha_address,
+            clean_start=clean,
+            incarnation=random_name(),
+            session=random_name(),
+        ),
+        replication_options(options, upgraded=upgraded),
+        blocking=blocking,
+        waits=waits_for_replicas(options),
+        changed=changed,
+    )
+
+
+def started_clean(store: Store, *, sync_flush: bool, same_boot: bool) -> bool:
+    """Whether nothing that this replica acknowledged before can be missing (KIP-966, S10).
+
+    After a crash of the process alone the system still had what was written; after one of the
+    machine only what was synced is there. Bytes that had to be cut off may be a write that was
+    under way, or a damaged record that was acknowledged (S11): nobody can tell.
+    """
+    if store.recovered.lost_confirmed or store.recovered.cut.size:
+        return False
+    return store.recovered.clean or sync_flush or same_boot

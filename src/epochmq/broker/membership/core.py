@@ -1,0 +1,500 @@
+"""Membership: when a broker is master, follower or fenced, as controllers decide (RIP-44).
+
+The way online (controller.md 7.2): find the active controller; get an id, once in a life; register;
+take the role the group has for us, or ask for an election. Afterwards heartbeats, notices (1008)
+and the poll all bring the same thing, a `View` of the group, and `_see` is the one place that acts
+on it. Rules beyond RocketMQ's, by the numbers of defects.md part 2:
+
+- 4: an epoch from before this process registered is not taken up, a new one is asked for; only
+  under controllers that refuse that (Java's), and only if the log lost nothing, it goes on.
+- 5: the role is switched first and recorded last; a switch that fails fences and is tried again.
+- 6: what is older than the (epoch, term) kept on disk is not heeded.
+- 9: a wiped controller is asked to take back the id we have (`online`).
+- 10: a proposal stays open until it is answered or a newer set is seen; timeouts decide nothing.
+
+A master acknowledges only while its lease holds; whoever acknowledges or reads asks `lease` at that
+moment, so a pause between two calls of this core does no harm (S17).
+"""
+
+from collections.abc import Callable, Iterable
+
+from epochmq.broker.membership.asking import Asker, Voice
+from epochmq.broker.membership.effects import (
+    BecomeMaster,
+    Effect,
+    Fence,
+    Kind,
+    ProposalFailed,
+    SaveKnown,
+    SetCommitted,
+    Switch,
+    Tag,
+)
+from epochmq.broker.membership.finder import Finder
+from epochmq.broker.membership.heartbeats import Heartbeats
+from epochmq.broker.membership.identity import Known, Temp
+from epochmq.broker.membership.lease import Lease
+from epochmq.broker.membership.messages import Answer, Messages, View, read_answer, read_view
+from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
+from epochmq.broker.membership.options import LogState, MembershipOptions
+from epochmq.broker.membership.proposals import Proposal, Proposals
+from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
+from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.command import Command
+
+Effects = list[Effect]
+
+NEVER = 2**62
+SWITCH_RETRY_MS = 500
+_UNDECIDED = frozenset({Code.CONTROLLER_NOT_LEADER, Code.SYSTEM_ERROR})
+_UNKNOWN_HERE = frozenset(
+    {Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED}
+)
+
+
+class Membership:
+    """One broker's part; `log` tells the state of its log when a heartbeat is made."""
+
+    def __init__(
+        self,
+        options: MembershipOptions,
+        log: Callable[[], LogState],
+        *,
+        broker_id: int | None = None,
+        temp: Temp | None = None,
+        known: Known | None = None,
+    ) -> None:
+        self._options = options
+        self._log = log
+        self.known = known or Known()
+        self.stale_epoch = max(self.known.master_epoch, log().epoch)
+        """Never to be master under this one again: it was used before, or given back."""
+        self._incarnation = self.known.incarnation or options.incarnation
+        self._messages = Messages(options, self._incarnation)
+        self._online = Online(options, self._messages, broker_id, temp)
+        self.finder = Finder(options.controllers, options.metadata_ms)
+        self.lease = Lease()
+        self._beats = Heartbeats(options, self._messages)
+        self._proposals = Proposals()
+        self.view = View()
+        self.role: Switch | None = None
+        """None: fenced."""
+        self._switching: Switch | None = None
+        self._switch_at_ms = 0
+        self._asker = Asker(options.call_timeout_ms)
+        self._say = Voice().say
+        self._talk: Tag | None = None
+        self._poll_at_ms = 0
+        self._old_epoch_again = False
+        """The controllers insist that we go on under the old epoch."""
+        self._conflict = False
+        """The controllers say that another broker has our id."""
+        self._wall = 0
+
+    # What happens ----------------------------------------------------------------------------
+
+    def start(self, now: int, wall: int) -> Effects:
+        """Begin; the broker is fenced until a role is given."""
+        known = self.known
+        self.known = Known(self._incarnation, known.controller_term, known.master_epoch)
+        effects: Effects = [] if known == self.known else [SaveKnown(self.known)]
+        return effects + self.tick(now, wall)
+
+    def tick(self, now: int, wall: int) -> Effects:
+        """Whatever is due."""
+        self._wall = wall
+        effects: Effects = self._say("missing", self.finder.problem(now))
+        if self.finder.due(now):
+            command = self._messages.metadata()
+            for address in self.finder.controllers:
+                effects.append(self._asker.ask(Kind.METADATA, command, address, now, 0))
+        if self.broker_id is not None:
+            lease, waiting = self.lease, self.is_master and not self.lease.valid(now)
+            due = self._beats.due(self.finder.controllers, now, lease, waiting=waiting)
+            effects += self._beat(due, now)
+        effects += self._aim(now)
+        effects += self._converse(now)
+        effects += self._alter(now)
+        return effects
+
+    def answered(self, tag: Tag, command: Command, now: int) -> Effects:
+        """A controller answered; late answers are answers too."""
+        if self._talk == tag:
+            self._talk = None
+        effects: Effects = []
+        if tag.kind is Kind.HEARTBEAT or command.code not in _UNDECIDED:
+            effects = self._by_kind(tag, command, read_answer(command), now)
+        else:
+            if command.code == Code.CONTROLLER_NOT_LEADER:
+                self.finder.lost(tag.address, now)
+            self._undecided(tag, now)
+        return effects + self.tick(now, self._wall)
+
+    def failed(self, tag: Tag, now: int, *, lost: bool) -> Effects:
+        """No answer came. `lost`: the connection was refused or closed, not merely silent."""
+        if self._talk == tag:
+            self._talk = None
+        if tag.kind is Kind.HEARTBEAT:
+            self._beats.failed(tag)
+        if lost or tag.kind not in (Kind.HEARTBEAT, Kind.METADATA):
+            self.finder.lost(tag.address, now)
+        self._undecided(tag, now)
+        return self.tick(now, self._wall)
+
+    def closed(self, address: str, now: int) -> Effects:
+        """The connection to a controller closed."""
+        self.finder.lost(address, now)
+        return self.tick(now, self._wall)
+
+    def notified(self, command: Command, now: int) -> Effects:
+        """A controller tells of another role (1008); answering it is the caller's."""
+        view = read_view(command, read_answer(command))
+        return (self._see(view, now) if view else []) + self.tick(now, self._wall)
+
+    def propose(self, proposal: Proposal, now: int) -> Effects:
+        """The master wants another sync-state set."""
+        return [*_failures(self._proposals.take(proposal)), *self.tick(now, self._wall)]
+
+    def role_done(self, switch: Switch, now: int, *, ok: bool, problem: str = "") -> Effects:
+        """The switch was carried out, or refused."""
+        self._switching = None
+        if not ok:
+            self.role = None
+            self._switch_at_ms = now + SWITCH_RETRY_MS
+            text = f"cannot take the role given at epoch {switch.epoch}: {problem}"
+            return [Fence(problem), *self._say("switch", text), *self.tick(now, self._wall)]
+        self.role = switch
+        effects = self._say("switch", "") + self._record(switch.epoch)
+        if isinstance(switch, BecomeMaster):
+            self.lease.begin()
+            effects += self._newer_set()
+        self._beats.all_due(now)
+        return effects + self.tick(now, self._wall)
+
+    def ha_address_found(self, master_address: str, ha_address: str, now: int) -> Effects:
+        """The master's replication address, from a name server or from the master itself."""
+        if self.view.master_address == master_address and not self.view.ha_address:
+            self.view = merge(self.view, View(ha_address=ha_address))
+        return self.tick(now, self._wall)
+
+    def resign(self, now: int) -> Effects:
+        """Before a stop: another may be master at once."""
+        return self._step_down("this broker stops", now) if self.is_master else []
+
+    # Figures ---------------------------------------------------------------------------------
+
+    @property
+    def broker_id(self) -> int | None:
+        return self._online.broker_id
+
+    @property
+    def is_master(self) -> bool:
+        return isinstance(self.role, BecomeMaster)
+
+    def next_deadline(self) -> int:
+        """When `tick` has something to do."""
+        wanted = [self.finder.due_at_ms]
+        if self.broker_id is not None:
+            wanted.append(self._beats.due_at_ms)
+        if self._target() is not None:
+            wanted.append(self._switch_at_ms)
+        if self._talk is None and self.finder.active is not None:
+            asking = not self._online.done or self._wants_election()
+            wanted.append(self._online.at_ms if asking else self._poll_at_ms)
+        ask_at = self._proposals.next_at_ms
+        if ask_at is not None and self.finder.active is not None:
+            wanted.append(ask_at)
+        return min(wanted)
+
+    def statistics(self) -> dict[str, int | str]:
+        return {
+            "broker_id": self.broker_id or 0,
+            "master_epoch": self._epoch,
+            "set_epoch": self.view.set_epoch,
+            "controller": self.finder.active or "",
+            "lease_until_ms": self.lease.until_ms if self.is_master else 0,
+        }
+
+    # Questions -------------------------------------------------------------------------------
+
+    def _wants_election(self) -> bool:
+        if self._options.learner or self._switching is not None or self._conflict:
+            return False
+        view = self.view
+        if view.master_id is None:
+            return True
+        return view.master_id == self.broker_id and self._is_stale(view.epoch)
+
+    def _is_stale(self, epoch: int) -> bool:
+        """Whether it may be from before this process registered (defects.md 2.4, S19)."""
+        if self.is_master or (epoch > self.stale_epoch and self._online.done):
+            return False
+        return not (self._old_epoch_again and self._options.clean_start)
+
+    def _converse(self, now: int) -> Effects:
+        """One question at a time to the active controller, the first that is open."""
+        active = self.finder.active
+        if active is None or self._talk is not None:
+            return []
+        question = self._online.question(now, self._wall)
+        if question is not None:
+            return self._talk_about(*question, active, now)
+        if not self._online.done:
+            return []
+        if self._wants_election() and now >= self._online.at_ms:
+            self._online.wait(now)
+            assert self.broker_id is not None
+            # A heartbeat first: an election goes by what heartbeats told of the logs.
+            beats = [] if self._beats.told(active) else self._beat([active], now)
+            command = self._messages.elect(self.broker_id, self._wall)
+            return beats + self._talk_about(Kind.ELECT, command, active, now)
+        if now < self._poll_at_ms:
+            return []
+        self._poll_at_ms = now + self._options.poll_ms
+        return self._talk_about(Kind.REPLICA_INFO, self._messages.replica_info(), active, now)
+
+    def _by_kind(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+        online = self._online
+        effects: Effects = []
+        match tag.kind:
+            case Kind.METADATA:
+                return self._on_metadata(tag, answer, now)
+            case Kind.HEARTBEAT:
+                return self._on_heartbeat(tag, command, answer, now)
+            case Kind.ALTER:
+                return self._on_alter(tag, command, answer, now)
+            case Kind.ELECT:
+                return self._on_elected(command, answer, now)
+            case Kind.REPLICA_INFO:
+                return self._on_replica_info(command, answer, now)
+            case Kind.NEXT_ID:
+                effects = online.on_next_id(command, answer, now, self._wall)
+            case Kind.APPLY_ID:
+                effects = online.on_applied(command, now)
+            case Kind.REGISTER:
+                if online.on_registered(command, now, self._wall):
+                    self._poll_at_ms = now
+                    self.view = unelected(self.view, None if self.is_master else self.broker_id)
+                    effects = self._see_in(command, answer, now)
+        return effects + self._say("online", online.problem)
+
+    def _on_metadata(self, tag: Tag, answer: Answer, now: int) -> Effects:
+        address = tag.address if answer.isLeader else answer.controllerLeaderAddress
+        if not address:
+            self.finder.lost(tag.address, now)
+            return []
+        return self._found(address, answer.controllerTerm or 0, now)
+
+    def _found(self, address: str, term: int, now: int) -> Effects:
+        if not self.finder.leader(address, term, now):
+            return []
+        if not self._online.done:
+            self._online.quick(now)
+        self._poll_at_ms = now
+        self._proposals.due_at_ms = now
+        return self._say("controller", f"the active controller is {address}", problem=False)
+
+    def _on_elected(self, command: Command, answer: Answer, now: int) -> Effects:
+        if command.code in _UNKNOWN_HERE:
+            self._online.forgotten(now)
+            return []
+        if command.code == Code.SUCCESS:
+            self._online.quick(now)
+        elif command.code != Code.CONTROLLER_MASTER_STILL_EXIST:
+            return self._say("elect", f"no election: {command.code} {command.remark or ''}")
+        elif answer.masterBrokerId == self.broker_id and self.lease.supported is False:
+            # RocketMQ's controllers name the recorded master again instead of a new epoch.
+            self._old_epoch_again = answer.masterEpoch is not None
+            if not self._options.clean_start:
+                text = "after a crash that may have lost messages the old epoch cannot go on"
+                return self._say("elect", f"{text}; elect another replica")
+        return self._say("elect", "") + self._see_in(command, answer, now)
+
+    def _on_replica_info(self, command: Command, answer: Answer, now: int) -> Effects:
+        if command.code in _UNKNOWN_HERE:
+            self._online.forgotten(now)
+        if command.code != Code.SUCCESS:
+            return []
+        return self._see_in(command, answer, now)
+
+    def _undecided(self, tag: Tag, now: int) -> None:
+        """No answer: it may have been carried out, and is asked again."""
+        if tag.kind is Kind.ALTER:
+            self._proposals.again(tag.number, now)
+        elif tag.kind is Kind.REPLICA_INFO:
+            self._poll_at_ms = min(self._poll_at_ms, now + PAUSE_MAX_MS)
+        elif tag.kind not in (Kind.METADATA, Kind.HEARTBEAT):
+            self._online.wait(now)
+
+    # Roles -----------------------------------------------------------------------------------
+
+    def _see_in(self, command: Command, answer: Answer, now: int) -> Effects:
+        view = read_view(command, answer)
+        return self._see(view, now) if view else []
+
+    def _see(self, view: View, now: int) -> Effects:
+        """Somebody described the group: heed it unless it is old news."""
+        present = self.view
+        if is_old(view, present, self.known):
+            return []
+        if view.epoch > present.epoch or present.master_id is None:
+            self.view = view
+            self._switch_at_ms = now
+            self._poll_at_ms = now if view.members is None else self._poll_at_ms
+            return []
+        if view.members is None and view.set_epoch > present.set_epoch:
+            self._poll_at_ms = now
+        self.view = merge(present, view)
+        return self._newer_set()
+
+    def _newer_set(self) -> Effects:
+        """A master adopts a set that is newer than its own; what was proposed before is settled."""
+        role, view = self.role, self.view
+        if not isinstance(role, BecomeMaster) or role.epoch != view.epoch or view.members is None:
+            return []
+        if view.set_epoch <= role.set_epoch:
+            return []
+        self.role = BecomeMaster(role.epoch, view.members, view.set_epoch)
+        self._proposals.settle(view.set_epoch)
+        return [SetCommitted(view.members, view.set_epoch)]
+
+    def _target(self) -> Switch | None:
+        """The role to switch to; None when there is nothing to switch, or not yet."""
+        view = self.view
+        if self.broker_id is None or self._conflict or self._switching is not None:
+            return None
+        if view.master_id == self.broker_id and self._is_stale(view.epoch):
+            return None
+        wanted = role_in(view, self.broker_id, learner=self._options.learner)
+        return None if wanted is None or same_role(self.role, wanted) else wanted
+
+    def _aim(self, now: int) -> Effects:
+        """Switch when the view gives another role; one switch at a time."""
+        effects: Effects = []
+        if self.is_master and self.view.epoch > self._epoch:
+            # Deposed: not one acknowledgement more, even if the next role cannot be taken yet.
+            effects = self._fence(f"epoch {self.view.epoch} has begun")
+        wanted = self._target()
+        if wanted is None or now < self._switch_at_ms:
+            return effects
+        self._switching = wanted
+        return [*effects, wanted]
+
+    def _fence(self, reason: str) -> Effects:
+        self.role = None
+        self.lease.give_back()
+        return [Fence(reason), *_failures(self._proposals.drop())]
+
+    def _record(self, epoch: int) -> Effects:
+        """Keep what was acted on, after it was acted on."""
+        known = Known(self._incarnation, self.view.term or self.known.controller_term, epoch)
+        if known == self.known or epoch < self.known.master_epoch:
+            return []
+        self.known = known
+        return [SaveKnown(known)]
+
+    # Heartbeats and the lease ----------------------------------------------------------------
+
+    def _beat(self, addresses: Iterable[str], now: int, *, resign: bool = False) -> Effects:
+        effects: Effects = []
+        for address in addresses:
+            tag = self._asker.tag(Kind.HEARTBEAT, address, now, self._epoch)
+            broker_id = self.broker_id or 0
+            effects.append(self._beats.make(tag, broker_id, self._log(), resign=resign))
+        return effects
+
+    def _step_down(self, reason: str, now: int) -> Effects:
+        """Fence, and tell the controllers that nothing is acknowledged at this epoch any more."""
+        self.stale_epoch = max(self.stale_epoch, self.view.epoch)
+        self._old_epoch_again = False
+        return self._fence(reason) + self._beat(self.finder.controllers, now, resign=True)
+
+    def _on_heartbeat(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+        if command.code != Code.SUCCESS:
+            self._beats.failed(tag)
+            return self._on_refused_beat(tag, command, now)
+        self._beats.answered(tag, ours=answer.isLeader is not None, now=now)
+        if answer.isLeader is None:
+            if tag.address == self.finder.active:
+                self.lease.is_supported(False)
+            return []
+        if not answer.isLeader:
+            if tag.address == self.finder.active:
+                self.finder.lost(tag.address, now)
+            elif self.finder.active is None and answer.controllerLeaderAddress:
+                return self._found(answer.controllerLeaderAddress, 0, now)
+            return []
+        effects = self._found(tag.address, answer.controllerTerm or 0, now)
+        if tag.address != self.finder.active:
+            return effects  # one that lost its place and does not know it
+        self._conflict = False
+        effects += self._say("heartbeat", "") + self._see_in(command, answer, now)
+        self._take_lease(tag, answer)
+        if answer.stepDown and self.is_master and tag.epoch == self.view.epoch:
+            effects += self._step_down("the controller asks this master to step down", now)
+        return effects
+
+    def _on_refused_beat(self, tag: Tag, command: Command, now: int) -> Effects:
+        if tag.address != self.finder.active:
+            return []
+        effects: Effects = []
+        if command.code in _UNKNOWN_HERE:
+            self._online.forgotten(now)
+        if command.code == Code.CONTROLLER_BROKER_ID_INVALID:
+            self._conflict = True
+            effects = self._fence("another broker has this broker's id")
+        text = f"{tag.address} refuses heartbeats: {command.code} {command.remark or ''}"
+        return effects + self._say("heartbeat", text)
+
+    def _take_lease(self, tag: Tag, answer: Answer) -> None:
+        self.lease.is_supported(bool(answer.leaseSupported))
+        if answer.leaseMillis is None or not self.is_master or answer.stepDown:
+            return
+        if answer.masterBrokerId != self.broker_id:
+            return
+        if answer.masterEpoch == tag.epoch == self._epoch == self.view.epoch:
+            self.lease.granted(tag.sent_at_ms, answer.leaseMillis)
+
+    # The sync-state set ----------------------------------------------------------------------
+
+    def _alter(self, now: int) -> Effects:
+        proposal, active = self._proposals.due(now), self.finder.active
+        if proposal is None or active is None or self.broker_id is None:
+            return []
+        if not self.is_master or proposal.epoch != self._epoch:
+            return _failures(self._proposals.drop())
+        command = self._messages.alter(self.broker_id, proposal, self._wall)
+        ask = self._asker.ask(Kind.ALTER, command, active, now, proposal.epoch)
+        self._proposals.sent(ask.tag.number)
+        return [ask]
+
+    def _on_alter(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+        once = self._proposals.asked_once
+        proposal = self._proposals.answered(tag.number)
+        if proposal is None:
+            return []
+        if command.code != Code.SUCCESS:
+            # Refused, or carried out by an attempt that seemed lost: the poll brings the truth.
+            self._poll_at_ms = now
+            text = f"the sync-state set stays as it is: {command.code} {command.remark or ''}"
+            return [ProposalFailed(proposal, once), *self._say("alter", text)]
+        set_epoch = answer.newSyncStateSetEpoch or proposal.set_epoch + 1
+        committed = View(
+            tag.epoch, self.broker_id, "", None, set_epoch, proposal.members, self.view.term
+        )
+        return self._say("alter", "") + self._see(committed, now)
+
+    # Small things ----------------------------------------------------------------------------
+
+    def _talk_about(self, kind: Kind, command: Command, address: str, now: int) -> Effects:
+        ask = self._asker.ask(kind, command, address, now, self._epoch)
+        self._talk = ask.tag
+        return [ask]
+
+    @property
+    def _epoch(self) -> int:
+        return self.role.epoch if self.role else 0
+
+
+def _failures(proposals: Iterable[Proposal]) -> Effects:
+    return [ProposalFailed(proposal) for proposal in proposals]

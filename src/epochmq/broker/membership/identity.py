@@ -1,0 +1,117 @@
+"""Who this replica is: its id and incarnation, kept in small files that are replaced atomically.
+
+`brokerIdentity` holds RocketMQ's text, `cluster#brokerName#brokerId`, and `brokerIdentity-temp`
+the same with `#registerCheckCode` while the controllers decide about the id (controller.md 7.2).
+What RocketMQ has no place for lies beside them in `brokerIdentity-state`, as JSON: the incarnation,
+random text made once, by which two brokers started from copies of one volume are told apart; and
+the newest (controller term, master epoch) this broker acted on, below which it heeds nobody
+(defects.md 2.6, 2.13).
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from epochmq.base.errors import StoreDamaged
+from epochmq.base.ports import Disk
+
+IDENTITY = "brokerIdentity"
+_SEPARATOR = "#"
+_ID_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Temp:
+    """An id that was asked for; the check code makes asking again the same question."""
+
+    broker_id: int
+    check_code: str
+
+
+class Known(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+    """What must not be forgotten: see the module."""
+
+    incarnation: str = ""
+    controller_term: int = 0
+    master_epoch: int = 0
+
+
+class IdentityFiles:
+    """The three files on `disk`, for one cluster and broker name."""
+
+    def __init__(self, disk: Disk, path: str, cluster: str, broker: str) -> None:
+        self._disk = disk
+        self._path = path or IDENTITY
+        self._owner = (cluster, broker)
+
+    def broker_id(self) -> int | None:
+        """The id that was given to this replica; `StoreDamaged` when the file is another's."""
+        fields = self._read(self._path, 3)
+        return None if fields is None else self._id(fields[2])
+
+    def temp(self) -> Temp | None:
+        """The id that is being asked for; an unreadable one counts as none."""
+        try:
+            fields = self._read(f"{self._path}-temp", 4)
+        except StoreDamaged:
+            return None
+        return None if fields is None else Temp(self._id(fields[2]), fields[3])
+
+    def known(self) -> Known:
+        """What was remembered; `StoreDamaged` when it cannot be read."""
+        path = f"{self._path}-state"
+        data = self._disk.read_file(path)
+        if not data:
+            return Known()
+        try:
+            return msgspec.json.decode(data, type=Known)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StoreDamaged(
+                f"{path} cannot be read: {error}; take it from its .bak, or remove it and"
+                " brokerIdentity to let the replica join its group as a new one"
+            ) from None
+
+    def save_temp(self, temp: Temp) -> None:
+        text = _SEPARATOR.join((*self._owner, str(temp.broker_id), temp.check_code))
+        self._disk.write_file(f"{self._path}-temp", text.encode())
+
+    def drop_temp(self) -> None:
+        self._disk.remove(f"{self._path}-temp")
+
+    def save_id(self, broker_id: int) -> None:
+        """Durable before the temporary one goes: a crash in between asks the same again."""
+        text = _SEPARATOR.join((*self._owner, str(broker_id)))
+        self._disk.write_file(self._path, text.encode())
+        self.drop_temp()
+
+    def save_known(self, known: Known) -> None:
+        self._disk.write_file(f"{self._path}-state", msgspec.json.encode(known), backup=True)
+
+    def last_boot(self) -> str:
+        """Under which boot of the machine this replica ran last; empty when that is unknown."""
+        data = self._disk.read_file(f"{self._path}-boot")
+        return "" if data is None else data.decode("utf-8", "replace").strip()
+
+    def save_boot(self, boot: str) -> None:
+        self._disk.write_file(f"{self._path}-boot", boot.encode())
+
+    def _read(self, path: str, count: int) -> list[str] | None:
+        data = self._disk.read_file(path)
+        if data is None or not data.strip():
+            return None
+        fields = data.decode("utf-8", "replace").strip().split(_SEPARATOR, count - 1)
+        if len(fields) != count or not fields[2].isdecimal():
+            raise StoreDamaged(f"{path} does not hold cluster#brokerName#brokerId; restore it")
+        if (fields[0], fields[1]) != self._owner:
+            raise StoreDamaged(
+                f"{path} belongs to broker '{fields[1]}' of cluster '{fields[0]}', the"
+                f" configuration names '{self._owner[1]}' of '{self._owner[0]}'; correct the"
+                " configuration, or remove the file if this data is to start a new replica"
+            )
+        return fields
+
+    def _id(self, text: str) -> int:
+        broker_id = int(text)
+        if not 0 < broker_id <= _ID_MAX:
+            raise StoreDamaged(f"{self._path} holds the id {text}; ids start at 1")
+        return broker_id

@@ -1,0 +1,46 @@
+"""How long a master may go on acknowledging: until the lease that the controllers gave ends.
+
+A lease counts from before the heartbeat was sent, so it ends here no later than the controllers
+think it does, whatever the network did (defects.md 3.1). A controller that knows no leases, which
+is RocketMQ's, fences nobody: then there is no end.
+"""
+
+from epochmq.broker.place import FOREVER
+
+
+class Lease:
+    """The end of the present lease, in monotonic ms; of one master epoch only."""
+
+    def __init__(self) -> None:
+        self.until_ms = 0
+        self.supported: bool | None = None
+        """Whether the controllers give leases; None until one said."""
+        self.span_ms = 0
+        """Length of the last lease."""
+
+    def valid(self, now: int) -> bool:
+        return now < self.until_ms
+
+    def begin(self) -> None:
+        """A new role or epoch: nothing is granted for it yet."""
+        self.until_ms = FOREVER if self.supported is False else 0
+
+    def granted(self, sent_at_ms: int, span_ms: int) -> None:
+        """Longer or not at all: an answer that was overtaken must not shorten it."""
+        self.supported = True
+        self.span_ms = span_ms
+        if self.until_ms >= FOREVER:
+            self.until_ms = 0
+        self.until_ms = max(self.until_ms, sent_at_ms + span_ms)
+
+    def is_supported(self, supported: bool) -> None:
+        """The active controller gives leases, or knows none."""
+        if supported and self.until_ms >= FOREVER:
+            self.until_ms = 0
+        elif not supported:
+            self.until_ms = FOREVER
+        self.supported = supported
+
+    def give_back(self) -> None:
+        """Acknowledge nothing more under it."""
+        self.until_ms = 0

@@ -1,0 +1,1 @@
+"""What the broker knows of itself: topics, subscription groups, and their files."""

@@ -1,0 +1,186 @@
+"""Everything one broker owns, as plain attributes: what handlers get and work on."""
+
+from collections.abc import Callable
+
+from epochmq.base import limits
+from epochmq.base.ports import Clock, Disk
+from epochmq.broker.acks import Acks
+from epochmq.broker.clients.consumers import ConsumerManager
+from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.filters.core import Filters
+from epochmq.broker.handlers.send_sync import Group
+from epochmq.broker.locks.core import QueueLocks
+from epochmq.broker.long_poll.core import LongPoll
+from epochmq.broker.long_poll.request import PullRequest
+from epochmq.broker.metadata.groups import GroupTable
+from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.options import BrokerOptions
+from epochmq.broker.outlet.core import Local, Outlet
+from epochmq.broker.place import FOREVER, Place, Replica
+from epochmq.broker.replica_sync.stamps import Watchers
+from epochmq.broker.roles import ROLES, Role, RoleRow
+from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.delivery import Delivery
+from epochmq.broker.schedule.offsets import DelayOffsets
+from epochmq.broker.stats.core import Stats
+from epochmq.broker.store_keys import store_options
+from epochmq.model import delay_levels
+from epochmq.model.host import pack
+from epochmq.model.message_id import UniqIds
+from epochmq.store.store import Store
+from epochmq.store.visibility import Arrivals
+from epochmq.wire.codes import ResponseCode
+
+
+class BrokerNode:
+    """One broker's state. Nothing in here waits, and only the loop's thread touches it.
+
+    `options` are resolved (`broker.options.resolve`) and frozen; a change at runtime puts a new
+    object in their place through `adopt_options`, so whoever copied something notices by identity.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        *,
+        clock: Clock,
+        disk: Disk,
+        store: Store,
+        port: int,
+        process: int = 0,
+    ) -> None:
+        self.options = options
+        self.clock = clock
+        self.disk = disk
+        self.store = store
+        self.role = Role.MASTER
+        self.lease_until_ms = FOREVER
+        """A master serves until then (monotonic); FOREVER where nobody gives leases."""
+        self.acks: Acks | None = None
+        """The replicas that sends wait for; None without replication."""
+        self.place = Place(options.broker_id)
+        self.replica: Replica | None = None
+        """Membership and replication; None for a broker without replicas."""
+        self.ha_address = f"{options.broker_ip2}:{options.ha_listen_port}"
+        """Where replicas reach this one."""
+        self.started_at_offset = store.pointers.appended
+        self.settle_at: int | None = None
+        """A new master delivers no delayed messages before its log is confirmed up to here."""
+        self.master_flush_offset = 0
+        """Told by a master or an admin; shown only, as upstream."""
+        self.watchers = Watchers()
+        """Replicas that wait for changes of a table."""
+        self._announced = 0
+        self.address = f"{options.broker_ip1}:{port}"
+        """What clients are told, and what stored messages name as their store host."""
+        self.store_host = pack(options.broker_ip1, port)
+        self.uniq_ids = UniqIds(self.store_host[:-4], process, clock.wall_ms)
+        """Keys for messages whose producer gave none."""
+        self.started_wall_ms = clock.wall_ms()
+        self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
+        store.queue_types(self.topics.has_batch_queues)
+        self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
+        self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
+        self.consumers = ConsumerManager(expiry_ms=options.channel_expired_timeout)
+        self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
+        self.locks = QueueLocks()
+        self.filters = Filters(enabled=options.enable_property_filter)
+        self.stats = Stats(clock.now_ms(), clock.wall_ms())
+        self.long_poll: LongPoll[PullRequest] = LongPoll(
+            per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
+        )
+        self.outlet = Outlet(
+            Local(
+                store,
+                sync_flush=options.flush_disk_type == "SYNC_FLUSH",
+                kept=self.when_kept,
+                writable=lambda: self.rights.writable,
+            )
+        )
+        self.schedule = Schedule(delay_levels.parse(options.message_delay_level))
+        self.delivery = Delivery(self.schedule, store, self.outlet)
+        self.delay_offsets = DelayOffsets(
+            self.schedule, version_step=options.delay_offset_update_version_step
+        )
+        self.soon: Callable[[Callable[[], None]], None] = _call_now
+        """Runs a call after the present one, on the loop; the service sets it."""
+        self.wake: Callable[[Arrivals], None] = _nobody_waits
+        """Executes held pulls again whose queue has news; the pull desk sets it."""
+        self._round_robin = 0
+
+    @property
+    def rights(self) -> RoleRow:
+        """What the broker's role allows now; nothing, once the lease is over.
+
+        The clock is read here and not taken from the turn: the process may have been paused since
+        the turn began (S17).
+        """
+        until = self.lease_until_ms
+        if until != FOREVER and self.clock.now_ms() >= until:
+            return ROLES[Role.FENCED]
+        return ROLES[self.role]
+
+    @property
+    def delivers(self) -> bool:
+        """Whether delayed messages are moved on here, now."""
+        return self.rights.secondary and self.settle_at is None
+
+    @property
+    def route_id(self) -> int:
+        """What routes call this broker: the master is 0, whatever its own number."""
+        return 0 if self.role is Role.MASTER else self.place.own_id
+
+    @property
+    def is_master(self) -> bool:
+        return self.role is Role.MASTER
+
+    def take_role(self, role: Role) -> None:
+        """The one swap of the row; only a master's tables take what is made in passing."""
+        self.role = role
+        self.topics.frozen = self.groups.frozen = role is not Role.MASTER
+
+    def announce(self) -> None:
+        """Let replicas fetch what was appended, or changed, since the last call; once a turn."""
+        self.watchers.look(self.clock.now_ms())
+        end = self.store.pointers.appended
+        if self.acks is not None and end != self._announced:
+            self._announced = end
+            self.acks.appended()
+
+    def when_kept(self, end: int, done: Callable[[bool], None]) -> None:
+        """Call `done` once the log up to `end` is synced and replicated as the options ask."""
+        options, acks = self.options, self.acks
+        sync = options.flush_disk_type == "SYNC_FLUSH"
+        if acks is not None and not acks.waits:
+            acks = None
+        if not sync and acks is None:
+            done(True)
+            return
+        group = Group(lambda code: done(code == ResponseCode.SUCCESS), 0, sync + (acks is not None))
+        if sync:
+            failed = ResponseCode.SERVICE_NOT_AVAILABLE
+            self.store.when_synced(end, lambda ok: group.come(0 if ok else failed))
+        if acks is not None:
+            acks.when_acked(end, self.clock.now_ms() + options.slave_timeout, group.come)
+
+    def next_number(self) -> int:
+        """A number that rises by one at each call, to spread messages over queues."""
+        self._round_robin += 1
+        return self._round_robin
+
+    def adopt_options(self, options: BrokerOptions) -> None:
+        """Take over changed options; what the tables keep of them follows."""
+        self.options = options
+        self.topics.auto_create = options.auto_create_topic_enable
+        self.groups.auto_create = options.auto_create_subscription_group
+        self.filters.enabled = options.enable_property_filter
+        self.store.retention.adopt(store_options(options))
+
+
+def _nobody_waits(arrivals: Arrivals) -> None:
+    """Before there is a pull desk."""
+
+
+def _call_now(call: Callable[[], None]) -> None:
+    call()

@@ -1,0 +1,216 @@
+"""Consumer offsets: the next queue offset each group wants of each queue (remoting.md 2.3).
+
+File: config/consumerOffset.json (store.md 3.2), rows named `topic@group`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.model.data_version import DataVersion
+from epochmq.wire import json_tolerant
+
+_SYSTEM_ERROR = 1
+_SEPARATOR = "@"
+NONE = -1
+"""What `get` says when a group never committed for a queue."""
+
+
+class ConsumerOffsets:
+    """A committed offset may go back: only an admin's reset or the client itself does that.
+
+    The version steps once in `version_step` commits (consumerOffsetUpdateVersionStep), so that
+    replicas notice without being called at every message.
+    """
+
+    file = "config/consumerOffset.json"
+
+    def __init__(self, *, version_step: int = 500) -> None:
+        self.version_step = version_step
+        self.state_version = 0
+        self.version = DataVersion()
+        self.dirty = False
+        self.table: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._commits = 0
+        self.changes = 0
+        """Counts everything that changes a row."""
+        self._recent: dict[str, int] = {}
+        """Rows by their last change, the oldest first."""
+        self._whole_before = 0
+        """Rows went away at this count: what changed since an earlier one is the whole table."""
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None:
+        """Remember that `group` wants `offset` next. Raises `Refused` when the table is full."""
+        key = f"{topic}@{group}"
+        row = self.table.get(key)
+        if row is None:
+            row = self._new_row(key)
+        row[queue_id] = offset
+        self._touch(key)
+        self._commits += 1
+        if self._commits % self.version_step == 0:
+            self.version = self.version.next_version(wall, self.state_version)
+
+    def _touch(self, key: str) -> None:
+        self.dirty = True
+        self.changes += 1
+        self._recent.pop(key, None)
+        self._recent[key] = self.changes
+
+    def changed_since(self, changes: int) -> dict[str, dict[int, int]] | None:
+        """The rows that changed after `changes` was counted; None when that cannot be told."""
+        if not self._whole_before <= changes <= self.changes:
+            return None
+        rows: dict[str, dict[int, int]] = {}
+        for key in reversed(self._recent):
+            if self._recent[key] <= changes:
+                break
+            rows[key] = self.table[key]
+        return rows
+
+    def adopt(self, content: dict[str, Any], *, whole: bool) -> None:
+        """Take a master's rows over ours (facts/store.md 3.5); with `whole` all others go.
+
+        An empty table is a master's that has lost its own: it takes nothing away.
+        """
+        rows = msgspec.convert(
+            content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
+        )
+        version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        if len(rows) > limits.OFFSET_ROWS_MAX:
+            raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
+        if whole and rows:
+            self.table = rows
+        else:
+            self.table.update(rows)
+        self.version = version
+        self.dirty = True
+        self.changes += 1
+        self._recent.clear()
+        self._whole_before = self.changes
+
+    def _new_row(self, key: str) -> dict[int, int]:
+        if len(self.table) >= limits.OFFSET_ROWS_MAX:
+            raise Refused(_SYSTEM_ERROR, "the table of consumer offsets is full")
+        return self.table.setdefault(key, {})
+
+    def get(self, group: str, topic: str, queue_id: int) -> int:
+        """The committed offset, or `NONE`; a pending reset goes before it."""
+        key = f"{topic}@{group}"
+        if self._resets:
+            reset = self._resets.get(key, {}).get(queue_id)
+            if reset is not None:
+                return reset
+        row = self.table.get(key)
+        return NONE if row is None else row.get(queue_id, NONE)
+
+    def row(self, group: str, topic: str) -> Mapping[int, int]:
+        """Committed offsets by queue id; empty when there are none."""
+        return self.table.get(f"{topic}@{group}", {})
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int, wall: int) -> None:
+        """An admin's reset by the broker: holds against commits until the next pull took it."""
+        key = f"{topic}@{group}"
+        row = self.table.get(key)
+        if row is None:
+            row = self._new_row(key)
+        row[queue_id] = offset
+        self._touch(key)
+        self._resets.setdefault(key, {})[queue_id] = offset
+        self._changed(wall)
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return queue_id in self._resets.get(f"{topic}@{group}", {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The pending reset of a queue, forgotten by this call: the pull that asks carries it."""
+        key = f"{topic}@{group}"
+        row = self._resets.get(key)
+        if row is None:
+            return None
+        offset = row.pop(queue_id, None)
+        if not row:
+            del self._resets[key]
+        return offset
+
+    def clone(self, source: str, target: str, topic: str, wall: int) -> bool:
+        """Give `target` the offsets that `source` has in `topic`; False when it has none."""
+        row = self.table.get(f"{topic}@{source}")
+        if row is None:
+            return False
+        key = f"{topic}@{target}"
+        if key not in self.table:
+            self._new_row(key)
+        self.table[key] = dict(row)
+        self._touch(key)
+        self._changed(wall)
+        return True
+
+    def topics_of(self, group: str) -> set[str]:
+        """Topics in which the group has committed something."""
+        return {topic for topic, other in self.pairs() if other == group}
+
+    def groups_of(self, topic: str) -> set[str]:
+        """Groups that have committed something in the topic."""
+        return {group for other, group in self.pairs() if other == topic}
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """All (topic, group) with offsets."""
+        pairs = []
+        for key in self.table:
+            topic, _, group = key.partition(_SEPARATOR)
+            pairs.append((topic, group))
+        return pairs
+
+    def drop_group(self, group: str, wall: int) -> int:
+        """Forget all offsets of a deleted group; how many topics that were."""
+        return self._drop(lambda _, other: other == group, wall)
+
+    def drop_topic(self, topic: str, wall: int) -> int:
+        """Forget all offsets in a deleted topic; how many groups that were."""
+        return self._drop(lambda other, _: other == topic, wall)
+
+    def _drop(self, unwanted: Callable[[str, str], bool], wall: int) -> int:
+        doomed = [f"{topic}@{group}" for topic, group in self.pairs() if unwanted(topic, group)]
+        for key in doomed:
+            del self.table[key]
+            self._resets.pop(key, None)
+            self._recent.pop(key, None)
+        if doomed:
+            self.changes += 1
+            self._whole_before = self.changes
+            self._changed(wall)
+        return len(doomed)
+
+    def lowest(self, topic: str, ignored_groups: frozenset[str]) -> dict[int, int]:
+        """By queue id, the smallest offset that any group, but the ignored, has in `topic`."""
+        lowest: dict[int, int] = {}
+        for other, group in self.pairs():
+            if other == topic and group not in ignored_groups:
+                for queue_id, offset in self.table[f"{topic}@{group}"].items():
+                    lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+        return lowest
+
+    def _changed(self, wall: int) -> None:
+        self.version = self.version.next_version(wall, self.state_version)
+        self.dirty = True
+
+    def content(self) -> dict[str, Any]:
+        """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body."""
+        return {"dataVersion": self.version, "offsetTable": self.table}
+
+    def encode(self) -> bytes:
+        return json_tolerant.dumps(self.content())
+
+    def load(self, content: dict[str, Any]) -> None:
+        """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
+        table = msgspec.convert(
+            content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
+        )
+        version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        self.table = table
+        self.version = version

@@ -1,0 +1,152 @@
+"""The one door for secondary messages: retries, dead letters, delayed deliveries.
+
+A secondary message is one that the broker itself writes because of an earlier one. All of them go
+through `Outlet.put`, so that there is one place that decides where they go and one answer that
+lets the caller's progress move:
+
+- whoever puts keeps its own progress (a delay level's offset, a send-back's answer) and moves it
+  only in `done`; a crash or a refusal in between repeats the message and never loses it
+  (rocketmq#9249, #7577, #7927);
+- `done` is called exactly once for each put, with one outcome for each draft in order, at once or
+  in a later turn. Callers must work with both.
+
+The seam for acting masters: today every draft goes to the own store. A broker that may not write
+(a slave standing in for a dead master) will instead hand the drafts to a living master by
+SEND_MESSAGE_V2 and call `done` when that one has acknowledged; `Route` is what decides between
+the two, and nothing above this file will notice. `Origin` tells it which rule applies: a retry
+may go to any queue of its topic, a check point or an acknowledgement of POP must always go to the
+same one.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Protocol
+
+from epochmq.store.draft import Appended, Draft, PutStatus
+
+
+class Origin(Enum):
+    """Why a message is written again."""
+
+    RETRY = auto()
+    DEAD_LETTER = auto()
+    DELAYED = auto()
+    REPLY = auto()
+
+
+class Outcome(Enum):
+    """What became of one draft."""
+
+    STORED = auto()
+    """Kept as safely as the flush policy asks for."""
+
+    LATER = auto()
+    """Not kept, for a reason that passes (disk full, no master): put it again."""
+
+    ILLEGAL = auto()
+    """Can never be kept as it is."""
+
+
+Done = Callable[[Sequence[Outcome]], None]
+
+
+class Route(Protocol):
+    """A way out for secondary messages."""
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None: ...
+
+
+class LocalStore(Protocol):
+    """What the local route needs of the store."""
+
+    def append(self, drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]: ...
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None: ...
+
+
+ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+Kept = Callable[[int, Callable[[bool], None]], None]
+"""Calls back with True once the log up to an offset is kept as safely as the options ask for."""
+
+
+def _always() -> bool:
+    return True
+
+
+class Local:
+    """The route of a master: its own store.
+
+    With synchronous flush a draft is STORED once it is synced, with replicas once they have it: a
+    delivered delay message whose progress were saved before its own bytes would be lost by a power
+    cut or a failover. `kept` says when; `writable` whether this broker is the master at all
+    (INV-32).
+    """
+
+    def __init__(
+        self,
+        store: LocalStore,
+        *,
+        sync_flush: bool,
+        kept: Kept | None = None,
+        writable: Callable[[], bool] = _always,
+    ) -> None:
+        self._store = store
+        self._kept = kept or (store.when_synced if sync_flush else _at_once)
+        self._writable = writable
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        if not self._writable():
+            done([Outcome.LATER] * len(drafts))
+            return
+        results = self._store.append(drafts, wall)
+        outcomes = [_outcome(result) for result in results]
+        end = max((r.offset + r.size for r in results if isinstance(r, Appended)), default=0)
+        if not end:
+            done(outcomes)
+            return
+
+        def kept(ok: bool) -> None:
+            done(outcomes if ok else [Outcome.LATER] * len(outcomes))
+
+        self._kept(end, kept)
+
+
+def _at_once(end: int, done: Callable[[bool], None]) -> None:
+    """Asynchronous flush, no replicas: what is written is kept."""
+    done(True)
+
+
+def _outcome(result: Appended | PutStatus) -> Outcome:
+    if isinstance(result, Appended):
+        return Outcome.STORED
+    return Outcome.ILLEGAL if result in ILLEGAL else Outcome.LATER
+
+
+class Outlet:
+    """Counts what goes out and hands it to the route that holds for the broker's role."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self._waiting = 0
+        self._stored = dict.fromkeys(Origin, 0)
+        self._refused = dict.fromkeys(Origin, 0)
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        """Write `drafts` in order; `done` gets their outcomes, possibly before this returns."""
+        self._waiting += len(drafts)
+
+        def settled(outcomes: Sequence[Outcome]) -> None:
+            self._waiting -= len(drafts)
+            stored = sum(outcome is Outcome.STORED for outcome in outcomes)
+            self._stored[origin] += stored
+            self._refused[origin] += len(outcomes) - stored
+            done(outcomes)
+
+        self.route.put(drafts, origin, wall, settled)
+
+    def statistics(self) -> dict[str, int]:
+        counts = {f"stored_{o.name.lower()}": n for o, n in self._stored.items()}
+        counts.update({f"refused_{o.name.lower()}": n for o, n in self._refused.items()})
+        return {"waiting": self._waiting, **counts}

@@ -1,0 +1,43 @@
+"""Runtime changes of options that outlive a restart: config/broker.properties in the store.
+
+The operator's own file is never written to. Changes lie over it at the next start; a key that the
+allow-list no longer has is left out with a warning, so an old file cannot keep a broker down.
+"""
+
+from collections.abc import Callable, Mapping
+
+from epochmq.base.errors import ConfigError
+from epochmq.base.java_properties import format_properties, parse_properties
+from epochmq.base.ports import Disk
+from epochmq.broker.options import BrokerOptions, change_options
+
+FILE = "config/broker.properties"
+
+
+def read_overrides(disk: Disk) -> dict[str, str]:
+    """Key and text of each change; `ConfigError` when the file cannot be read."""
+    data = disk.read_file(FILE)
+    if data is None:
+        return {}
+    try:
+        return parse_properties(data.decode())
+    except UnicodeDecodeError:
+        raise ConfigError([f"{FILE} is not UTF-8 text; repair it or move it away"]) from None
+
+
+def write_overrides(disk: Disk, changes: Mapping[str, str]) -> None:
+    """Add `changes` to the file, atomically."""
+    merged = {**read_overrides(disk), **changes}
+    disk.write_file(FILE, format_properties(sorted(merged.items())).encode(), backup=True)
+
+
+def apply_overrides(
+    options: BrokerOptions, disk: Disk, wall: int, warn: Callable[[str], None]
+) -> BrokerOptions:
+    """`options` with what was changed at runtime before."""
+    for key, text in read_overrides(disk).items():
+        try:
+            options = change_options(options, {key: text}, wall)
+        except ConfigError as error:
+            warn(f"{FILE}: {error}; the line is left out")
+    return options

@@ -1,0 +1,47 @@
+"""Where a broker stands in its group, and what handlers ask of membership and replication."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.command import Command
+
+FOREVER = 2**62
+"""The end of a lease that never ends."""
+
+
+@dataclass(slots=True)
+class Place:
+    """Plain figures, no decisions; changed as a whole at each change of role."""
+
+    own_id: int = 0
+    """This replica's own number, whatever it is called in routes; 0 for a configured master."""
+    epoch: int = 0
+    master_id: int | None = None
+    master_address: str = ""
+    """Where clients reach the master; empty while there is none, or it is this broker."""
+    set_epoch: int = 0
+    members: frozenset[int] = field(default_factory=frozenset)
+
+
+class Replica(Protocol):
+    """What handlers ask of membership and replication; the service behind it fits."""
+
+    def epochs(self) -> list[EpochEntry]:
+        """The epochs of the log, ends filled in."""
+        ...
+
+    def ha_status(self) -> HARuntimeInfo: ...
+
+    def role_changed(self, command: Command, now: int) -> None:
+        """A controller tells of another role."""
+        ...
+
+    def told(self, master_address: str, ha_address: str) -> None:
+        """Somebody tells where the master is reached by replicas."""
+        ...
+
+    def figures(self) -> dict[str, str]:
+        """For GET_BROKER_RUNTIME_INFO."""
+        ...

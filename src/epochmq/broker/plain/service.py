@@ -1,0 +1,137 @@
+"""Runs a broker's part in a plain group: serve slaves, or copy a master (facts/store.md 4).
+
+A slave hears from name servers, in the answers to its registrations, where its master is; until
+it does it registers again and again. Metadata and log are copied side by side, as upstream does:
+nobody elects a slave, so nobody counts on it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.acks import Acks
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.place import FOREVER, Place
+from epochmq.broker.replica_options import replication_options, waits_for_replicas
+from epochmq.broker.replica_sync.core import ReplicaSync
+from epochmq.broker.replica_sync.service import ReplicaSyncService
+from epochmq.broker.replica_sync.tables import Tables
+from epochmq.broker.roles import Role
+from epochmq.replication.plain.service import PlainReplication
+from epochmq.runtime.peers import Peers
+from epochmq.runtime.streams import StreamSockets
+from epochmq.runtime.tls import client_tls
+from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.command import Command
+
+ASK_AGAIN_MS = 2_000
+"""How often a slave asks name servers for a master that they did not know."""
+
+log = logging.getLogger(__name__)
+
+
+class PlainMember:
+    """`place.Replica` for the handlers; `ask` registers again, for the answer's sake."""
+
+    def __init__(self, node: BrokerNode, ask: Callable[[], None], *, port_is_chosen: bool) -> None:
+        options = node.options
+        self._node = node
+        self._ask = ask
+        self._port_is_chosen = port_is_chosen
+        self._is_slave = options.broker_role == "SLAVE"
+        self.replication = PlainReplication(
+            node.store,
+            replication_options(options, upgraded=False),
+            node.clock,
+            on_trouble=lambda text: log.error("%s", text),
+            sockets=StreamSockets(),
+        )
+        self._brokers = Peers(tls=client_tls(options))
+        self.sync = ReplicaSyncService(
+            ReplicaSync(Tables(node), options.slave_metadata_period),
+            self._brokers,
+            node.clock,
+            lambda: None,
+        )
+        self._ha_address = options.ha_master_address
+        self._ask_due_ms = node.clock.now_ms() + ASK_AGAIN_MS
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        node.place = Place(own_id=options.broker_id)
+        node.replica = self
+        if self._is_slave:
+            node.take_role(Role.SLAVE)
+        else:
+            waits = waits_for_replicas(options)
+            node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
+
+    async def start(self) -> None:
+        """Take the role that the options give.
+
+        A port that nobody chose may be taken: a broker without slaves does not need it.
+        """
+        options = self._node.options
+        try:
+            await self.replication.start(options.bind_address, options.ha_listen_port)
+        except EnvironmentFault as error:
+            if self._port_is_chosen:
+                raise
+            log.warning("slaves cannot copy from this broker: %s", error)
+        if self._is_slave:
+            await self.replication.become_slave(self._ha_address or None)
+        else:
+            await self.replication.become_master(sync=options.broker_role == "SYNC_MASTER")
+
+    async def stop(self) -> None:
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.sync.close()
+        await self.replication.stop()
+        await self._brokers.close()
+
+    def tick(self, now: int) -> None:
+        self.sync.tick(now)
+        if self._is_slave and not self._node.place.master_address and now >= self._ask_due_ms:
+            self._ask_due_ms = now + ASK_AGAIN_MS
+            self._ask()
+
+    def next_deadline(self) -> int:
+        return self.sync.core.next_deadline() or FOREVER
+
+    # What handlers and registrations tell ----------------------------------------------------
+
+    def told(self, master_address: str, ha_address: str) -> None:
+        """Where the master is; `haMasterAddress` goes before what others say of the log."""
+        if not self._is_slave or self._stopped:
+            return
+        if master_address:
+            self._node.place.master_address = master_address
+            self.sync.follow(master_address)
+        if ha_address and not self._node.options.ha_master_address:
+            if ha_address != self._ha_address:
+                log.info("copying the log of the master at %s", ha_address)
+            self._ha_address = ha_address
+            task = asyncio.get_running_loop().create_task(self._copy_from(ha_address))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy_from(self, ha_address: str) -> None:
+        await self.replication.become_slave(ha_address)
+
+    def role_changed(self, command: Command, now: int) -> None:
+        """Roles are configured here."""
+
+    def epochs(self) -> list[EpochEntry]:
+        return []
+
+    def ha_status(self) -> HARuntimeInfo:
+        return decode_body(HARuntimeInfo, encode_body(self.replication.ha_info()))
+
+    def figures(self) -> dict[str, str]:
+        return {"epochmqMetadataCopied": str(self.sync.core.ready).lower()}

@@ -1,0 +1,1 @@
+"""Telling every name server who this broker is and which topics it has."""

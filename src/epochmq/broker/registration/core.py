@@ -1,0 +1,127 @@
+"""When which name server is told what: everything at start and by period, changes at once.
+
+Rules of facts/remoting.md 2.6: a full registration at start and every `period_ms` (clamped to
+10..60 s), one call for each name server in parallel, a topic's change at once as an incremental
+registration of that topic only. A name server that did not take the last full registration gets
+a full one on every attempt, since it may know nothing of this broker; a name server refuses an
+unknown broker that brings exactly one topic.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+PERIOD_MIN_MS = 10_000
+PERIOD_MAX_MS = 60_000
+FIRST_AGAIN_MS = 10_000
+"""The second full registration comes this long after the first."""
+
+SETTLE_TIMEOUT_MS = 3_000
+"""How long the answer to an admin may wait until all name servers know of the change."""
+
+RETRY_MS = 1_000
+RETRY_MAX_MS = 30_000
+
+
+class Register(NamedTuple):
+    """Register at `address`: all topics when `topics` is None, else just these."""
+
+    address: str
+    topics: tuple[str, ...] | None
+
+
+class Server:
+    """What we know of one name server."""
+
+    __slots__ = ("calling", "due_at", "failures", "known", "missed")
+
+    def __init__(self, now: int) -> None:
+        self.due_at = now
+        self.known = False
+        """It took a full registration, and none failed since."""
+        self.calling = False
+        self.missed = False
+        """Something changed while a call was under way: all of it once more after the call.
+
+        True until that second call was made.
+        """
+        self.failures = 0
+
+
+class Registration:
+    """The plan of registrations; the shell makes the calls and reports them."""
+
+    def __init__(self, addresses: Sequence[str], period_ms: int, now: int) -> None:
+        self._period_ms = min(max(period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS)
+        self._servers = {address: Server(now) for address in addresses}
+        self._changed: dict[str, None] = {}
+        self._everything = False
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(self._servers)
+
+    def topics_changed(self, topics: Iterable[str]) -> None:
+        """These topics were made or changed; they go out with the next `due`."""
+        self._changed.update(dict.fromkeys(topics))
+
+    def everything_changed(self) -> None:
+        """Topics went away or the role changed: a full registration as soon as possible."""
+        self._everything = True
+
+    def due(self, now: int) -> list[Register]:
+        """The calls to make now; each address is left alone until `done`."""
+        calls = []
+        topics = tuple(self._changed)
+        for address, server in self._servers.items():
+            if server.calling:
+                server.missed = server.missed or bool(topics) or self._everything
+                continue
+            if self._everything or server.due_at <= now:
+                calls.append(Register(address, None))
+            elif topics and server.known:
+                calls.append(Register(address, topics))
+            else:
+                continue
+            server.calling = True
+            server.missed = False
+        self._changed.clear()
+        self._everything = False
+        return calls
+
+    def done(self, call: Register, ok: bool, now: int) -> None:
+        """A call ended; a failed one is repeated in full, ever more slowly."""
+        server = self._servers[call.address]
+        server.calling = False
+        if not ok:
+            server.known = False
+            server.due_at = now + min(RETRY_MS << min(server.failures, 10), RETRY_MAX_MS)
+            server.failures += 1
+        elif call.topics is None:
+            server.due_at = now + (self._period_ms if server.known else FIRST_AGAIN_MS)
+            server.known = True
+            server.failures = 0
+        server.missed = server.missed and ok
+        if server.missed:
+            server.due_at = now
+
+    def lost(self, address: str, now: int) -> None:
+        """The connection broke: a name server forgets a broker whose connection closes."""
+        server = self._servers.get(address)
+        if server is not None and server.known:
+            server.known = False
+            server.due_at = now + RETRY_MS
+
+    def is_settled(self) -> bool:
+        """Whether no change waits to be told, and no call is under way."""
+        open_calls = any(server.calling or server.missed for server in self._servers.values())
+        return not (open_calls or self._changed or self._everything)
+
+    def next_deadline(self) -> int | None:
+        """When `due` answers something even if nothing changes."""
+        return min((s.due_at for s in self._servers.values() if not s.calling), default=None)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "servers": len(self._servers),
+            "known": sum(server.known for server in self._servers.values()),
+        }

@@ -1,0 +1,159 @@
+"""When a replica asks its master for which table, and what it does with the answer.
+
+A table is taken over whole or, for offsets, row by row, in one step and without a moment in which
+anything is missing (rocketmq#9804, #9984). `ready` says that all tables came once from the present
+master: only then may the replica be counted on, for a log without its topics is of no use
+(rocketmq-helm#33, S15); the caller holds replication back until then.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from epochmq.base.errors import PeerError
+from epochmq.broker.replica_sync.stamps import StampHeader, asking
+from epochmq.broker.replica_sync.tables import Tables
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.base import decode_header
+
+JAVA_PERIOD_MS = 10_000
+"""A master that does not know stamps is asked for whole tables, as seldom as upstream does."""
+WATCHED_MS = 1_500
+"""Topics and groups are asked for with leave to wait so long for news."""
+AGAIN_MS = 10
+RETRY_MS = 20
+"""First wait after a failure, doubles. Short: in a failover a replica may ask its new master before
+that one has become it, and until the tables came, sends wait for the replica."""
+RETRY_MAX_MS = 2_000
+
+
+class Table(Enum):
+    """What is copied; the value is the request that brings it."""
+
+    TOPICS = RequestCode.GET_ALL_TOPIC_CONFIG
+    GROUPS = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
+    DELAYS = RequestCode.GET_ALL_DELAY_OFFSET
+
+
+WATCHED = frozenset({Table.TOPICS, Table.GROUPS})
+
+
+class Fetch(NamedTuple):
+    """Ask the master at `address`."""
+
+    address: str
+    table: Table
+    command: Command
+
+
+class Copy:
+    """One table: the stamp of its last answer and when to ask again."""
+
+    __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "stamp")
+
+    def __init__(self, now: int) -> None:
+        self.due_at_ms = now
+        self.asked_at_ms = now
+        self.stamp: str | None = None
+        self.came = False
+        self.asking = False
+        self.failures = 0
+
+
+class ReplicaSync:
+    """The copies of one master's tables; idle without a master."""
+
+    def __init__(self, tables: Tables, period_ms: int) -> None:
+        self._tables = tables
+        self._period_ms = period_ms
+        self.master: str | None = None
+        self._copies: dict[Table, Copy] = {}
+        self.problem = ""
+
+    def follow(self, master: str, now: int) -> None:
+        """Copy from the master at this address; again from the start if it is another."""
+        if master != self.master:
+            self.master = master
+            self._copies = {table: Copy(now) for table in Table}
+
+    def stop(self) -> None:
+        self.master = None
+        self._copies = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether every table came at least once from the present master."""
+        return bool(self._copies) and all(copy.came for copy in self._copies.values())
+
+    def due(self, now: int) -> list[Fetch]:
+        """What to ask for now."""
+        fetches = []
+        for table, copy in self._copies.items():
+            if self.master is not None and not copy.asking and copy.due_at_ms <= now:
+                copy.asking = True
+                copy.asked_at_ms = now
+                wait_ms = WATCHED_MS if table in WATCHED else 0
+                command = request(table.value, asking(copy.stamp, wait_ms))
+                fetches.append(Fetch(self.master, table, command))
+        return fetches
+
+    def answered(self, fetch: Fetch, answer: Command, now: int) -> None:
+        """Take the table over; an answer of a former master, or a broken one, changes nothing."""
+        copy = self._copies.get(fetch.table)
+        if copy is None or fetch.address != self.master:
+            return
+        copy.asking = False
+        if answer.code != ResponseCode.SUCCESS:
+            self._failed(copy, f"{fetch.address}: {answer.code} {answer.remark or ''}", now)
+            return
+        header = decode_header(StampHeader, answer.ext)
+        try:
+            if not header.unchanged:
+                self._take(fetch.table, bytes(answer.body), delta=bool(header.delta))
+        except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
+            self._failed(copy, f"{fetch.address} sent no usable {fetch.table.name}: {error}", now)
+            return
+        copy.came, copy.failures = True, 0
+        copy.stamp = header.stamp
+        copy.due_at_ms = now + self._pause(fetch.table, copy, header, now)
+        self.problem = ""
+
+    def _pause(self, table: Table, copy: Copy, header: StampHeader, now: int) -> int:
+        """Until the next question; none to speak of where the master waits for news itself."""
+        if header.stamp is None:
+            return max(self._period_ms, JAVA_PERIOD_MS)
+        waited = now - copy.asked_at_ms >= WATCHED_MS // 2
+        if table in WATCHED and (waited or not header.unchanged):
+            return AGAIN_MS
+        return self._period_ms
+
+    def failed(self, fetch: Fetch, problem: str, now: int) -> None:
+        """There was no answer."""
+        copy = self._copies.get(fetch.table)
+        if copy is not None and fetch.address == self.master:
+            copy.asking = False
+            self._failed(copy, problem, now)
+
+    def next_deadline(self) -> int | None:
+        return min((c.due_at_ms for c in self._copies.values() if not c.asking), default=None)
+
+    def statistics(self) -> dict[str, int]:
+        return {"tables": len(self._copies), "came": sum(c.came for c in self._copies.values())}
+
+    def _failed(self, copy: Copy, problem: str, now: int) -> None:
+        copy.due_at_ms = now + min(RETRY_MS << min(copy.failures, 10), RETRY_MAX_MS)
+        copy.failures += 1
+        self.problem = problem
+
+    def _take(self, table: Table, body: bytes, *, delta: bool) -> None:
+        if table is Table.TOPICS:
+            self._tables.take_topics(body)
+        elif table is Table.GROUPS:
+            self._tables.take_groups(body)
+        elif table is Table.OFFSETS:
+            self._tables.take_offsets(body, delta=delta)
+        else:
+            self._tables.take_delays(body)

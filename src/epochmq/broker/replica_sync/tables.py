@@ -1,0 +1,49 @@
+"""Taking a master's tables over into a replica's own."""
+
+from typing import Any
+
+from epochmq.broker.node import BrokerNode
+from epochmq.wire import json_tolerant
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.group import SubscriptionGroupTable
+from epochmq.wire.bodies.topic import TopicConfigTable
+
+
+class Tables:
+    """The tables of one replica, as its master has them."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        self._node = node
+
+    def take_topics(self, body: bytes) -> None:
+        """The master's topics instead of ours, in one step; ours that it has not are gone.
+
+        But an empty table is a master's that has lost its own: it takes nothing away.
+        """
+        told = decode_body(TopicConfigTable, body)
+        if told.topic_config_table:
+            self._node.topics.adopt(told.topic_config_table, told.data_version)
+
+    def take_groups(self, body: bytes) -> None:
+        told = decode_body(SubscriptionGroupTable, body)
+        if told.subscription_group_table:
+            self._node.groups.adopt(
+                told.subscription_group_table, told.forbidden_table, told.data_version
+            )
+
+    def take_offsets(self, body: bytes, *, delta: bool) -> None:
+        """The master's rows over ours; rows it has not stay until a whole table lacks them."""
+        self._node.offsets.adopt(_object(body), whole=not delta)
+
+    def take_delays(self, body: bytes) -> None:
+        """How far the master has delivered; nothing is delivered here meanwhile."""
+        if not self._node.rights.secondary:
+            self._node.delay_offsets.load(_object(body))
+            self._node.delay_offsets.dirty = True
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    content = json_tolerant.loads(body)
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content

@@ -1,0 +1,1 @@
+"""Writing tables to their files without holding up the loop."""

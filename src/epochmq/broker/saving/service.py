@@ -1,0 +1,59 @@
+"""Saves tables beside the loop: encoded here and now, written and synced by a thread.
+
+A sync of even a small file takes milliseconds, far too long between two loop turns. One thread
+writes in the order given, so an older content never replaces a newer one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.base.ports import Blocking, Disk
+from epochmq.broker.metadata.files import Table
+
+log = logging.getLogger(__name__)
+
+
+class Saver:
+    """Writes files of one disk; a table whose write fails is dirty again and tried later."""
+
+    def __init__(self, disk: Disk, blocking: Blocking) -> None:
+        self._disk = disk
+        self._blocking = blocking
+        self._writes: set[asyncio.Task[None]] = set()
+
+    def save(self, table: Table) -> None:
+        """Write the table as it is now, if it changed since its last save."""
+        taken = self.take(table)
+        if taken is not None:
+            taken()
+
+    def take(self, table: Table) -> Callable[[], None] | None:
+        """The table's content of now, to be written by calling the result later, or never."""
+        if not table.dirty:
+            return None
+        path, data = table.file, table.encode()
+        table.dirty = False
+
+        def write() -> None:
+            task = asyncio.get_running_loop().create_task(self._write(table, path, data))
+            self._writes.add(task)
+            task.add_done_callback(self._writes.discard)
+
+        return write
+
+    async def drain(self) -> None:
+        """Wait for the writes under way."""
+        while self._writes:
+            await asyncio.wait(self._writes)
+
+    async def _write(self, table: Table, path: str, data: bytes) -> None:
+        def write() -> None:
+            self._disk.write_file(path, data, backup=True)
+
+        try:
+            await self._blocking.run(write)
+        except EnvironmentFault as error:
+            table.dirty = True
+            log.error("%s cannot be saved now: %s", path, error)

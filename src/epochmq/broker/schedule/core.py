@@ -1,0 +1,147 @@
+"""How far each delay level is delivered, what is due, and when to look again.
+
+Level n's messages are queue n-1 of SCHEDULE_TOPIC_XXXX; their consume-queue units carry the
+deliver time (wall ms) as tagsCode, rising within a level (facts/store.md 7.1). `progress` is the
+queue offset of the next message to deliver. It moves only when the outlet has acknowledged the
+delivery, never on the attempt: a failed delivery is tried again and never skipped
+(rocketmq#9249), and a crash in between delivers twice rather than not at all.
+
+Pure: wall time comes in, looks to take come out. The shell reads a level's next units, hands their
+deliver times to `found`, delivers as many as it says, and reports `delivered` or `failed`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from epochmq.base.check import check
+
+RETRY_MS = 1000
+"""First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
+
+RETRY_MAX_MS = 10_000
+
+
+class Look(NamedTuple):
+    """Read the units of `level` from `queue_offset` on and report them by `found`."""
+
+    level: int
+    queue_offset: int
+
+
+class Level:
+    """One level: its progress and when to look at it again (None: when something arrives)."""
+
+    __slots__ = ("busy", "delay_ms", "failures", "look_at", "progress")
+
+    def __init__(self, delay_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.progress = 0
+        self.look_at: int | None = 0
+        self.busy = False
+        self.failures = 0
+
+
+class Schedule:
+    """Progress of all levels; levels count from 1."""
+
+    def __init__(self, delays_ms: Sequence[int], progress: Mapping[int, int] | None = None) -> None:
+        self._levels = {number: Level(delay) for number, delay in enumerate(delays_ms, start=1)}
+        self.restore(progress or {})
+        self.updates = 0
+        """Counts moves of progress; what is written to the file follows it."""
+
+    @property
+    def level_max(self) -> int:
+        return len(self._levels)
+
+    def progress(self) -> dict[int, int]:
+        """Next queue offset to deliver by level."""
+        return {number: level.progress for number, level in self._levels.items()}
+
+    def restore(self, progress: Mapping[int, int]) -> None:
+        """Take over a saved progress; levels it does not name start at the queue's beginning."""
+        for number, level in self._levels.items():
+            level.progress = max(0, progress.get(number, 0))
+
+    def look_again(self) -> None:
+        """Look at every level at the next occasion: another role, other progress."""
+        for level in self._levels.values():
+            level.look_at = 0
+
+    def level_for(self, wanted: int) -> int:
+        """The level a message gets that asks for `wanted` (> 0): too high means the highest."""
+        return min(wanted, self.level_max)
+
+    def delay_ms(self, number: int) -> int:
+        return self._levels[number].delay_ms
+
+    def clamp(self, number: int, low: int, high: int) -> None:
+        """Bring the progress into the queue's bounds, after a load or when retention cut it."""
+        level = self._levels[number]
+        progress = min(max(level.progress, low), high)
+        if progress != level.progress:
+            level.progress = progress
+            self.updates += 1
+
+    def looks(self, wall: int) -> list[Look]:
+        """Levels to look at now; each stays out of the list until reported."""
+        return [
+            Look(number, level.progress)
+            for number, level in self._levels.items()
+            if not level.busy and level.look_at is not None and level.look_at <= wall
+        ]
+
+    def found(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
+        """How many of the units read from the progress on are to be delivered now.
+
+        A deliver time further away than the level's delay means that the clock was set back, or
+        that the levels were changed: such a message is due at once, as in RocketMQ.
+        """
+        level = self._levels[number]
+        check(not level.busy, "schedule: one delivery at a time for a level")
+        for count, deliver_wall in enumerate(deliver_walls):
+            if wall < deliver_wall <= wall + level.delay_ms:
+                level.look_at = deliver_wall
+                level.busy = count > 0
+                return count
+        level.look_at = wall if deliver_walls else None
+        level.busy = bool(deliver_walls)
+        return len(deliver_walls)
+
+    def delivered(self, number: int, next_offset: int) -> None:
+        """The outlet has acknowledged everything before `next_offset`."""
+        level = self._levels[number]
+        check(next_offset > level.progress, "schedule: progress only rises by a delivery")
+        level.progress = next_offset
+        level.busy = False
+        level.failures = 0
+        self.updates += 1
+
+    def failed(self, number: int, wall: int) -> None:
+        """The delivery at the progress was refused: the same one again, a little later."""
+        level = self._levels[number]
+        level.busy = False
+        level.look_at = wall + min(RETRY_MS << min(level.failures, 10), RETRY_MAX_MS)
+        level.failures += 1
+
+    def arrived(self, number: int, wall: int) -> None:
+        """A message was put into the level at `wall`; an idle level looks when that is due."""
+        level = self._levels.get(number)
+        if level is not None and level.look_at is None:
+            level.look_at = wall + level.delay_ms
+
+    def next_deadline(self) -> int | None:
+        """Earliest wall time at which `looks` answers something."""
+        waiting = [
+            level.look_at
+            for level in self._levels.values()
+            if level.look_at is not None and not level.busy
+        ]
+        return min(waiting, default=None)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "levels": len(self._levels),
+            "busy": sum(level.busy for level in self._levels.values()),
+            "failures": sum(level.failures for level in self._levels.values()),
+        }

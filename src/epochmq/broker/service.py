@@ -1,0 +1,363 @@
+"""A running broker: the node behind its ports, its clocks, and a clean start and stop."""
+
+import asyncio
+import dataclasses
+import gc
+import logging
+import os
+from collections.abc import Callable
+
+from epochmq.base.errors import EnvironmentFault, OurBug
+from epochmq.base.ports import Clock, Disk
+from epochmq.broker.clients.members import SCAN_MS
+from epochmq.broker.handlers.heartbeat import expire_clients
+from epochmq.broker.membership.build import build_member
+from epochmq.broker.membership.service import Member
+from epochmq.broker.metadata.files import Table, load_table, save_dirty
+from epochmq.broker.metadata.system_topics import Wishes, system_topics
+from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.options import BrokerOptions, reach_warnings, resolve
+from epochmq.broker.overrides import apply_overrides
+from epochmq.broker.plain.service import PlainMember
+from epochmq.broker.registration.service import Registrar
+from epochmq.broker.saving.service import Saver
+from epochmq.broker.sink import BrokerSink
+from epochmq.broker.store_keys import log_dir, store_options
+from epochmq.model.host import pack
+from epochmq.runtime.blocking import BlockingThread
+from epochmq.runtime.bounds import Bounds
+from epochmq.runtime.clock import RealClock
+from epochmq.runtime.disk import RealDisk
+from epochmq.runtime.own_host import free_port, host_address, host_name, memory_bytes
+from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.signals import stop_on_signals
+from epochmq.runtime.tls import server_tls
+from epochmq.store.service import StoreService
+from epochmq.store.store import Store
+
+COLLECTOR_THRESHOLDS = (50_000, 20, 50)
+"""Measured: 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
+
+TICK_MS = 100
+"""The longest time between two looks at the deadlines."""
+
+log = logging.getLogger(__name__)
+
+
+class Broker:
+    """Start it, and it serves until it is stopped; `port` is the one it listens on."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._clock = clock or RealClock()
+        self._disk = disk
+        self._server = RemotingServer(bounds or _bounds(options))
+        self._blocking = BlockingThread("epochmq-disk")
+        self._saving = BlockingThread("epochmq-tables")
+        self.options = options
+        self.port = options.listen_port
+        self.node: BrokerNode
+        self.sink: BrokerSink
+        self.registrar: Registrar
+        self._ha_port_is_chosen = options.ha_listen_port != 0
+        self.member: Member | PlainMember | None = None
+        """Its place in its group; None before the start."""
+        self._store_service: StoreService
+        self._saver: Saver
+        self._ticker: asyncio.Task[None] | None = None
+        self._periods: list[_Period] = []
+        self._closers: list[Callable[[], None]] = []
+        self._stopped = False
+
+    # Start -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store, load the metadata, listen and register.
+
+        Errors, one clear line each: `StoreInUse`, `StoreDamaged`, `PortInUse`, `ConfigError`,
+        other `EnvironmentFault`s. What was opened before the error is closed again.
+        """
+        try:
+            self._open()
+            await self._serve()
+        except BaseException:
+            await self.stop(grace_ms=0)
+            raise
+
+    def _open(self) -> None:
+        options = self._resolved()
+        folder, elsewhere = log_dir(options.store_path_root_dir, options.store_path_commit_log)
+        disk = self._disk or RealDisk(options.store_path_root_dir, elsewhere=elsewhere)
+        wall = self._clock.wall_ms()
+        options = self.options = apply_overrides(options, disk, wall, log.warning)
+        host = pack(options.broker_ip1, self.port)
+        topics = TopicTable()
+        load_table(disk, topics)  # the store must know each topic's type of queues
+        types = topics.has_batch_queues
+        kept = dataclasses.replace(
+            store_options(options, folder), replicated=options.enable_controller_mode
+        )
+        store = Store.open(disk, kept, host, wall, types)
+        self._closers.append(lambda: store.close(self._clock.wall_ms()))
+        self.node = node = BrokerNode(
+            options,
+            clock=self._clock,
+            disk=disk,
+            store=store,
+            port=self.port,
+            process=os.getpid(),
+        )
+        for table in self._tables():
+            load_table(disk, table)
+        node.topics.add_system(system_topics(_wishes(options)))
+        node.filters.all_dead(wall)
+        self.sink = BrokerSink(node)
+        if options.enable_controller_mode:
+            self.member = build_member(node, self._blocking, self._role_changed)
+        else:
+            self.member = PlainMember(
+                node, self._role_changed, port_is_chosen=self._ha_port_is_chosen
+            )
+            node.delivery.clamp()
+        self._saver = Saver(disk, self._saving)
+        self._store_service = StoreService(store, self._clock, self._blocking)
+
+    def _resolved(self) -> BrokerOptions:
+        everywhere = self.options.bind_address in ("", "0.0.0.0", "::")
+        address = host_address() if everywhere else ""
+        if self.port == 0:
+            self.port = free_port(self.options.bind_address)
+        options = resolve(
+            self.options,
+            host_name=host_name(),
+            host_address=address,
+            memory_bytes=memory_bytes(),
+        )
+        for line in reach_warnings(options):
+            log.warning(line)
+        return options
+
+    async def _serve(self) -> None:
+        options, node = self.options, self.node
+        loop = asyncio.get_running_loop()
+
+        def soon(call: Callable[[], None]) -> None:
+            loop.call_soon(call)
+
+        node.soon = soon
+        await self._store_service.start()
+        tls = server_tls(options)
+        await self._server.start(options.bind_address, self.port, self.sink, tls=tls)
+        if options.fast_listen_port > 0:
+            await self._server.start(
+                *(options.bind_address, options.fast_listen_port, self.sink),
+                fast_port=True,
+                tls=tls,
+            )
+        self.registrar = Registrar(node)
+        self.sink.registrar = self.registrar
+        now = self._clock.now_ms()
+        self._periods = [
+            _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
+            _Period(options.flush_delay_offset_interval, now, self._save_delays),
+            _Period(SCAN_MS, now, lambda: expire_clients(node, self._clock.now_ms())),
+        ]
+        if self.member is not None:
+            await self.member.start()
+        self._tick(now)
+        await self.registrar.settle()
+        self._ticker = loop.create_task(self._run())
+
+    # Running ---------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            now = self._clock.now_ms()
+            await asyncio.sleep(max(1, self._next_deadline(now) - now) / 1000)
+            try:
+                self._tick(self._clock.now_ms())
+            except OurBug as error:
+                context = {"message": "a tick failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+                return
+            except Exception:
+                log.exception("a tick failed")
+
+    def _next_deadline(self, now: int) -> int:
+        """The earliest deadline of all cores, at most `TICK_MS` away."""
+        node = self.node
+        wanted = [
+            node.long_poll.next_deadline(),
+            self.sink.stage.syncs.next_deadline(),
+            self.registrar.next_deadline(),
+            node.stats.next_deadline(now),
+        ]
+        if self.member is not None:
+            wanted.append(self.member.next_deadline())
+        due_wall = node.delivery.next_deadline() if node.delivers else None
+        if due_wall is not None:
+            wanted.append(now + due_wall - self._clock.wall_ms())
+        return min([now + TICK_MS, *(at for at in wanted if at is not None)])
+
+    def _tick(self, now: int) -> None:
+        """Everything whose time has come; each part is short."""
+        node, sink = self.node, self.sink
+        wall = self._clock.wall_ms()
+        sink.stage.syncs.expire(now)
+        sink.desk.expire(now)
+        if self.member is not None:
+            self.member.tick(now)
+        if node.delivers:
+            node.delivery.tick(wall)
+        node.announce()
+        sink.stage.lanes.count()
+        node.stats.tick(now, wall)
+        self.registrar.tick(now)
+        for period in self._periods:
+            period.tick(now)
+        if node.topics.dirty or node.groups.dirty:
+            sink.save_metadata()
+
+    def _role_changed(self) -> None:
+        """Name servers hear of it at once; who waits for messages asks again, or elsewhere."""
+        now = self._clock.now_ms()
+        if hasattr(self, "registrar"):
+            self.registrar.everything_changed()
+            self.registrar.tick(now)
+        if not self.node.rights.readable:
+            self.sink.desk.answer_all(now)
+
+    def _save_offsets(self) -> None:
+        node = self.node
+        node.filters.clean(self._clock.wall_ms())
+        self._saver.save(node.offsets)
+        self._saver.save(node.filters)
+
+    def _save_delays(self) -> None:
+        """Save how far the levels are, once what was delivered is on the device itself.
+
+        Else a power cut could take a delivery back and keep the progress behind it: lost.
+        """
+        node = self.node
+        node.delay_offsets.step_version(self._clock.wall_ms())
+        write = self._saver.take(node.delay_offsets)
+        if write is not None:
+            save = write  # narrowed for the closure
+            end = node.store.pointers.appended
+            node.store.when_synced(end, lambda ok: save() if ok else None)
+
+    def _tables(self) -> tuple[Table, ...]:
+        node = self.node
+        return (node.topics, node.groups, node.offsets, node.filters, node.delay_offsets)
+
+    # Stop ------------------------------------------------------------------------------------
+
+    async def stop(self, grace_ms: int = 3_000) -> None:
+        """Say goodbye, answer who waits, save everything, close; may be called more than once."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait([self._ticker])
+        if self.member is not None:
+            await self.member.stop()
+        if hasattr(self, "registrar"):
+            await self.registrar.stop()
+        if hasattr(self, "sink"):
+            self.sink.finish(self._clock.now_ms())
+        await self._server.stop(grace_ms)
+        if self._ticker is not None:
+            await self._saver.drain()
+            self._save_everything()  # while the store's lock still keeps others away
+        if hasattr(self, "_store_service"):
+            await self._store_service.stop()
+        for close in reversed(self._closers):
+            close()
+        self._saving.close()
+        self._blocking.close()
+
+    def _save_everything(self) -> None:
+        node = self.node
+        try:
+            if node.store.fenced is None:
+                node.store.sync()  # deliveries before the progress behind them
+            node.delay_offsets.dirty = True  # what still waited for a sync counts as not saved
+            node.delay_offsets.step_version(self._clock.wall_ms())
+            save_dirty(node.disk, self._tables())
+        except EnvironmentFault as error:
+            log.error("the last changes of the metadata could not be saved: %s", error)
+
+
+class _Period:
+    """A call every `period_ms`; one that fails for the disk's sake is tried at the next."""
+
+    def __init__(self, period_ms: int, now: int, call: Callable[[], None]) -> None:
+        self._period_ms = period_ms
+        self._due_at = now + period_ms
+        self._call = call
+
+    def tick(self, now: int) -> None:
+        if now < self._due_at:
+            return
+        self._due_at = now + self._period_ms
+        try:
+            self._call()
+        except EnvironmentFault as error:
+            log.error("cannot save: %s", error)
+
+
+def _bounds(options: BrokerOptions) -> Bounds:
+    return Bounds(
+        idle_ms=options.server_channel_max_idle_time_seconds * 1000,
+        backlog=options.server_socket_backlog,
+    )
+
+
+def _wishes(options: BrokerOptions) -> Wishes:
+    return Wishes(
+        cluster=options.broker_cluster_name,
+        broker=options.broker_name,
+        auto_create=options.auto_create_topic_enable,
+        default_queues=options.default_topic_queue_nums,
+        cluster_topic=options.cluster_topic_enable,
+        broker_topic=options.broker_topic_enable,
+        trace_topic=options.msg_trace_topic_name if options.trace_topic_enable else None,
+        revive_queues=options.revive_queue_num,
+    )
+
+
+def _calm_collector() -> None:
+    """Fewer and shorter pauses of the cycle collector.
+
+    What a start builds lives as long as the process: it is never looked at again. Messages on
+    their way make hardly any cycles, so looking for them every 700 allocations is wasted.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+
+
+async def main(options: BrokerOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C; one line says when it is ready. Errors as `Broker.start`."""
+    broker = Broker(options)
+    with stop_on_signals() as stop:
+        await broker.start()
+        _calm_collector()
+        try:
+            shown = broker.options
+            print(
+                f"broker {shown.broker_name} ready on {shown.bind_address}:{broker.port}"
+                f" (clients are told {broker.node.address})",
+                flush=True,
+            )
+            log.info("stopping: %s", await stop.wait())
+        finally:
+            await broker.stop()

@@ -1,0 +1,245 @@
+"""The broker's side of its connections: hot frames the short way, all others by the table.
+
+Sends are staged and appended together at the end of the turn; a pull is answered at once. Whatever
+else a session asks comes after what it sent before: its staged sends are stored first, so a client
+that sends and then asks for the end of the queue sees its own message.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault, HeaderError, PeerError, Refused
+from epochmq.broker import dispatch
+from epochmq.broker.handlers.heartbeat import session_closed
+from epochmq.broker.handlers.pull import PullDesk
+from epochmq.broker.handlers.send import SendStage
+from epochmq.broker.handlers.send_back import make_send_back
+from epochmq.broker.handlers.send_batch import take_batch
+from epochmq.broker.handlers.send_reply import make_send_reply
+from epochmq.broker.metadata.files import save_dirty
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.registration.core import SETTLE_TIMEOUT_MS
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply
+from epochmq.wire.dispatcher import Dispatcher, Handler
+from epochmq.wire.frame import RawFrame
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.fast import (
+    HotEnvelope,
+    PullFields,
+    SendFields,
+    ShortSendFields,
+    decode_hot,
+)
+from epochmq.wire.headers.pull import PullHeader
+from epochmq.wire.headers.send import SendHeader, SendHeaderV2
+from epochmq.wire.session import Session
+
+NEW_TOPIC_WAIT_MS = 1_000
+"""How long who made a topic in passing waits for name servers: clients wait 3 s as a rule."""
+
+log = logging.getLogger(__name__)
+
+
+class TopicNews(Protocol):
+    """Who tells the name servers of changed topics."""
+
+    def tick(self, now: int) -> None: ...
+
+    def when_settled(
+        self, now: int, done: Callable[[], None], within_ms: int = SETTLE_TIMEOUT_MS
+    ) -> None: ...
+
+
+class BrokerSink:
+    """The `FrameSink` of one broker, for all its ports."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        self.node = node
+        self.stage = SendStage(node)
+        self.desk = PullDesk(node)
+        self._fresh = False
+        """Whether the stage has looked at options and topics in this turn."""
+        self.registrar: TopicNews | None = None
+        """Who tells the name servers; None until the broker registers, and in tests."""
+        table = dispatch.bind(
+            node,
+            {
+                Code.SEND_MESSAGE: self._send,
+                Code.SEND_MESSAGE_V2: self._send,
+                Code.SEND_BATCH_MESSAGE: self._send,
+                Code.PULL_MESSAGE: self._pull,
+                Code.LITE_PULL_MESSAGE: self._pull,
+                Code.SEND_REPLY_MESSAGE: make_send_reply(self.stage),
+                Code.SEND_REPLY_MESSAGE_V2: make_send_reply(self.stage),
+                Code.CONSUMER_SEND_MSG_BACK: make_send_back(node),
+            },
+        )
+        for code in (Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST):
+            table[code] = self._told_first(table[code])
+        self.dispatcher = Dispatcher(table)
+
+    def opened(self, session: Session) -> None:
+        """Nothing is kept of a connection until its first heartbeat."""
+
+    def closed(self, session: Session) -> None:
+        """Whoever waited on the connection waits no more, and its client leaves its groups."""
+        self.node.long_poll.drop(session.id)
+        session_closed(self.node, session)
+
+    def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
+        """Take whole frames at `data[start:size]` before they are cut; how many bytes they had."""
+        if not self._fresh:
+            self._fresh = True
+            self.stage.begin()
+        return self.stage.take_raw(session, data, start, size)
+
+    def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
+        """All frames of one read; garbage cuts the connection."""
+        if not self._fresh:
+            self._fresh = True
+            self.stage.begin()
+        take = self.stage.take
+        for frame in frames:
+            envelope = None if frame.binary else decode_hot(frame.header)
+            if envelope is None or envelope.flag & FLAG_ONEWAY:
+                self._by_table(session, frame, now)
+                if session.closed:
+                    return
+                continue
+            fields = envelope.extFields
+            try:
+                if isinstance(fields, PullFields):
+                    self._hot_pull(session, envelope, fields, now)
+                elif fields.batch:
+                    self._hot_batch(session, envelope, fields, frame, now)
+                else:
+                    take(session, envelope.opaque, envelope.version, fields, bytes(frame.body))
+            except (Refused, HeaderError) as error:
+                self._refuse(session, envelope.opaque, error)
+        if self.node.topics.changed and self.registrar is not None:
+            self._tell_first(self.registrar, session, now)
+
+    def _tell_first(self, registrar: TopicNews, session: Session, now: int) -> None:
+        """Hold the answers to `session` until the name servers know of the topic that it made.
+
+        By its first send, by a group's first heartbeat (the retry topic) or by a dead letter: the
+        topic's route may be asked for next, there or elsewhere. RocketMQ registers before it
+        answers, too.
+        """
+        session.hold()
+        registrar.when_settled(now, session.release, NEW_TOPIC_WAIT_MS)
+
+    def _by_table(self, session: Session, frame: RawFrame, now: int) -> None:
+        """Any other request, after what the session sent before it."""
+        if self.stage.has(session):
+            self.stage.flush(now)
+        self.dispatcher.receive_one(session, frame, now)
+        self.stage.begin()
+
+    def end_of_turn(self, now: int) -> None:
+        """Append what was sent, wake who waited for it, make new metadata durable."""
+        self._fresh = False
+        self.desk.in_turn = True
+        try:
+            self.stage.flush(now)
+            self.desk.run_woken()
+        finally:
+            self.desk.in_turn = False
+        node = self.node
+        node.announce()
+        if node.topics.dirty or node.groups.dirty:
+            self.save_metadata()
+        if node.topics.changed and self.registrar is not None:
+            self.registrar.tick(now)
+
+    def save_metadata(self) -> None:
+        """Before any answer leaves: a topic that a client was told of must survive a crash.
+
+        When the disk refuses, the tables stay dirty and are tried again at the next tick.
+        """
+        node = self.node
+        try:
+            save_dirty(node.disk, (node.topics, node.groups))
+        except EnvironmentFault as error:
+            log.error("topics and groups cannot be saved now: %s", error)
+
+    def finish(self, now: int) -> None:
+        """Before a stop: store what is staged, answer everybody who waits for messages."""
+        self.stage.flush(now)
+        self.desk.run_woken()
+        self.desk.answer_all(now)
+
+    # The short way ---------------------------------------------------------------------------
+
+    def _hot_batch(
+        self,
+        session: Session,
+        envelope: HotEnvelope,
+        fields: SendFields | ShortSendFields,
+        frame: RawFrame,
+        now: int,
+    ) -> None:
+        command = Command(envelope.code, version=envelope.version, opaque=envelope.opaque)
+        take_batch(self.stage, session, command, fields, frame.body, now)
+
+    def _hot_pull(
+        self, session: Session, envelope: HotEnvelope, fields: PullFields, now: int
+    ) -> None:
+        if self.stage.has(session):
+            self.stage.flush(now)
+        if session.fast_port:
+            error = Refused(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {envelope.code} not supported",
+            )
+            self._refuse(session, envelope.opaque, error)
+            return
+        self.desk.take(session, envelope.code, envelope.version, envelope.opaque, fields, now)
+
+    def _refuse(self, session: Session, opaque: int, error: PeerError | Refused) -> None:
+        code = error.code if isinstance(error, Refused) else ResponseCode.SYSTEM_ERROR
+        session.answer(Command(0, opaque=opaque), Reply(code, str(error)))
+
+    # By the table ----------------------------------------------------------------------------
+
+    def _send(self, command: Command, session: Session, now: int) -> Reply | Held:
+        header: SendHeader | SendHeaderV2
+        if command.code == Code.SEND_MESSAGE:
+            header = decode_header(SendHeader, command.ext)
+        else:
+            header = decode_header(SendHeaderV2, command.ext)
+        body = bytes(command.body)
+        if header.batch:
+            take_batch(self.stage, session, command, header, body, now)
+        else:
+            self.stage.take(session, command.opaque, command.version, header, body, command)
+        return HELD
+
+    def _told_first(self, handler: Handler) -> Handler:
+        """`handler`, whose answer waits until the name servers know of what it changed.
+
+        Whoever created a topic asks for its route next; RocketMQ registers before it answers.
+        """
+
+        def handle(command: Command, session: Session, now: int) -> Reply | Held:
+            reply = handler(command, session, now)
+            if self.registrar is None or not isinstance(reply, Reply):
+                return reply
+            answer: Reply = reply
+            self.save_metadata()
+            self.registrar.when_settled(now, lambda: session.answer(command, answer))
+            return HELD
+
+        return handle
+
+    def _pull(self, command: Command, session: Session, now: int) -> Reply | Held:
+        header = decode_header(PullHeader, command.ext)
+        if not command.is_oneway:
+            self.desk.take(
+                session, command.code, command.version, command.opaque, header, now,
+                binary=command.binary,
+            )  # fmt: skip
+        return HELD

@@ -1,0 +1,1 @@
+"""What the broker counts: messages and bytes by topic, group and queue, and rates."""

@@ -1,0 +1,125 @@
+"""The brokers a name server knows: groups by name, clusters, and when each was last heard of.
+
+A group's addresses are keyed by broker id, 0 being the master. Rules: remoting.md 2.6.
+"""
+
+from dataclasses import dataclass, field
+
+from epochmq.model.data_version import DataVersion
+from epochmq.model.route import BrokerData
+
+MASTER_ID = 0
+HEARTBEAT_TIMEOUT_MS = 120_000
+"""For brokers that do not say themselves how long they may stay silent."""
+
+Key = tuple[str, str]
+"""(cluster, address): what a live broker is known by."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The brokers that share a name: a master and its replicas."""
+
+    cluster: str
+    name: str
+    addrs: dict[int, str] = field(default_factory=dict)
+    acting: bool = False
+    zone: str | None = None
+    master_epoch: int = 0
+    """Highest state version under which a master registered; it never goes back (INV-34)."""
+
+    @property
+    def min_id(self) -> int | None:
+        return min(self.addrs, default=None)
+
+    @property
+    def headless(self) -> bool:
+        """No master is there, though replicas are."""
+        return bool(self.addrs) and MASTER_ID not in self.addrs
+
+    def drop_addr(self, addr: str, *, but_id: int | None = None) -> list[int]:
+        """Forget `addr` under every id except `but_id`; the ids it had."""
+        ids = [number for number, held in self.addrs.items() if held == addr and number != but_id]
+        for number in ids:
+            del self.addrs[number]
+        return ids
+
+    def as_data(self) -> BrokerData:
+        """What routes show, with a copy of the addresses."""
+        data = BrokerData(self.cluster, self.name, dict(sorted(self.addrs.items())), self.acting)
+        if self.zone is not None:
+            data.zone_name = self.zone
+        return data
+
+
+@dataclass(slots=True)
+class Live:
+    """One broker process that registered and was heard of within its time."""
+
+    cluster: str
+    name: str
+    addr: str
+    last_ms: int
+    timeout_ms: int
+    version: DataVersion
+    session_id: int
+    ha_addr: str = ""
+    filter_servers: list[str] = field(default_factory=list)
+
+    def expired(self, now: int) -> bool:
+        return self.last_ms + self.timeout_ms < now
+
+
+class Brokers:
+    """Groups, clusters and live entries; says nothing about topics."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.clusters: dict[str, set[str]] = {}
+        self.live: dict[Key, Live] = {}
+
+    def join(self, cluster: str, name: str) -> Group:
+        """The group `name`, made when new, and listed in `cluster`."""
+        self.clusters.setdefault(cluster, set()).add(name)
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = Group(cluster, name)
+        return group
+
+    def live_at(self, group: Group, broker_id: int) -> Live | None:
+        """The live entry of the broker that holds `broker_id`, when there is one."""
+        addr = group.addrs.get(broker_id)
+        return None if addr is None else self.live.get((group.cluster, addr))
+
+    def leave(self, name: str, addr: str) -> Group | None:
+        """Take `addr` out of group `name`, and the group away when it was the last one.
+
+        Matched by address, not by id: an id may long belong to another process (rocketmq#5374).
+        """
+        group = self.groups.get(name)
+        if group is None:
+            return None
+        group.drop_addr(addr)
+        if not group.addrs:
+            self._remove_group(name)
+        return group
+
+    def _remove_group(self, name: str) -> None:
+        del self.groups[name]
+        for cluster in [cluster for cluster, names in self.clusters.items() if name in names]:
+            self.clusters[cluster].discard(name)
+            if not self.clusters[cluster]:
+                del self.clusters[cluster]
+
+    def heard(self, key: Key, now: int) -> None:
+        """A heartbeat: it keeps a registration alive but never makes one."""
+        live = self.live.get(key)
+        if live is not None:
+            live.last_ms = now
+
+    def of_session(self, session_id: int) -> list[Live]:
+        """Who registered over this connection, as long as no newer connection took over."""
+        return [live for live in self.live.values() if live.session_id == session_id]
+
+    def expired(self, now: int) -> list[Live]:
+        return [live for live in self.live.values() if live.expired(now)]

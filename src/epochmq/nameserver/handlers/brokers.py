@@ -1,0 +1,118 @@
+"""Requests of brokers about themselves: registration, heartbeats, members, and the cluster."""
+
+from epochmq.base import limits
+from epochmq.base.errors import HeaderError, Refused
+from epochmq.model.crc import crc32
+from epochmq.model.data_version import DataVersion
+from epochmq.nameserver.kv_config import ORDER_TOPIC_CONFIG
+from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.route_table import Registration
+from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.namesrv import (
+    BrokerMemberGroup,
+    BrokerMemberGroupBody,
+    ClusterInfo,
+    KVTable,
+    RegisterBrokerBody,
+)
+from epochmq.wire.bodies.register import decode_compressed
+from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.codes import VERSION_3_0_11, ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers import namesrv as headers
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.json_tolerant import dumps_bare
+from epochmq.wire.session import Session
+
+_ZLIB_BEST = b"\x78\xda"
+
+
+def handle_register(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    header = decode_header(headers.RegisterBrokerHeader, request.ext)
+    for name in (header.brokerName, header.clusterName, header.brokerAddr):
+        if not 0 < len(name) <= limits.NAME_LENGTH_MAX:
+            raise HeaderError(f"a broker's names have 1 to {limits.NAME_LENGTH_MAX} characters")
+    if header.bodyCrc32 not in (0, crc32(request.body)):
+        raise Refused(ResponseCode.SYSTEM_ERROR, "crc32 not match: the body came damaged")
+    body = _register_body(request, header.compressed)
+    wrapper = body.topic_config_serialize_wrapper
+    told = Registration(
+        cluster=header.clusterName,
+        name=header.brokerName,
+        broker_id=header.brokerId,
+        addr=header.brokerAddr,
+        ha_addr=header.haServerAddr,
+        zone=header.zoneName,
+        timeout_ms=header.heartbeatTimeoutMillis,
+        acting=header.enableActingMaster,
+        version=wrapper.data_version,
+        topics=wrapper.topic_config_table,
+        mappings=wrapper.topic_queue_mapping_info_map,
+        filter_servers=body.filter_server_list,
+        session_id=session.id,
+    )
+    result = node.table.register(told, now)
+    node.watch(session)
+    answer = headers.RegisterBrokerResponseHeader(result.ha_addr, result.master_addr)
+    return Reply(header=answer, body=_order_table(node))
+
+
+def _register_body(request: Command, compressed: bool) -> RegisterBrokerBody:
+    if len(request.body) == 0:
+        return RegisterBrokerBody()
+    if compressed or request.body[:2] == _ZLIB_BEST:
+        # Upstream's brokers compress and yet say that they did not (rocketmq 5.0 to 5.3).
+        return decode_compressed(request.body)
+    if request.version >= VERSION_3_0_11:
+        return decode_body(RegisterBrokerBody, request.body)
+    return RegisterBrokerBody(decode_body(TopicConfigTable, request.body))
+
+
+def _order_table(node: NameServerNode) -> bytes:
+    if not node.options.return_order_topic_config_to_broker:
+        return b""
+    table = node.kv.list(ORDER_TOPIC_CONFIG)
+    return b"" if table is None else encode_body(KVTable(table))
+
+
+def handle_unregister(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    header = decode_header(headers.UnregisterBrokerHeader, request.ext)
+    node.table.unregister(header.clusterName, header.brokerName, header.brokerAddr)
+    return Reply()
+
+
+def handle_heartbeat(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    header = decode_header(headers.BrokerHeartbeatHeader, request.ext)
+    node.table.heartbeat(header.clusterName, header.brokerAddr, now)
+    return Reply()
+
+
+def handle_query_version(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply:
+    header = decode_header(headers.QueryDataVersionHeader, request.ext)
+    version = decode_body(DataVersion, request.body)
+    changed, known = node.table.query_version(header.clusterName, header.brokerAddr, version, now)
+    body = b"" if known is None else encode_body(known)
+    return Reply(header=headers.QueryDataVersionResponseHeader(changed), body=body)
+
+
+def handle_member_group(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply:
+    header = decode_header(headers.GetBrokerMemberGroupHeader, request.ext)
+    group = node.table.brokers.groups.get(header.brokerName)
+    addrs = {} if group is None else dict(sorted(group.addrs.items()))
+    member = BrokerMemberGroup(header.clusterName, header.brokerName, addrs)
+    return Reply(body=dumps_bare(BrokerMemberGroupBody(member)))
+
+
+def handle_cluster_info(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply:
+    brokers = node.table.brokers
+    info = ClusterInfo(
+        {name: group.as_data() for name, group in brokers.groups.items()},
+        {cluster: sorted(names) for cluster, names in brokers.clusters.items()},
+    )
+    return Reply(body=dumps_bare(info))

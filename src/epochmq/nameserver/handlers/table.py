@@ -1,0 +1,45 @@
+"""Which handler serves which request code (remoting.md 2.6)."""
+
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.nameserver.handlers import brokers, config, routes, topics
+from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.topics import UNIT, UNIT_SUB
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.dispatcher import Handler
+from epochmq.wire.session import Session
+
+NodeHandler = Callable[[NameServerNode, Command, Session, int], Reply]
+
+TABLE: dict[RequestCode, NodeHandler] = {
+    RequestCode.PUT_KV_CONFIG: config.handle_put_kv,
+    RequestCode.GET_KV_CONFIG: config.handle_get_kv,
+    RequestCode.DELETE_KV_CONFIG: config.handle_delete_kv,
+    RequestCode.REGISTER_BROKER: brokers.handle_register,
+    RequestCode.UNREGISTER_BROKER: brokers.handle_unregister,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.handle_route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: brokers.handle_cluster_info,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: routes.handle_wipe_write,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: topics.handle_all_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: routes.handle_delete_topic,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: routes.handle_register_topic,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: config.handle_list_kv,
+    RequestCode.GET_TOPICS_BY_CLUSTER: topics.handle_topics_of_cluster,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: topics.handle_system_topics,
+    RequestCode.GET_UNIT_TOPIC_LIST: partial(topics.handle_units, UNIT, 0),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: partial(topics.handle_units, UNIT_SUB, 0),
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: partial(topics.handle_units, UNIT_SUB, UNIT),
+    RequestCode.UPDATE_NAMESRV_CONFIG: config.handle_update_config,
+    RequestCode.GET_NAMESRV_CONFIG: config.handle_get_config,
+    RequestCode.QUERY_DATA_VERSION: brokers.handle_query_version,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: routes.handle_add_write,
+    RequestCode.GET_BROKER_MEMBER_GROUP: brokers.handle_member_group,
+    RequestCode.BROKER_HEARTBEAT: brokers.handle_heartbeat,
+}
+
+
+def handlers(node: NameServerNode) -> dict[int, Handler]:
+    """The table for a `Dispatcher`, bound to `node`."""
+    return {int(code): partial(handler, node) for code, handler in TABLE.items()}

@@ -1,0 +1,118 @@
+"""Options of a name server, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from epochmq.base.options import PATH, load, option
+from epochmq.runtime.tls import TlsOptions
+
+IGNORED = frozenset(
+    {
+        "clientRequestThreadPoolNums",
+        "clientRequestThreadPoolQueueCapacity",
+        "clusterTest",
+        "configBlackList",
+        "configStorePath",
+        "defaultThreadPoolNums",
+        "defaultThreadPoolQueueCapacity",
+        "enableShutdownGracefully",
+        "namesrvAddr",
+        "productEnvName",
+        "rocketmqHome",
+        "serverAsyncSemaphoreValue",
+        "serverCallbackExecutorThreads",
+        "serverOnewaySemaphoreValue",
+        "serverPooledByteBufAllocatorEnable",
+        "serverSelectorThreads",
+        "serverSocketBacklog",
+        "serverSocketRcvBufSize",
+        "serverSocketSndBufSize",
+        "serverWorkerThreads",
+        "shutdownWaitTimeSeconds",
+        "unRegisterBrokerQueueCapacity",
+        "useEpollNativeSelector",
+        "writeBufferHighWaterMark",
+        "writeBufferLowWaterMark",
+    }
+)
+"""RocketMQ's keys for threads, queues and buffers that are not here; accepted without effect."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesrvOptions(TlsOptions):
+    """All options; those that may change at runtime are marked mutable."""
+
+    listen_port: int = option(9876, "Port for brokers and clients.", low=0, high=65535)
+    bind_address: str = option(
+        "127.0.0.1",
+        "Address to listen on. Unlike RocketMQ only this machine by default; set 0.0.0.0 to be "
+        "reachable from others.",
+    )
+    server_channel_max_idle_time_seconds: int = option(
+        120, "A connection silent for this long is closed.", low=1, high=86_400, unit="s"
+    )
+    kv_config_path: str = option(
+        "${user.home}/namesrv/kvConfig.json",
+        "File that keeps the key-value configuration.",
+        unit=PATH,
+    )
+    order_message_enable: bool = option(
+        False, "Put the order configuration of a topic into its route.", mutable=True
+    )
+    return_order_topic_config_to_broker: bool = option(
+        True, "Answer a broker's registration with all order configurations.", mutable=True
+    )
+    scan_not_active_broker_interval: int = option(
+        5_000,
+        "How often silent brokers are looked for.",
+        low=100,
+        high=60_000,
+        unit="ms",
+        mutable=True,
+    )
+    support_acting_master: bool = option(
+        False,
+        "Show the replica with the smallest id as master of a group without one.",
+        mutable=True,
+    )
+    notify_min_broker_id_changed: bool = option(
+        False, "Tell the members of a group when its smallest broker id changes.", mutable=True
+    )
+    delete_topic_with_broker_registration: bool = option(
+        False,
+        "A registration also removes the broker's topics that it does not name. Only for brokers "
+        "that never register a part of their topics.",
+        mutable=True,
+    )
+    enable_all_topic_list: bool = option(True, "Let tools list all topics.", mutable=True)
+    enable_topic_list: bool = option(
+        True, "Let tools list the topics of a cluster, and unit topics.", mutable=True
+    )
+    need_wait_for_service: bool = option(
+        False, "Answer no routes for a while after the start, until brokers have registered."
+    )
+    wait_seconds_for_service: int = option(
+        45, "How long needWaitForService waits.", low=0, high=3_600, unit="s"
+    )
+    enable_controller_in_namesrv: bool = option(
+        False,
+        "Run a controller in this process too; its options stand in the same file. It shares this "
+        "port when controllerDLegerPeers names it, and has its own otherwise.",
+    )
+    use_uvloop: bool = option(True, "Run on uvloop where it is installed.")
+    log_level: str = option(
+        "info", "What is logged.", choices=("debug", "info", "warning", "error")
+    )
+    log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
+
+
+def load_options(
+    properties: Mapping[str, str],
+    *,
+    env: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> NamesrvOptions:
+    """Typed options of a properties file; `ConfigError` has one line for each fault in it."""
+    (options,) = load((NamesrvOptions,), properties, ignored=IGNORED, env=env, warn=warn)
+    assert isinstance(options, NamesrvOptions)
+    return options

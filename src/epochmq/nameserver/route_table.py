@@ -1,0 +1,324 @@
+"""The core of a name server: registrations in, routes out (remoting.md 2.6).
+
+All verbs take plain values and `now` in monotonic ms. Routes are read far more often than they
+change, so `changed` is called with the topics whose routes are different now (None: all).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.model.data_version import DataVersion
+from epochmq.model.route import QueueData, TopicRouteData
+from epochmq.model.topic import TopicConfig
+from epochmq.nameserver.acting_master import (
+    MinIdNotice,
+    notice_of_arrival,
+    notice_of_leave,
+    stand_in,
+)
+from epochmq.nameserver.brokers import HEARTBEAT_TIMEOUT_MS, MASTER_ID, Brokers, Group, Key, Live
+from epochmq.nameserver.options import NamesrvOptions
+from epochmq.nameserver.topics import Topics, queues_of
+from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
+from epochmq.wire.codes import ResponseCode
+
+_FAILED = ResponseCode.SYSTEM_ERROR
+_NO_VERSION = DataVersion()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a broker says of itself. `acting` is None for a 4.x broker.
+
+    `topics` is None when nothing is said of topics, `filter_servers` likewise.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+    addr: str
+    ha_addr: str = ""
+    zone: str | None = None
+    timeout_ms: int | None = None
+    acting: bool | None = None
+    version: DataVersion = _NO_VERSION
+    topics: Mapping[str, TopicConfig] | None = None
+    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
+    filter_servers: list[str] | None = None
+    session_id: int = 0
+
+    @property
+    def key(self) -> Key:
+        return (self.cluster, self.addr)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The answer: where the living master is, for a broker that is none."""
+
+    ha_addr: str | None = None
+    master_addr: str | None = None
+
+
+class RouteTable:
+    """Groups, live brokers and topics; one instance a name server."""
+
+    def __init__(self, options: NamesrvOptions, safe: Safeguards = SAFE) -> None:
+        self.options = options
+        self._safe = safe
+        self.brokers = Brokers()
+        self.topics = Topics()
+        self.notices: list[MinIdNotice] = []
+        self.changed: Callable[[Iterable[str] | None], None] = lambda topics: None
+
+    # Registration ----------------------------------------------------------------------------
+
+    def register(self, told: Registration, now: int) -> Registered:
+        """Take a broker in, or renew what it said before; `Refused` when it may not join."""
+        self._check(told)
+        group, first = self._join(told)
+        before = (dict(group.addrs), group.acting, group.zone)
+        smallest = group.min_id
+        group.drop_addr(told.addr, but_id=told.broker_id)
+        if self._outranked(group, told):
+            self.brokers.live.pop(told.key, None)
+            if group.addrs != before[0]:
+                self.changed(None)
+            return Registered()
+        first = first or told.broker_id not in group.addrs
+        group.addrs[told.broker_id] = told.addr
+        group.acting, group.zone = bool(told.acting), told.zone
+        if told.broker_id == MASTER_ID:
+            group.master_epoch = max(group.master_epoch, told.version.state_version)
+        news = first or self._is_news(told)
+        filters = self._filters(told)
+        if (group.addrs, group.acting, group.zone) != before or filters != self._filters_now(told):
+            self.changed(None)
+        self._take_topics(group, told, news)
+        self._set_live(told, filters, now)
+        if smallest is not None and told.broker_id < smallest:
+            self._notify(notice_of_arrival(group, told.broker_id, told.ha_addr))
+        return self._master_of(group, told)
+
+    def _check(self, told: Registration) -> None:
+        group = self.brokers.groups.get(told.name)
+        newcomer = group is None or told.broker_id not in group.addrs
+        if newcomer and told.topics is not None and len(told.topics) == 1:
+            # One topic alone is an incremental registration, and it needs a full one before it.
+            raise Refused(
+                _FAILED,
+                "register broker failed: a broker that is not registered named one topic only; "
+                "register all topics first",
+            )
+        if told.key not in self.brokers.live:
+            if len(self.brokers.live) >= limits.ROUTE_BROKERS_MAX:
+                raise Refused(_FAILED, f"more than {limits.ROUTE_BROKERS_MAX} brokers")
+        held = self.topics.queues
+        told_topics = told.topics or {}
+        if len(held) + len(told_topics) > limits.ROUTE_TOPICS_MAX:
+            if (
+                len(held) + sum(topic not in held for topic in told_topics)
+                > limits.ROUTE_TOPICS_MAX
+            ):
+                raise Refused(_FAILED, f"more than {limits.ROUTE_TOPICS_MAX} topics")
+
+    def _join(self, told: Registration) -> tuple[Group, bool]:
+        first = told.name not in self.brokers.groups
+        return self.brokers.join(told.cluster, told.name), first
+
+    def _outranked(self, group: Group, told: Registration) -> bool:
+        """A newer epoch holds this id, or held it: the highest epoch wins (rocketmq#6316, INV-34).
+
+        State version 0 means that no epochs are in use; then the last one to register wins.
+        """
+        if not group.addrs or group.addrs.get(told.broker_id) == told.addr:
+            return False
+        if not self._safe.route_picks_highest_epoch:
+            return False
+        epoch = told.version.state_version
+        held = self.brokers.live_at(group, told.broker_id)
+        if held is not None and held.version.state_version > epoch:
+            return True
+        return told.broker_id == MASTER_ID and 0 < epoch < group.master_epoch
+
+    def _is_news(self, told: Registration) -> bool:
+        live = self.brokers.live.get(told.key)
+        return live is None or live.version != told.version
+
+    def _filters_now(self, told: Registration) -> list[str]:
+        live = self.brokers.live.get(told.key)
+        return [] if live is None else live.filter_servers
+
+    def _filters(self, told: Registration) -> list[str]:
+        return self._filters_now(told) if told.filter_servers is None else told.filter_servers
+
+    def _take_topics(self, group: Group, told: Registration, news: bool) -> None:
+        """Topics count only from the master, or from the smallest id of an acting-master group."""
+        prime = told.acting is not None and told.broker_id == group.min_id
+        if told.topics is None or not (told.broker_id == MASTER_ID or prime):
+            return
+        read_only = told.broker_id != MASTER_ID and group.acting  # rocketmq#7626
+        different: list[str] = []
+        for topic, config in told.topics.items():
+            if news or not self.topics.has(topic, told.name):
+                if self.topics.put(topic, queues_of(config, told.name, read_only=read_only)):
+                    different.append(topic)
+        for topic, mapping in told.mappings.items():
+            if news and self.topics.put_mapping(topic, told.name, mapping):
+                different.append(topic)
+        if self.options.delete_topic_with_broker_registration and not told.mappings:
+            for topic in set(self.topics.of_broker(told.name)).difference(told.topics):
+                self.topics.drop(topic, (told.name,))
+                different.append(topic)
+        if different:
+            self.changed(different)
+
+    def _set_live(self, told: Registration, filters: list[str], now: int) -> None:
+        timeout_ms = told.timeout_ms or HEARTBEAT_TIMEOUT_MS
+        self.brokers.live[told.key] = Live(
+            told.cluster,
+            told.name,
+            told.addr,
+            now,
+            max(1, timeout_ms),
+            told.version,
+            told.session_id,
+            told.ha_addr,
+            filters,
+        )
+
+    def _master_of(self, group: Group, told: Registration) -> Registered:
+        if told.broker_id == MASTER_ID:
+            return Registered()
+        master = self.brokers.live_at(group, MASTER_ID)
+        return Registered() if master is None else Registered(master.ha_addr, master.addr)
+
+    # Leaving and silence ---------------------------------------------------------------------
+
+    def unregister(self, cluster: str, name: str, addr: str) -> None:
+        """Forget a broker; when it was the last of its group, the group's topics go too."""
+        self.brokers.live.pop((cluster, addr), None)
+        before = self.brokers.groups.get(name)
+        if before is None or addr not in before.addrs.values():
+            return
+        smallest = before.addrs[min(before.addrs)]
+        group = self.brokers.leave(name, addr)
+        assert group is not None
+        self.changed(None)
+        if not group.addrs:
+            self.topics.drop_broker(name)
+            return
+        if group.headless and group.acting:
+            self.topics.wipe_write(name)
+        if smallest == addr:
+            self._notify(notice_of_leave(group, addr))
+
+    def session_closed(self, session_id: int) -> None:
+        """The connection that registered is closed: those brokers are gone at once."""
+        for live in self.brokers.of_session(session_id):
+            self.unregister(live.cluster, live.name, live.addr)
+
+    def expire(self, now: int) -> list[Live]:
+        """Forget the brokers that were silent for too long; their connections are to be closed."""
+        silent = self.brokers.expired(now)
+        for live in silent:
+            self.unregister(live.cluster, live.name, live.addr)
+        return silent
+
+    def heartbeat(self, cluster: str, addr: str, now: int) -> None:
+        """Keep a registration alive; an unknown broker stays unknown."""
+        self.brokers.heard((cluster, addr), now)
+
+    def query_version(
+        self, cluster: str, addr: str, version: DataVersion, now: int
+    ) -> tuple[bool, DataVersion | None]:
+        """(whether the broker must register again, what is known of it); also a heartbeat."""
+        live = self.brokers.live.get((cluster, addr))
+        if live is None:
+            return True, None
+        live.last_ms = now
+        return live.version != version, live.version
+
+    def _notify(self, notice: MinIdNotice | None) -> None:
+        if notice is not None and self.options.notify_min_broker_id_changed:
+            self.notices.append(notice)
+
+    def take_notices(self) -> list[MinIdNotice]:
+        notices, self.notices = self.notices, []
+        return notices
+
+    # Administration --------------------------------------------------------------------------
+
+    def wipe_write(self, broker_name: str) -> int:
+        """Take the write permission of all topics of a group; how many topics those are."""
+        topics = self.topics.wipe_write(broker_name)
+        self.changed(topics)
+        return len(topics)
+
+    def add_write(self, broker_name: str) -> int:
+        """Make all topics of a group readable and writable; how many topics those are."""
+        topics = self.topics.add_write(broker_name)
+        self.changed(topics)
+        return len(topics)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget `topic`, in one cluster only when that is named."""
+        if cluster:
+            self.topics.drop(topic, self.brokers.clusters.get(cluster, ()))
+        else:
+            self.topics.drop_topic(topic)
+        self.changed((topic,))
+
+    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Set the queues of one topic on groups that are known; others are passed over."""
+        if topic not in self.topics.queues:
+            if len(self.topics.queues) >= limits.ROUTE_TOPICS_MAX:
+                raise Refused(_FAILED, f"more than {limits.ROUTE_TOPICS_MAX} topics")
+        for one in queues:
+            if one.broker_name in self.brokers.groups:
+                self.topics.put(topic, one)
+        self.changed((topic,))
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Where `topic` is now; None when no known group has it. A copy but for the queues."""
+        held = self.topics.queues.get(topic)
+        if not held:
+            return None
+        groups = [self.brokers.groups[name] for name in held if name in self.brokers.groups]
+        if not groups:
+            return None
+        route = TopicRouteData(
+            queue_datas=[*held.values()],
+            broker_datas=[group.as_data() for group in groups],
+            filter_server_table=self._filter_table(groups),
+        )
+        mappings = self.topics.mappings.get(topic)
+        if mappings:
+            route.topic_queue_mapping_by_broker = {**mappings}
+        if self.options.support_acting_master:
+            stand_in(topic, route)
+        return route
+
+    def _filter_table(self, groups: Iterable[Group]) -> dict[str, list[str]]:
+        lives = self.brokers.live
+        found = {
+            addr: lives[group.cluster, addr].filter_servers
+            for group in groups
+            for addr in group.addrs.values()
+            if (group.cluster, addr) in lives
+        }
+        return {addr: filters for addr, filters in found.items() if filters}
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        return self.topics.of_brokers(self.brokers.clusters.get(cluster, ()))
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Names that double as topics: clusters and groups; and a broker to ask for the rest."""
+        names = list(dict.fromkeys((*self.brokers.clusters, *self.brokers.groups)))
+        addrs = (addr for group in self.brokers.groups.values() for addr in group.addrs.values())
+        return names, next(addrs, None)

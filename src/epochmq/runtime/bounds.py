@@ -1,0 +1,59 @@
+"""How long and how large a connection may be, and the verdict on one that is not."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from epochmq.base import limits
+from epochmq.runtime.listen import BACKLOG
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Times in ms, sizes in bytes; tests shrink them."""
+
+    idle_ms: int = limits.IDLE_MS
+    half_frame_ms: int = limits.HALF_FRAME_MS
+    closing_ms: int = 5_000
+    """A closed connection's last bytes must be taken by the peer within this time."""
+    stalled_ms: int = 60_000
+    """A peer that owes us reading must take some bytes within this time."""
+    unsent_bytes: int = limits.SESSION_IN_FLIGHT_BYTES_MAX
+    unsent_total_bytes: int = limits.UNSENT_TOTAL_BYTES_MAX
+    half_frames_total_bytes: int = limits.HALF_FRAMES_TOTAL_BYTES_MAX
+    connections: int = limits.CONNECTIONS_MAX
+    backlog: int = BACKLOG
+    """Connections that may wait to be accepted."""
+
+    @property
+    def sweep_ms(self) -> int:
+        """How often to look: fine enough for the shortest bound, at most once a second."""
+        shortest = min(self.idle_ms, self.half_frame_ms, self.closing_ms, self.stalled_ms)
+        return max(10, min(1_000, shortest // 4))
+
+
+class Watched(Protocol):
+    """What the verdict looks at; all times monotonic ms, None when it does not apply."""
+
+    heard_ms: int
+    sent_ms: int
+    closing_since: int | None
+    stalled_since: int | None
+
+    @property
+    def partial_since(self) -> int | None: ...
+
+
+def verdict(watched: Watched, bounds: Bounds, now: int) -> str | None:
+    """Why the connection must go, or None."""
+    closing = watched.closing_since
+    if closing is not None:
+        return "does not take its last bytes" if now - closing > bounds.closing_ms else None
+    partial = watched.partial_since
+    if partial is not None and now - partial > bounds.half_frame_ms:
+        return f"a frame is not whole after {bounds.half_frame_ms} ms"
+    stalled = watched.stalled_since
+    if stalled is not None and now - stalled > bounds.stalled_ms:
+        return f"reads none of its answers for {bounds.stalled_ms} ms"
+    if now - max(watched.heard_ms, watched.sent_ms) > bounds.idle_ms:
+        return f"idle for {bounds.idle_ms} ms"
+    return None

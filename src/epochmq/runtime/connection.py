@@ -1,0 +1,310 @@
+"""One TCP connection: bytes in through the shared buffer, a session's outbox out in one write."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol, cast
+
+from epochmq.base.errors import PeerError
+from epochmq.base.types import Buffer
+from epochmq.model import host
+from epochmq.runtime.budget import Budget
+from epochmq.runtime.turn import Turn
+from epochmq.wire.frame import FrameReader
+from epochmq.wire.session import FrameSink, Session
+
+WRITE_HIGH_BYTES = 4 * 1024 * 1024
+"""Above this much unsent a peer's requests are not read any more: it must take answers first."""
+WRITE_LOW_BYTES = 1024 * 1024
+PIECE_BYTES = 1024 * 1024
+"""Larger outboxes are joined and written in pieces of about this size."""
+
+KEPT_BYTES = 64 * 1024
+"""A read of fewer bytes that brought a whole frame cannot leave much of the next one behind."""
+
+RAW_MISSES = 8
+"""So many reads are not offered to the sink whole after one that it did not take."""
+
+RawReceiver = Callable[[Session, memoryview, int, int], int]
+"""`receive_raw` of a sink that takes frames from the buffer: (session, data, start, size)."""
+
+_ids = count(1)
+
+
+class Owner(Protocol):
+    """The server or peer that a connection belongs to."""
+
+    sink: FrameSink
+    fast_port: bool
+    unsent_bytes_max: int
+    header_bytes_max: int
+
+    @property
+    def unsent(self) -> Budget["Connection"] | None: ...
+
+    @property
+    def half_frames(self) -> Budget["Connection"] | None: ...
+
+    def made(self, connection: "Connection") -> str | None:
+        """A connection was made; a text refuses it."""
+        ...
+
+    def slowed(self, connection: "Connection", slow: bool) -> None:
+        """The peer reads too slowly, or has caught up again."""
+        ...
+
+    def gone(self, connection: "Connection", reason: str) -> None:
+        """The connection is closed for good; `reason` is '' when the peer closed it."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of the loop and the `wire.session.Transport` of one session."""
+
+    __slots__ = (
+        "_aborted",
+        "_feed",
+        "_half_frames",
+        "_loop",
+        "_misses",
+        "_opened",
+        "_owner",
+        "_raw",
+        "_reader",
+        "_reason",
+        "_sink",
+        "_transport",
+        "_turn",
+        "_unsent",
+        "closing_since",
+        "heard_ms",
+        "sent_ms",
+        "session",
+        "stalled_since",
+        "unsent_seen",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Turn, owner: Owner) -> None:
+        self._loop = loop
+        self._turn = turn
+        self._owner = owner
+        self._sink = owner.sink
+        self._reader = FrameReader(owner.header_bytes_max)
+        self._feed = self._reader.feed
+        self._raw: RawReceiver | None = getattr(owner.sink, "receive_raw", None)
+        self._misses = 0
+        self._unsent = owner.unsent
+        self._half_frames = owner.half_frames
+        self._reason = ""
+        self._transport: asyncio.Transport
+        self.session: Session
+        self._opened = self._aborted = False
+        self.heard_ms = self.sent_ms = self._now()
+        self.closing_since: int | None = None
+        self.stalled_since: int | None = None
+        self.unsent_seen = 0
+
+    # What the loop calls ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
+        peer_host, peer_port = _address(transport.get_extra_info("peername"))
+        self.session = Session(
+            next(_ids),
+            self,
+            peer=host.format_addr(peer_host, peer_port),
+            peer_packed=host.pack(peer_host, peer_port),
+            local=host.format_addr(*_address(transport.get_extra_info("sockname"))),
+            fast_port=self._owner.fast_port,
+        )
+        refusal = self._owner.made(self)
+        if refusal is not None:
+            self.abort(refusal)
+            return
+        self._opened = True
+        try:
+            self._sink.opened(self.session)
+        except Exception as error:
+            self._fail(error)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._turn.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        turn = self._turn
+        self.heard_ms = now = turn.begin(self._sink)
+        try:
+            start, skipped = 0, self._misses
+            if skipped:
+                self._misses = skipped - 1
+            elif self._raw is not None:
+                if self._reader.partial_since is None:
+                    start = self._raw(self.session, turn.buffer, 0, nbytes)
+                else:
+                    start = self._complete(self._raw, turn.buffer, nbytes, now)
+                if start == nbytes:
+                    return
+            frames = self._feed(turn.buffer[start:nbytes], now)
+            if frames:
+                if not start and not skipped:
+                    self._misses = RAW_MISSES
+                self._sink.receive(self.session, frames, now)
+            if not frames or nbytes > KEPT_BYTES:
+                self._kept(nbytes)
+        except PeerError as error:
+            self.cut(str(error))
+        except Exception as error:
+            self._fail(error)
+
+    def _complete(self, raw: RawReceiver, buffer: memoryview, nbytes: int, now: int) -> int:
+        """As `buffer_updated` when half a frame is kept: that one first, then the read's rest."""
+        start, whole = self._reader.feed_rest(buffer[:nbytes])
+        if whole is None:
+            self._kept(nbytes)
+            return nbytes
+        if not raw(self.session, memoryview(whole), 0, len(whole)):
+            self._sink.receive(self.session, self._feed(whole, now), now)
+        if self.closing_since is not None or self.session.closed:
+            return nbytes
+        return start + raw(self.session, buffer, start, nbytes)
+
+    def pause_writing(self) -> None:
+        self.stalled_since = self._now()
+        self.unsent_seen = self.unsent
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._owner.slowed(self, True)
+
+    def resume_writing(self) -> None:
+        self.stalled_since = None
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._owner.slowed(self, False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and not self._reason:
+            self._reason = str(exc) or type(exc).__name__
+        self.stalled_since = None
+        self._reader.drop()
+        self._owner.slowed(self, False)
+        try:
+            self.session.lost()
+            if self._opened:
+                self._sink.closed(self.session)
+        except Exception as error:
+            self._turn.failed(error, f"{self.session.peer}: closing failed")
+        self._owner.gone(self, self._reason)
+
+    # What the session calls ------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._turn.dirty(self)
+
+    def cut(self, reason: str) -> None:
+        """Close after what is queued was sent; the first reason stays."""
+        if self.closing_since is None:
+            self.flush()
+        if self.closing_since is None:
+            self._end(reason)
+            self._transport.close()
+
+    def after(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
+        return self._loop.call_later(delay_ms / 1000, call).cancel
+
+    # What the turn and the owner call --------------------------------------------------------
+
+    @property
+    def partial_since(self) -> int | None:
+        return self._reader.partial_since
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        if self._aborted:
+            return 0  # uvloop lets go of them only in its next turn
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def half_frame(self) -> int:
+        """Bytes kept of a frame that is not whole."""
+        return self._reader.pending_bytes
+
+    def flush(self) -> None:
+        """Write the session's whole outbox; a peer with too much unread is cut."""
+        session = self.session
+        total = session.outbox_bytes
+        chunks = session.take_outbox()
+        transport = self._transport
+        if not chunks or self.closing_since is not None or transport.is_closing():
+            return
+        self.sent_ms = self._turn.now
+        budget = self._unsent
+        if budget is not None:
+            budget.seen += total
+            if budget.seen > budget.limit and not budget.settle(self, total):
+                return
+        if total <= PIECE_BYTES:
+            transport.write(b"".join(chunks))
+        elif total + self.unsent > self._owner.unsent_bytes_max:
+            # Checked before joining: the chunks are mostly views of files, the join is memory.
+            unsent = total + self.unsent
+            self.abort(f"does not read its answers: {unsent} bytes are unsent")
+            return
+        else:
+            for piece in _pieces(chunks):
+                transport.write(piece)
+        if self.stalled_since is not None and self.unsent > self._owner.unsent_bytes_max:
+            self.abort(f"does not read its answers: {self.unsent} bytes are unsent")
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what is queued is lost."""
+        if self.closing_since is None:
+            self._end(reason)
+        self._aborted = True
+        self._reader.drop()
+        self._transport.abort()
+
+    def _kept(self, nbytes: int) -> None:
+        """Of the last read up to `nbytes` are kept until the rest of their frame comes."""
+        budget = self._half_frames
+        if budget is not None:
+            budget.seen += min(nbytes, self.half_frame)
+            if budget.seen > budget.limit:
+                budget.settle(self)
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        self.closing_since = self._now()
+
+    def _now(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _fail(self, error: Exception) -> None:
+        self._turn.failed(error, f"{self.session.peer}: a request failed")
+        self.abort(f"{type(error).__name__} while handling a request")
+
+
+def _pieces(chunks: list[Buffer]) -> list[bytes]:
+    """The chunks joined into pieces of about `PIECE_BYTES`; a chunk is never split."""
+    pieces: list[bytes] = []
+    start = size = 0
+    for number, chunk in enumerate(chunks):
+        size += len(chunk)
+        if size >= PIECE_BYTES:
+            pieces.append(b"".join(chunks[start : number + 1]))
+            start, size = number + 1, 0
+    if start < len(chunks):
+        pieces.append(b"".join(chunks[start:]))
+    return pieces
+
+
+def _address(name: object) -> tuple[str, int]:
+    """(ip, port) of a socket's name; an IPv4 address mapped into IPv6 is shown as IPv4."""
+    if not isinstance(name, tuple):
+        return "0.0.0.0", 0  # closed before it could be asked
+    ip = str(name[0]).partition("%")[0]
+    if ip.startswith("::ffff:") and "." in ip:
+        ip = ip.removeprefix("::ffff:")
+    return ip, int(name[1])

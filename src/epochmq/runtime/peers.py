@@ -1,0 +1,283 @@
+"""The calling side: connections to other nodes, with requests in flight in both directions."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+
+from epochmq.base import limits
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.model.host import BadAddress, parse_addr
+from epochmq.runtime.budget import Budget
+from epochmq.runtime.connection import Connection
+from epochmq.runtime.listen import tune
+from epochmq.runtime.turn import turn_of
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.dispatcher import Dispatcher
+from epochmq.wire.session import FrameSink, Session
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_MS = 3_000
+IN_FLIGHT_MAX = 65_535
+"""Unanswered requests to one peer, as RocketMQ's clients allow."""
+
+Requests = Callable[[Command, Session], Reply | Held | None]
+"""Handles what the peer asks us; None answers nothing."""
+
+
+class Peer:
+    """One outgoing connection; made by `Peer.connect`, of no more use once `closed` is set."""
+
+    fast_port = False
+    unsent_bytes_max = limits.SESSION_IN_FLIGHT_BYTES_MAX
+    header_bytes_max = limits.ANSWER_HEADER_BYTES_MAX
+    unsent: Budget[Connection] | None = None
+    half_frames: Budget[Connection] | None = None
+
+    def __init__(self, addr: str, requests: Requests | None, in_flight_max: int) -> None:
+        self.addr = addr
+        self.closed = asyncio.Event()
+        self.on_close: list[Callable[[Peer], None]] = []
+        self.sink: FrameSink = _sink_of(requests)
+        self._connection: Connection
+        self._in_flight = 0
+        self._in_flight_max = in_flight_max
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @classmethod
+    async def connect(
+        cls,
+        addr: str,
+        timeout_ms: int = CONNECT_TIMEOUT_MS,
+        *,
+        requests: Requests | None = None,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        tls: ssl.SSLContext | None = None,
+    ) -> "Peer":
+        """Connect to `addr` ("host:port"); `NotReachable` says why it did not work."""
+        peer = cls(addr, requests, in_flight_max)
+        loop = asyncio.get_running_loop()
+        try:
+            host, port = parse_addr(addr)
+            async with asyncio.timeout(timeout_ms / 1000):
+                transport, peer._connection = await loop.create_connection(
+                    lambda: Connection(loop, turn_of(loop), peer), host, port, ssl=tls
+                )
+        except TimeoutError:
+            raise NotReachable(f"cannot connect to {addr} within {timeout_ms} ms") from None
+        except (OSError, UnicodeError, BadAddress) as error:
+            raise NotReachable(f"cannot connect to {addr}: {_reason(error)}") from None
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            tune(sock)
+        return peer
+
+    @property
+    def session(self) -> Session:
+        return self._connection.session
+
+    async def invoke(self, command: Command, timeout_ms: int) -> Command:
+        """Send a request and return its response, whatever code that has.
+
+        `NotReachable` when the connection ends or no response comes in time. If nothing at all
+        was heard in that time the connection is closed, so that the next use makes a new one.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        await self._wait_writable(deadline)
+        self._count_in()
+        started_ms = int(loop.time() * 1000)
+        future: asyncio.Future[Command | None] = loop.create_future()
+
+        def on_answer(answer: Command | None) -> None:
+            self._in_flight -= 1
+            if not future.done():
+                future.set_result(answer)
+
+        left_ms = max(1, int((deadline - loop.time()) * 1000))
+        self.session.request(command, left_ms, on_answer)
+        answer = await future
+        if answer is not None:
+            return answer
+        if self.session.closed:
+            raise NotReachable(f"{self.addr} closed the connection before it answered")
+        if self._connection.heard_ms <= started_ms:
+            self.close(f"no answer within {timeout_ms} ms, and nothing else heard")
+        raise NotReachable(f"{self.addr} did not answer request {command.code} in {timeout_ms} ms")
+
+    async def oneway(self, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
+        """Send without wanting an answer; waits only while too much is unsent."""
+        await self._wait_writable(asyncio.get_running_loop().time() + timeout_ms / 1000)
+        if self.session.closed:
+            raise NotReachable(f"{self.addr} closed the connection")
+        self.session.oneway(command)
+
+    def close(self, reason: str = "closed by us") -> None:
+        """Send what is queued, then close; waiting requests fail."""
+        self.session.close(reason)
+
+    async def _wait_writable(self, deadline: float) -> None:
+        if self._writable.is_set():
+            return
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._writable.wait()
+        except TimeoutError:
+            raise NotReachable(f"{self.addr} does not take what is sent to it") from None
+
+    def _count_in(self) -> None:
+        if self._in_flight >= self._in_flight_max:
+            raise NotReachable(
+                f"{self.addr} owes answers to {self._in_flight} requests already; slow down"
+            )
+        self._in_flight += 1
+
+    # What the connection reports -------------------------------------------------------------
+
+    def made(self, connection: Connection) -> str | None:
+        self._connection = connection
+        return None
+
+    def slowed(self, connection: Connection, slow: bool) -> None:
+        if slow:
+            self._writable.clear()
+        else:
+            self._writable.set()
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        log.debug("%s: connection closed: %s", self.addr, reason or "by the peer")
+        self.closed.set()
+        watchers, self.on_close = self.on_close, []
+        for watcher in watchers:
+            watcher(self)
+
+
+class Peers:
+    """Connections by address, made on first use and made anew after they broke."""
+
+    def __init__(
+        self,
+        *,
+        requests: Requests | None = None,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        on_close: Callable[[str], None] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._requests = requests
+        self._tls = tls
+        self._connect_timeout_ms = connect_timeout_ms
+        self._in_flight_max = in_flight_max
+        self._on_close = on_close
+        self._peers: dict[str, Peer] = {}
+        self._connecting: dict[str, asyncio.Task[Peer]] = {}
+
+    def find(self, addr: str) -> Peer | None:
+        """The open connection to `addr`, if there is one."""
+        return self._peers.get(addr)
+
+    async def get(self, addr: str) -> Peer:
+        """The connection to `addr`, made now if need be; callers at one time share one attempt."""
+        peer = self._peers.get(addr)
+        if peer is not None and not peer.session.closed:
+            return peer
+        task = self._connecting.get(addr)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(addr))
+            # Looked at even when every waiter gave up, so that asyncio does not complain.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._connecting[addr] = task
+        return await asyncio.shield(task)
+
+    async def invoke(self, addr: str, command: Command, timeout_ms: int) -> Command:
+        """`Peer.invoke` with the time for connecting counted in."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        peer = await self._get_by(addr, deadline, timeout_ms)
+        return await peer.invoke(command, max(1, int((deadline - loop.time()) * 1000)))
+
+    async def oneway(
+        self, addr: str, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS
+    ) -> None:
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        peer = await self._get_by(addr, deadline, timeout_ms)
+        await peer.oneway(command, timeout_ms)
+
+    def drop(self, addr: str, reason: str = "not needed any more") -> None:
+        """Close the connection to `addr`; the next use makes a new one."""
+        peer = self._peers.pop(addr, None)
+        if peer is not None:
+            peer.close(reason)
+
+    async def close(self, grace_ms: int = 1_000) -> None:
+        """Close all connections; waits up to `grace_ms` for their last bytes to leave."""
+        for task in list(self._connecting.values()):
+            task.cancel()
+        peers = list(self._peers.values())
+        for peer in peers:
+            peer.close("closing down")
+        waits = [asyncio.ensure_future(peer.closed.wait()) for peer in peers]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=grace_ms / 1000)
+            for wait in late:
+                wait.cancel()
+        for peer in peers:
+            peer._connection.abort("closing down")
+
+    async def _get_by(self, addr: str, deadline: float, timeout_ms: int) -> Peer:
+        peer = self._peers.get(addr)
+        if peer is not None and not peer.session.closed:
+            return peer
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self.get(addr)
+        except TimeoutError:
+            raise NotReachable(f"cannot connect to {addr} within {timeout_ms} ms") from None
+
+    async def _connect(self, addr: str) -> Peer:
+        try:
+            peer = await Peer.connect(
+                addr,
+                self._connect_timeout_ms,
+                requests=self._requests,
+                in_flight_max=self._in_flight_max,
+                tls=self._tls,
+            )
+            self._peers[addr] = peer
+            peer.on_close.append(self._forget)
+            return peer
+        finally:
+            del self._connecting[addr]
+
+    def _forget(self, peer: Peer) -> None:
+        if self._peers.get(peer.addr) is peer:
+            del self._peers[peer.addr]
+        if self._on_close is not None:
+            self._on_close(peer.addr)
+
+
+def _sink_of(requests: Requests | None) -> Dispatcher:
+    """Responses go to whoever asked, requests of known codes to `requests`."""
+
+    def ask(command: Command, session: Session, now: int) -> Reply | Held:
+        reply = requests(command, session) if requests is not None else _refuse(command)
+        return HELD if reply is None else reply
+
+    return Dispatcher(dict.fromkeys(map(int, RequestCode), ask))
+
+
+def _refuse(command: Command) -> Reply:
+    raise Refused(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused; is it running there?"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

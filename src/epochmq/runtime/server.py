@@ -1,0 +1,192 @@
+"""The listening side: RemotingServer gives a node's sink the frames of all its connections.
+
+One slow, silent or hostile peer costs its own connection and nothing else; a periodic sweep holds
+the bounds, since a timer for each connection would cost more than the connections do.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+
+from epochmq.base import limits
+from epochmq.runtime.bounds import Bounds, verdict
+from epochmq.runtime.budget import Budget
+from epochmq.runtime.connection import Connection
+from epochmq.runtime.listen import listen
+from epochmq.runtime.tls import ServerTls
+from epochmq.runtime.tls_door import TlsDoor
+from epochmq.runtime.turn import turn_of
+from epochmq.wire.session import FrameSink
+
+log = logging.getLogger(__name__)
+
+SWEEP_COUNT = 2_000
+"""Connections looked at in one go, so that a sweep never holds the loop for a millisecond."""
+
+
+@dataclass(slots=True)
+class _Port:
+    """One listening port: the owner of the connections made to it."""
+
+    server: "RemotingServer"
+    sink: FrameSink
+    fast_port: bool
+    unsent_bytes_max: int
+    unsent: Budget[Connection]
+    half_frames: Budget[Connection]
+    header_bytes_max: int = limits.HEADER_BYTES_MAX
+
+    def made(self, connection: Connection) -> str | None:
+        return self.server.admit(connection)
+
+    def slowed(self, connection: Connection, slow: bool) -> None:
+        self.server.slowed(connection, slow)
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        self.server.gone(connection, reason)
+
+
+@dataclass
+class Figures:
+    """What the server counted since its start."""
+
+    accepted: int = 0
+    refused: int = 0
+    cut: int = 0
+
+
+class RemotingServer:
+    """Listens on one or more ports of one node; all on the running loop."""
+
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
+        self.figures = Figures()
+        self._connections: dict[Connection, None] = {}
+        self._slow: dict[Connection, None] = {}
+        self._unsent = Budget(
+            self.bounds.unsent_total_bytes,
+            self._connections,
+            attrgetter("unsent"),
+            self._cut,
+            "leave unread",
+        )
+        self._half_frames = Budget(
+            self.bounds.half_frames_total_bytes,
+            self._connections,
+            attrgetter("half_frame"),
+            self._cut,
+            "sent of unfinished frames",
+        )
+        self._round: list[Connection] = []
+        self._listeners: list[asyncio.AbstractServer | TlsDoor] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(
+        self,
+        host: str,
+        port: int,
+        sink: FrameSink,
+        *,
+        fast_port: bool = False,
+        tls: ServerTls | None = None,
+    ) -> int:
+        """Listen and serve; returns the port, which the system chose when `port` is 0.
+
+        Errors: `PortInUse` naming the holder if it can be found, `EnvironmentFault` otherwise.
+        """
+        loop = asyncio.get_running_loop()
+        backlog = self.bounds.backlog
+        sock = listen(host, port, backlog)
+        bound_port = int(sock.getsockname()[1])
+        owner = _Port(
+            *(self, sink, fast_port, self.bounds.unsent_bytes, self._unsent, self._half_frames)
+        )
+        factory = partial(Connection, loop, turn_of(loop), owner)
+        if tls is not None:
+            self._listeners.append(TlsDoor(sock, factory, tls, self.bounds.half_frame_ms))
+        else:
+            self._listeners.append(await loop.create_server(factory, sock=sock, backlog=backlog))
+        if self._sweeper is None:
+            self._plan_sweep(loop)
+        return bound_port
+
+    async def stop(self, grace_ms: int = 3_000) -> None:
+        """Accept nothing more, send what is queued, close; after `grace_ms` cut what is left."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        for connection in list(self._connections):
+            connection.cut("the server stops")
+        await self._wait_drained(grace_ms)
+        for connection in list(self._connections):
+            connection.abort("the server stops")
+        await self._wait_drained(grace_ms)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    async def _wait_drained(self, timeout_ms: int) -> None:
+        if self._connections:
+            self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._drained], timeout=timeout_ms / 1000)
+            self._drained = None
+
+    # What connections report -----------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> str | None:
+        self._connections[connection] = None
+        if len(self._connections) > self.bounds.connections:
+            self.figures.refused += 1
+            return f"more than {self.bounds.connections} connections"
+        self.figures.accepted += 1
+        return None
+
+    def slowed(self, connection: Connection, slow: bool) -> None:
+        if slow:
+            self._slow[connection] = None
+        else:
+            self._slow.pop(connection, None)
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        self._connections.pop(connection, None)
+        level = logging.INFO if reason and self._listeners else logging.DEBUG
+        log.log(level, "%s: closed: %s", connection.session.peer, reason or "by the peer")
+        if not self._connections and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # The sweep -------------------------------------------------------------------------------
+
+    def _plan_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeper = loop.call_later(self.bounds.sweep_ms / 1000, self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._plan_sweep(loop)
+        now = int(loop.time() * 1000)
+        self._watch_slow(now)
+        if not self._round:
+            self._round = list(self._connections)
+        part, self._round = self._round[:SWEEP_COUNT], self._round[SWEEP_COUNT:]
+        for connection in part:
+            if connection in self._connections:
+                reason = verdict(connection, self.bounds, now)
+                if reason is not None:
+                    self._cut(connection, reason)
+
+    def _watch_slow(self, now: int) -> None:
+        """Note who made progress."""
+        for connection in self._slow:
+            unsent = connection.unsent
+            if unsent < connection.unsent_seen:
+                connection.stalled_since = now
+            connection.unsent_seen = unsent
+
+    def _cut(self, connection: Connection, reason: str) -> None:
+        self.figures.cut += 1
+        connection.abort(reason)

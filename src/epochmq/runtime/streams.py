@@ -1,0 +1,54 @@
+"""Plain sockets for replication, which moves log bytes between files and sockets by itself.
+
+Asyncio's transports copy what they send; here the reader and the writer own the socket.
+"""
+
+import asyncio
+import socket
+from contextlib import suppress
+
+from epochmq.base.errors import NotReachable
+from epochmq.runtime.listen import listen, tune
+
+
+class StreamSockets:
+    """The real `replication.ports.Sockets`."""
+
+    def listen(self, host: str, port: int) -> tuple[socket.socket, int]:
+        """A listening socket and its port, which the system chose when `port` is 0."""
+        sock = listen(host, port)
+        return sock, int(sock.getsockname()[1])
+
+    def accept(self, listener: socket.socket) -> tuple[socket.socket, str] | None:
+        """The next connection and who made it; None when there is none."""
+        try:
+            sock, address = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return None
+        sock.setblocking(False)
+        with suppress(OSError):
+            tune(sock)
+        return sock, f"{address[0]}:{address[1]}"
+
+    async def connect(self, host: str, port: int, timeout_ms: int) -> socket.socket:
+        """A connected socket; `NotReachable` in time or on refusal."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._connect(host, port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {timeout_ms} ms"
+            raise NotReachable(f"cannot connect to {host}:{port}: {reason}") from None
+
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _name, address = found[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            tune(sock)
+            await loop.sock_connect(sock, address)
+        except BaseException:
+            sock.close()
+            raise
+        return sock

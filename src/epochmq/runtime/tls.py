@@ -1,0 +1,149 @@
+"""TLS on remoting ports and connections: options as in RocketMQ's tls.properties, and contexts.
+
+Mode `permissive` serves plain and TLS clients on one port, told apart by the first byte: a plain
+frame starts with 0x00, a TLS hello with 0x16 (remoting.md 1.1).
+"""
+
+import ssl
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from epochmq.base.errors import ConfigError
+from epochmq.base.options import PATH, option
+
+DISABLED, PERMISSIVE, ENFORCING = "disabled", "permissive", "enforcing"
+
+outgoing_tls: ContextVar[ssl.SSLContext | None] = ContextVar("outgoing_tls", default=None)
+"""What clients speak that were not told: the command line sets it for all that it makes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutgoingTls:
+    """How a process's own connections to other nodes are made."""
+
+    tls_enable: bool = option(
+        False, "Whether connections to other nodes speak TLS.", key="tls.enable"
+    )
+    tls_client_auth_server: bool = option(
+        True,
+        "Whether servers' certificates are checked (RocketMQ's default is not).",
+        key="tls.client.authServer",
+    )
+    tls_client_trust_cert_path: str = option(
+        "",
+        "PEM file with the authorities that servers' certificates are checked against; their host"
+        " names are not looked at then. Empty is the system's authorities, with host names.",
+        key="tls.client.trustCertPath",
+        unit=PATH,
+    )
+    tls_client_cert_path: str = option(
+        "",
+        "PEM file with the certificate to show to servers that ask for one.",
+        key="tls.client.certPath",
+        unit=PATH,
+    )
+    tls_client_key_path: str = option(
+        "", "PEM file with its private key.", key="tls.client.keyPath", unit=PATH
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsOptions(OutgoingTls):
+    """A server's options; RocketMQ's default mode is permissive, with a certificate of its own."""
+
+    tls_mode: str = option(
+        DISABLED,
+        "Whether TLS is refused, offered beside plain connections, or demanded.",
+        key="tls.server.mode",
+        choices=(DISABLED, PERMISSIVE, ENFORCING),
+    )
+    tls_cert_path: str = option(
+        "", "PEM file with the server's certificate chain.", key="tls.server.certPath", unit=PATH
+    )
+    tls_key_path: str = option(
+        "", "PEM file with its private key.", key="tls.server.keyPath", unit=PATH
+    )
+    tls_trust_cert_path: str = option(
+        "",
+        "PEM file with the authorities that clients' certificates are checked against.",
+        key="tls.server.trustCertPath",
+        unit=PATH,
+    )
+    tls_need_client_auth: str = option(
+        "none",
+        "Whether clients must show a certificate.",
+        key="tls.server.need.client.auth",
+        choices=("none", "optional", "require"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What a listening port needs to know."""
+
+    context: ssl.SSLContext
+    enforced: bool
+
+
+def server_tls(options: TlsOptions) -> ServerTls | None:
+    """None when TLS is disabled; `ConfigError` names the file that cannot be used."""
+    if options.tls_mode == DISABLED:
+        return None
+    if not options.tls_cert_path or not options.tls_key_path:
+        raise ConfigError(
+            [f"tls.server.mode={options.tls_mode} needs tls.server.certPath and tls.server.keyPath"]
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _show(context, options.tls_cert_path, options.tls_key_path)
+    _set_client_auth(context, options)
+    return ServerTls(context, options.tls_mode == ENFORCING)
+
+
+def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
+    """None when connections are plain; `ConfigError` names the file that cannot be used."""
+    if not options.tls_enable:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    trusted = options.tls_client_trust_cert_path
+    if trusted or not options.tls_client_auth_server:
+        context.check_hostname = False  # brokers are known by addresses, which certificates lack
+    if not options.tls_client_auth_server:
+        context.verify_mode = ssl.CERT_NONE
+    elif trusted:
+        _trust(context, trusted)
+    else:
+        context.load_default_certs()
+    cert, key = options.tls_client_cert_path, options.tls_client_key_path
+    if bool(cert) != bool(key):
+        raise ConfigError(["tls.client.certPath and tls.client.keyPath need each other"])
+    if cert:
+        _show(context, cert, key)
+    return context
+
+
+def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        text = f"cannot use the certificate and key in {cert} and {key}: {error}"
+        raise ConfigError([text]) from None
+
+
+def _trust(context: ssl.SSLContext, file: str) -> None:
+    try:
+        context.load_verify_locations(file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError([f"cannot use the authorities in {file}: {error}"]) from None
+
+
+def _set_client_auth(context: ssl.SSLContext, options: TlsOptions) -> None:
+    modes = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
+    context.verify_mode = modes[options.tls_need_client_auth]
+    if context.verify_mode == ssl.CERT_NONE:
+        return
+    trusted = options.tls_trust_cert_path
+    if not trusted:
+        raise ConfigError(["tls.server.need.client.auth needs tls.server.trustCertPath"])
+    _trust(context, trusted)

@@ -1,0 +1,93 @@
+"""What all connections of one loop share: one receive buffer, and the end of each loop turn.
+
+However many sockets were readable in a turn, every sink hears `end_of_turn` once and every session
+that has something to say gets one write. That is where group append, group commit and joined
+answers come from (performance.md 11).
+"""
+
+import asyncio
+import logging
+import time
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from epochmq.base.errors import OurBug
+from epochmq.wire.session import FrameSink
+
+log = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 256 * 1024
+"""One for the whole loop: a buffer of its own for each of 10,000 connections would be 2.5 GB."""
+
+
+class Flushable(Protocol):
+    """A connection with bytes to write."""
+
+    def flush(self) -> None: ...
+
+
+class Turn:
+    """State of the running turn of one loop; `now` is monotonic ms, taken once a turn."""
+
+    __slots__ = ("_dirty", "_scheduled", "_sinks", "buffer", "now")
+
+    def __init__(self) -> None:
+        # Holds no loop, so that a finished loop and its buffer can go.
+        self._scheduled = False
+        self._sinks: list[FrameSink] = []
+        self._dirty: list[Flushable] = []
+        self.buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.now = 0
+
+    def begin(self, sink: FrameSink) -> int:
+        """Note that `sink` receives in this turn; returns `now`."""
+        if not self._scheduled:
+            self._schedule()
+        if sink not in self._sinks:
+            self._sinks.append(sink)
+        return self.now
+
+    def dirty(self, connection: Flushable) -> None:
+        """`connection` has something to write when the turn ends."""
+        if not self._scheduled:
+            self._schedule()
+        self._dirty.append(connection)
+
+    def failed(self, error: Exception, what: str) -> None:
+        """An error that no sink should let through: a broken rule stops the node, others do not."""
+        if isinstance(error, OurBug):
+            context = {"message": what, "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+        else:
+            log.error("%s: %s: %s", what, type(error).__name__, error, exc_info=error)
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self.now = time.monotonic_ns() // 1_000_000
+        asyncio.get_running_loop().call_soon(self._end)
+
+    def _end(self) -> None:
+        sinks, self._sinks = self._sinks, []
+        for sink in sinks:
+            try:
+                sink.end_of_turn(self.now)
+            except Exception as error:
+                self.failed(error, "end of turn failed")
+        self._scheduled = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception as error:
+                self.failed(error, "writing answers failed")
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
+
+
+def turn_of(loop: asyncio.AbstractEventLoop) -> Turn:
+    """The one `Turn` of `loop`, shared by all its servers and outgoing connections."""
+    turn = _turns.get(loop)
+    if turn is None:
+        turn = _turns[loop] = Turn()
+    return turn

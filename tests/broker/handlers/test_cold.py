@@ -1,0 +1,65 @@
+"""Every code has one handler, and none of them minds garbage."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.broker.fake_node import FakeNode
+from tests.broker.fake_session import FakeSession
+
+from epochmq.base.errors import HeaderError, Refused
+from epochmq.broker import handlers
+from epochmq.broker.handlers import (
+    admin,
+    client,
+    config,
+    consume_admin,
+    group,
+    heartbeat,
+    lock,
+    offset,
+    progress,
+    query,
+    queue_bounds,
+    relay,
+    replica,
+    reset,
+    runtime_info,
+    topic,
+)
+from epochmq.broker.handlers.cold import COLD
+from epochmq.wire.command import Command
+
+MODULES = (
+    *(admin, client, config, consume_admin, group, heartbeat, lock, offset),
+    *(progress, query, queue_bounds, relay, replica, reset, runtime_info, topic),
+)
+_FIELDS = """
+    topic consumerGroup group producerGroup queueId offset commitOffset timestamp key maxNum
+    beginTimestamp endTimestamp clientID clientId groupName statsName statsKey index count
+    isOrder srcGroup destGroup compareGroup perm readQueueNums writeQueueNums defaultTopic
+    topicFilterType order attributes
+"""
+FIELDS = _FIELDS.split()
+texts = st.sampled_from(["", "T", "g", "-1", "0", "1", "9" * 19, "9" * 40, "true", "\x00", "é|%"])
+bodies = st.sampled_from([b"", b"{}", b"[]", b"null", b"{", b"\xff", b'{"clientID":null}', b"1=2"])
+
+
+def test_no_code_is_served_twice() -> None:
+    assert handlers.__doc__
+    assert len(COLD) == sum(len(module.HANDLERS) for module in MODULES)
+
+
+@pytest.mark.fuzz
+@given(
+    code=st.sampled_from(sorted(COLD)),
+    ext=st.none() | st.dictionaries(st.sampled_from(FIELDS), texts, max_size=8),
+    body=bodies,
+)
+def test_garbage_is_refused_or_answered(code: int, ext: dict[str, str] | None, body: bytes) -> None:
+    node = FakeNode()
+    node.topics.ensure("T", 2, 6, 0)
+    node.fake.put("T", 0, b"x")
+    try:
+        COLD[code](node, Command(code, ext=ext, body=body), FakeSession(), 0)
+    except (Refused, HeaderError):
+        pass

@@ -1,0 +1,164 @@
+"""A message comes back: retried with rising delay, then a dead letter."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.broker.desk import Client, Desk, send
+
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import FLAG_ONEWAY, Command
+
+RETRY, DEAD = "%RETRY%G", "%DLQ%G"
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.topic("T")
+    return desk
+
+
+def put(desk: Desk, **more: Any) -> StoredMessage:
+    desk.client().ask(send(properties={"TAGS": "red", "KEYS": "k", "UNIQ_KEY": "U"}, **more))
+    return desk.stored("T")[-1]
+
+
+def back(
+    client: Client,
+    message: StoredMessage,
+    *,
+    level: int = 0,
+    version: int = 401,
+    flag: int = 0,
+    **more: object,
+) -> Command:
+    fields = {"offset": message.offset, "group": "G", "delayLevel": level, **more}
+    command = Command(
+        Code.CONSUMER_SEND_MSG_BACK,
+        ext={name: str(value) for name, value in fields.items()},
+        version=version,
+        flag=flag,
+    )
+    return command if flag else client.ask(command)
+
+
+def test_the_first_retry_waits_in_level_three(desk: Desk) -> None:
+    message = put(desk)
+    answer = back(desk.client(), message, originMsgId="ORIGIN")
+    assert answer.code == ResponseCode.SUCCESS
+    (copy,) = desk.stored(SCHEDULE_TOPIC, 2)
+    assert copy.body == message.body
+    assert copy.reconsume_times == 1
+    assert (copy.born_wall_ms, copy.born_host) == (message.born_wall_ms, message.born_host)
+    assert copy.properties["REAL_TOPIC"] == RETRY
+    assert copy.properties["RETRY_TOPIC"] == "T"
+    assert copy.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
+    assert copy.properties["DELAY"] == "3"
+    assert copy.properties["WAIT"] == "false"
+    assert (copy.tags, copy.keys, copy.uniq_key) == ("red", ("k",), "U")
+    config = desk.node.topics.get(RETRY)
+    assert config is not None
+    assert (config.write_queue_nums, config.perm) == (1, 6)
+
+
+def test_the_next_retry_waits_longer_and_keeps_its_origin(desk: Desk) -> None:
+    client = desk.client()
+    message = put(desk)
+    back(client, message)
+    desk.clock.step(10_000)
+    desk.node.delivery.tick(desk.clock.wall)
+    (retry,) = desk.stored(RETRY)
+    assert retry.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
+    back(client, retry)
+    (second,) = desk.stored(SCHEDULE_TOPIC, 3)
+    assert second.reconsume_times == 2
+    assert second.properties["RETRY_TOPIC"] == "T"
+    assert second.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
+
+
+@pytest.mark.parametrize("level", [5, 18, 40])
+def test_the_consumer_may_choose_the_level(desk: Desk, level: int) -> None:
+    back(desk.client(), put(desk), level=level)
+    assert len(desk.stored(SCHEDULE_TOPIC, min(level, 18) - 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "level", "version", "dead"),
+    [
+        ({"reconsumeTimes": 16}, 0, 401, True),
+        ({"reconsumeTimes": 15}, 0, 401, False),
+        ({"reconsumeTimes": 0}, -1, 401, True),
+        ({"reconsumeTimes": 2}, 0, 401, True),
+        ({"reconsumeTimes": 2}, 0, 100, False),
+    ],
+)
+def test_dead_letters(
+    desk: Desk, more: dict[str, int], level: int, version: int, dead: bool
+) -> None:
+    limit = {"maxReconsumeTimes": 2} if more["reconsumeTimes"] == 2 else {}
+    message = put(desk, **more)
+    answer = back(desk.client(), message, level=level, version=version, **limit)
+    assert answer.code == ResponseCode.SUCCESS
+    assert len(desk.stored(DEAD)) == int(dead)
+    if dead:
+        (letter,) = desk.stored(DEAD)
+        assert letter.properties["DELAY"] == "0"
+        assert letter.reconsume_times == message.reconsume_times + 1
+
+
+def test_refusals(desk: Desk) -> None:
+    client = desk.client()
+    message = put(desk)
+    nowhere = msgspec.structs.replace(message, offset=12345)
+    assert back(client, nowhere).code == ResponseCode.SYSTEM_ERROR
+    desk.topic(RETRY, queues=1, perm=4)
+    assert back(client, message).code == ResponseCode.NO_PERMISSION
+    desk.node.groups.put(SubscriptionGroupConfig("G", retry_queue_nums=0), 0)
+    assert back(client, message).code == ResponseCode.SUCCESS
+    assert desk.stored(SCHEDULE_TOPIC, 2) == []
+    desk.node.groups.delete("G", 0)
+    desk.node.groups.auto_create = False
+    assert back(client, message).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_broker_that_may_not_be_written() -> None:
+    desk = Desk(broker_permission=4)
+    desk.topic("T")
+    message = put(desk)
+    assert back(desk.client(), message).code == ResponseCode.NO_PERMISSION
+
+
+def test_the_answer_says_when_the_copy_was_not_kept(desk: Desk) -> None:
+    message = put(desk)
+    desk.store.fence("the test says so")
+    assert back(desk.client(), message).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_with_synchronous_flush_the_answer_waits_for_the_sync() -> None:
+    desk = Desk(flush_disk_type="SYNC_FLUSH")
+    desk.topic("T")
+    client = desk.client()
+    client.put(send())
+    desk.turn()
+    desk.store.sync()
+    client.take()
+    (message,) = desk.stored("T")
+    fields = {"offset": str(message.offset), "group": "G", "delayLevel": "0"}
+    client.put(Command(Code.CONSUMER_SEND_MSG_BACK, ext=fields))
+    desk.turn()
+    assert client.take() == []
+    desk.store.sync()
+    assert [answer.code for answer in client.take()] == [0]
+
+
+def test_a_one_way_send_back_is_not_answered(desk: Desk) -> None:
+    client = desk.client()
+    client.put(back(client, put(desk), flag=FLAG_ONEWAY))
+    desk.turn()
+    assert client.take() == []
+    assert len(desk.stored(SCHEDULE_TOPIC, 2)) == 1

@@ -1,0 +1,82 @@
+"""Lanes: opened by checks in order, closed by any change, counting what passes."""
+
+import pytest
+from tests.broker.desk import WALL, Desk
+
+from epochmq.base.errors import Refused
+from epochmq.broker.handlers.send_lane import Lanes, check_name, invalid_code
+from epochmq.broker.roles import Role
+from epochmq.model.topic import MULTI_TAG
+from epochmq.wire.headers.fast import SendFields
+
+
+def fields(topic: str, queues: int = 4) -> SendFields:
+    return SendFields("PID", topic, "TBW102", queues, 0, 0, WALL, 0)
+
+
+def test_a_lane_knows_its_topic() -> None:
+    desk = Desk()
+    desk.node.topics.put(desk.topic("T", queues=3), 0)
+    desk.topic("M", topic_filter_type=MULTI_TAG)
+    desk.topic("%RETRY%G", queues=1)
+    lanes = Lanes(desk.node)
+    lane = lanes.open(fields("T"), 401, WALL)
+    assert (lane.topic, lane.queues, lane.write_queues) == ("T", 3, 3)
+    assert (lane.sys_flag, lane.retry_group) == (0, None)
+    assert lanes.open(fields("M"), 401, WALL).sys_flag == 2
+    assert lanes.open(fields("%RETRY%G"), 401, WALL).retry_group == "G"
+    assert lanes.get("T") is lane
+    assert lanes.keep(desk.topic("T", queues=3)) is lane
+
+
+def test_lanes_close_when_anything_changes() -> None:
+    desk = Desk()
+    desk.topic("T")
+    lanes = Lanes(desk.node)
+
+    def opened() -> bool:
+        lanes.refresh()
+        found = lanes.get("T") is not None
+        lanes.open(fields("T"), 401, WALL)
+        return found
+
+    assert not opened()
+    assert opened()
+    desk.topic("U")
+    assert not opened()
+    desk.node.role = Role.SLAVE
+    assert not opened()
+    desk.node.adopt_options(Desk().options)
+    assert not opened()
+    assert opened()
+
+
+def test_closing_hands_over_the_counts() -> None:
+    desk = Desk()
+    desk.topic("T")
+    lanes = Lanes(desk.node)
+    lane = lanes.open(fields("T"), 401, WALL)
+    lanes.used.append(lane)
+    lane.counts[1] += 5
+    lane.bytes += 500
+    desk.topic("U")
+    lanes.refresh()
+    lanes.count()
+    stats = desk.node.stats
+    assert stats.find("TOPIC_PUT_NUMS", "U") is None
+    for name, key, value in (
+        ("TOPIC_PUT_NUMS", "T", 5),
+        ("TOPIC_PUT_SIZE", "T", 500),
+        ("QUEUE_PUT_NUMS", "T@1", 5),
+    ):
+        item = stats.find(name, key)
+        assert item is not None
+        assert (item.value, item.times) == (value, 5)
+
+
+def test_codes_for_bad_parameters_follow_the_clients_release() -> None:
+    assert [invalid_code(version) for version in (0, 401, 413, 475, 479)] == [1, 1, 1, 29, 29]
+    for version, code in ((401, 1), (479, 29)):
+        with pytest.raises(Refused) as refused:
+            check_name("no good", version)
+        assert refused.value.code == code

@@ -1,0 +1,81 @@
+"""A reply goes to who asked; who replied hears how that went."""
+
+import pytest
+from tests.broker.desk import Client, Desk, ext, send
+
+from epochmq.broker.clients.members import Member
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, response
+
+TOPIC = "c_REPLY_TOPIC"
+PROPERTIES = {"REPLY_TO_CLIENT": "asker", "CORRELATION_ID": "7", "MSG_TYPE": "reply"}
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.topic(TOPIC, queues=1)
+    return desk
+
+
+def asker(desk: Desk) -> Client:
+    client = desk.client()
+    desk.node.producers.heartbeat("P", Member(client.session, "asker", "JAVA", 401, 0))
+    return client
+
+
+def reply(code: int = Code.SEND_REPLY_MESSAGE_V2, **properties: str) -> Command:
+    return send(b"answer", topic=TOPIC, code=code, properties={**PROPERTIES, **properties})
+
+
+@pytest.mark.parametrize("code", [Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2])
+def test_the_reply_is_pushed_and_stored(desk: Desk, code: int) -> None:
+    waiting, replier = asker(desk), desk.client()
+    replier.put(reply(code))
+    desk.turn()
+    assert replier.take() == []
+    (pushed,) = waiting.take()
+    assert pushed.code == Code.PUSH_REPLY_MESSAGE_TO_CLIENT
+    assert bytes(pushed.body) == b"answer"
+    fields = ext(pushed)
+    assert fields["topic"] == TOPIC
+    assert fields["bornHost"] == replier.session.peer
+    assert fields["storeHost"] == "127.0.0.1:10911"
+    assert "PUSH_REPLY_TIME\x01" in fields["properties"]
+    waiting.put(response(pushed, 0))
+    (answer,) = replier.take()
+    assert (answer.code, ext(answer)["msgId"]) == (0, "0")
+    (copy,) = desk.stored(TOPIC)
+    assert copy.properties["CORRELATION_ID"] == "7"
+
+
+def test_a_refused_push_and_a_lost_asker(desk: Desk) -> None:
+    waiting, replier = asker(desk), desk.client()
+    replier.put(reply(), reply())
+    first, _second = waiting.take()
+    waiting.put(response(first, 1))
+    assert [answer.code for answer in replier.take()] == [ResponseCode.SYSTEM_ERROR]
+    waiting.session.lost()
+    assert [answer.code for answer in replier.take()] == [ResponseCode.SYSTEM_ERROR]
+
+
+def test_nobody_to_push_to(desk: Desk) -> None:
+    answer = desk.client().ask(reply())
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "push reply message fail, channel of <asker> not found."
+    answer = desk.client().ask(send(topic=TOPIC, code=Code.SEND_REPLY_MESSAGE_V2))
+    assert "REPLY_TO_CLIENT" in (answer.remark or "")
+
+
+def test_storing_can_be_off() -> None:
+    desk = Desk(store_reply_message_enable=False)
+    desk.topic(TOPIC, queues=1)
+    asker(desk)
+    desk.client().put(reply())
+    assert desk.stored(TOPIC) == []
+
+
+def test_an_empty_reply_is_illegal(desk: Desk) -> None:
+    command = send(b"", topic=TOPIC, code=Code.SEND_REPLY_MESSAGE_V2, properties=PROPERTIES)
+    assert desk.client().ask(command).code == ResponseCode.MESSAGE_ILLEGAL

@@ -1,0 +1,127 @@
+"""Retries, dead letters, delays and timers on their way in."""
+
+import pytest
+from tests.broker.desk import Desk, ext, send
+
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.wire.codes import ResponseCode
+
+RETRY, DEAD = "%RETRY%G", "%DLQ%G"
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.topic("T")
+    return desk
+
+
+@pytest.mark.parametrize(("level", "queue"), [("1", 0), ("18", 17), ("99", 17)])
+def test_a_delayed_message_waits_in_its_levels_queue(desk: Desk, level: str, queue: int) -> None:
+    answer = desk.client().ask(send(queue_id=2, properties={"DELAY": level, "TAGS": "a"}))
+    assert answer.code == ResponseCode.SUCCESS
+    assert ext(answer)["queueId"] == "2"
+    assert desk.stored("T", 2) == []
+    (message,) = desk.stored(SCHEDULE_TOPIC, queue)
+    assert message.properties["REAL_TOPIC"] == "T"
+    assert message.properties["REAL_QID"] == "2"
+    assert message.tags == "a"
+
+
+@pytest.mark.parametrize("level", ["0", "-1", "x", "9" * 5000, ""])
+def test_what_is_no_level_is_not_delayed(desk: Desk, level: str) -> None:
+    desk.client().ask(send(properties={"DELAY": level, "a": "b"}))
+    assert len(desk.stored("T")) == 1
+
+
+def test_no_room_for_the_real_topic(desk: Desk) -> None:
+    properties = {"DELAY": "1", "a": "x" * 32_660}
+    assert desk.client().ask(send(properties=properties)).code == ResponseCode.MESSAGE_ILLEGAL
+
+
+@pytest.mark.parametrize(("times", "topic"), [(16, RETRY), (17, DEAD)])
+def test_a_retry_is_given_up_when_tried_more_often_than_allowed(
+    desk: Desk, times: int, topic: str
+) -> None:
+    answer = desk.client().ask(
+        send(
+            topic=RETRY,
+            defaultTopicQueueNums=1,
+            reconsumeTimes=times,
+            properties={"DELAY": "3", "RETRY_TOPIC": "T"},
+        )
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    if topic == RETRY:
+        (message,) = desk.stored(SCHEDULE_TOPIC, 2)
+        assert message.properties["REAL_TOPIC"] == RETRY
+    else:
+        (message,) = desk.stored(DEAD)
+        assert message.properties["DELAY"] == "-1"
+        assert ext(answer)["queueId"] == "0"
+    assert message.reconsume_times == times
+
+
+@pytest.mark.parametrize(("version", "topic"), [(401, DEAD), (100, RETRY)])
+def test_the_clients_own_limit_counts_from_3_4_9_on(desk: Desk, version: int, topic: str) -> None:
+    desk.client().ask(
+        send(
+            topic=RETRY,
+            defaultTopicQueueNums=1,
+            reconsumeTimes=3,
+            maxReconsumeTimes=2,
+            version=version,
+        )
+    )
+    assert len(desk.stored(topic)) == 1
+
+
+def test_a_retry_of_an_unknown_group(desk: Desk) -> None:
+    desk.node.groups.auto_create = False
+    answer = desk.client().ask(send(topic=RETRY))
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert RETRY not in desk.node.topics  # what is refused leaves nothing behind
+    desk.node.groups.put(SubscriptionGroupConfig("G"), 0)
+    assert desk.client().ask(send(topic=RETRY)).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("group", ["", "x" * 200])
+def test_a_retry_of_what_can_be_no_group(desk: Desk, group: str) -> None:
+    topics = set(desk.node.topics.table)
+    answer = desk.client().ask(send(topic="%RETRY%" + group))
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert set(desk.node.topics.table) == topics
+
+
+def test_a_retry_topic_is_made_even_without_topic_creation() -> None:
+    desk = Desk(auto_create_topic_enable=False)
+    assert desk.client().ask(send(topic=RETRY)).code == ResponseCode.SUCCESS
+    config = desk.node.topics.get(RETRY)
+    assert config is not None
+    assert config.write_queue_nums == 1
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
+def test_timer_messages_are_refused_unless_they_have_a_level(desk: Desk, name: str) -> None:
+    answer = desk.client().ask(send(properties={name: "5000"}))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "accurate timer message is not enabled"
+    answer = desk.client().ask(send(properties={name: "5000", "DELAY": "1"}))
+    assert answer.code == ResponseCode.SUCCESS
+    (message,) = desk.stored(SCHEDULE_TOPIC, 0)
+    assert name not in message.properties
+
+
+def test_a_half_message_that_is_retried_is_an_ordinary_one(desk: Desk) -> None:
+    properties = {"TRAN_MSG": "true", "DELAY": "2"}
+    answer = desk.client().ask(send(properties=properties, reconsumeTimes=1, sysFlag=5))
+    assert answer.code == ResponseCode.SUCCESS
+    (message,) = desk.stored(SCHEDULE_TOPIC, 1)
+    assert message.sys_flag == 1
+
+
+@pytest.mark.parametrize("flag", [4, 12])
+def test_a_prepared_message_is_never_taken_in_silence(desk: Desk, flag: int) -> None:
+    """It would be stored where no consumer ever sees it."""
+    assert desk.client().ask(send(sysFlag=flag)).code == ResponseCode.NO_PERMISSION

@@ -1,0 +1,129 @@
+"""Queue locks: one owner at a time, 60 s, by client id."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from epochmq.base import limits
+from epochmq.broker.locks.core import LIFE_MS, QueueLocks
+from epochmq.model.queue import MessageQueue
+
+A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
+
+
+def test_first_come() -> None:
+    locks = QueueLocks()
+    assert locks.lock("g", [A, B], "one", 0) == [A, B]
+    assert locks.lock("g", [B, C], "two", 10) == [C]
+    assert locks.lock("h", [A], "two", 10) == [A]
+    assert locks.owner("g", A, 10) == "one"
+    assert locks.owner("g", C, 10) == "two"
+    assert len(locks) == 4
+
+
+def test_renewal_and_the_end_of_a_life() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    assert locks.lock("g", [A], "two", LIFE_MS) == []
+    locks.lock("g", [A], "one", 50_000)
+    assert locks.lock("g", [A], "two", 50_000 + LIFE_MS) == []
+    assert locks.lock("g", [A], "two", 50_001 + LIFE_MS) == [A]
+    assert locks.owner("g", A, 50_001 + LIFE_MS) == "two"
+
+
+def test_an_owner_that_comes_late_finds_its_lock() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    assert locks.owner("g", A, 10 * LIFE_MS) is None
+    assert locks.lock("g", [A], "one", 10 * LIFE_MS) == [A]
+
+
+def test_unlock_by_the_owner_only() -> None:
+    locks = QueueLocks()
+    assert locks.unlock("g", [A], "one") == 0
+    locks.lock("g", [A, B], "one", 0)
+    assert locks.unlock("g", [A], "two") == 0
+    assert locks.unlock("g", [A, C], "one") == 1
+    assert locks.lock("g", [A], "two", 1) == [A]
+    locks.unlock("g", [B], "one")
+    locks.unlock("g", [A], "two")
+    assert len(locks) == 0
+    assert not locks.any_live("g", 1)
+
+
+def test_any_live() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    assert locks.any_live("g", LIFE_MS)
+    assert not locks.any_live("g", LIFE_MS + 1)
+    assert not locks.any_live("h", 0)
+
+
+def test_expire_forgets() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    locks.lock("g", [B], "one", 100)
+    locks.lock("h", [A], "one", 0)
+    assert locks.expire(LIFE_MS + 50) == 2
+    assert len(locks) == 1
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LOCKS_PER_GROUP_MAX", 1)
+    locks = QueueLocks()
+    assert locks.lock("g", [A, B], "one", 0) == [A]
+
+
+def test_locking_nothing_keeps_nothing() -> None:
+    locks = QueueLocks()
+    assert locks.lock("g", [], "one", 0) == []
+    assert not locks._groups
+
+
+class Model(RuleBasedStateMachine):
+    """At most one client believes that it holds a queue (INV-31, one broker)."""
+
+    queues = st.lists(st.sampled_from([A, B, C]), unique=True)
+    clients = st.sampled_from(["one", "two", "three"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locks = QueueLocks()
+        self.now = 0
+        self.held: dict[MessageQueue, tuple[str, int]] = {}
+
+    @rule(queues=queues, client=clients)
+    def lock(self, queues: list[MessageQueue], client: str) -> None:
+        granted = self.locks.lock("g", queues, client, self.now)
+        for queue in queues:
+            owner, until = self.held.get(queue, (client, self.now))
+            free = owner == client or until < self.now
+            assert (queue in granted) is free
+            if free:
+                self.held[queue] = (client, self.now + LIFE_MS)
+
+    @rule(queues=queues, client=clients)
+    def unlock(self, queues: list[MessageQueue], client: str) -> None:
+        self.locks.unlock("g", queues, client)
+        for queue in queues:
+            if self.held.get(queue, ("", 0))[0] == client:
+                del self.held[queue]
+
+    @rule(step=st.sampled_from([1, 30_000, LIFE_MS]))
+    def wait(self, step: int) -> None:
+        self.now += step
+
+    @rule()
+    def expire(self) -> None:
+        self.locks.expire(self.now)
+        self.held = {q: lock for q, lock in self.held.items() if lock[1] >= self.now}
+
+    @invariant()
+    def same_owners(self) -> None:
+        for queue in (A, B, C):
+            owner, until = self.held.get(queue, (None, self.now))
+            expected = owner if until >= self.now else None
+            assert self.locks.owner("g", queue, self.now) == expected
+
+
+TestModel = Model.TestCase

@@ -1,0 +1,41 @@
+"""What a start finds: whose replica this is, and whether it may have lost something."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from epochmq.broker.membership.build import started_clean
+from epochmq.store.log_end import Cut
+from epochmq.store.store import Store
+
+
+def store(*, clean: bool, lost: int = 0, cut: int = 0) -> Store:
+    recovered = SimpleNamespace(clean=clean, lost_confirmed=lost, cut=Cut(size=cut))
+    return cast(Store, SimpleNamespace(recovered=recovered))
+
+
+@pytest.mark.parametrize(
+    ("clean", "sync_flush", "same_boot", "wanted"),
+    [
+        (True, False, False, True),
+        (False, False, False, False),
+        (False, True, False, True),
+        (False, False, True, True),
+    ],
+)
+def test_only_a_crash_of_the_machine_loses_what_was_written(
+    clean: bool, sync_flush: bool, same_boot: bool, wanted: bool
+) -> None:
+    """KIP-966, S10; a killed process leaves the page cache alone."""
+    found = started_clean(store(clean=clean), sync_flush=sync_flush, same_boot=same_boot)
+    assert found is wanted
+
+
+def test_a_log_that_ends_below_what_was_confirmed_lost_something_whatever_else_holds() -> None:
+    assert not started_clean(store(clean=True, lost=1), sync_flush=True, same_boot=True)
+
+
+def test_what_was_cut_off_may_have_been_acknowledged() -> None:
+    """S11: a flipped bit ends the log where it is found."""
+    assert not started_clean(store(clean=True, cut=90), sync_flush=True, same_boot=True)

@@ -1,0 +1,584 @@
+"""Roles, epochs and leases as controllers hand them out; every rule by its defect's number."""
+
+import pytest
+from tests.broker.membership.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
+
+from epochmq.broker.membership.effects import (
+    BecomeFollower,
+    BecomeMaster,
+    Fence,
+    Kind,
+    ProposalFailed,
+    Report,
+    SaveKnown,
+    SetCommitted,
+)
+from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.lease import FOREVER
+from epochmq.broker.membership.options import LogState
+from epochmq.replication.effects import SetProposal
+from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.controller import (
+    AlterSyncStateSetHeader,
+    ControllerHeartbeatHeader,
+    ElectMasterHeader,
+)
+
+NOT_LEADER = Code.CONTROLLER_NOT_LEADER
+STILL = Code.CONTROLLER_MASTER_STILL_EXIST
+
+
+# First election ------------------------------------------------------------------------------
+
+
+def test_a_registered_broker_without_a_master_asks_for_an_election() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    header = decode_header(ElectMasterHeader, talk.pending(Kind.ELECT)[0].command.ext)
+    assert (header.brokerName, header.brokerId, header.designateElect) == ("b", 1, False)
+
+
+def test_the_controllers_hear_of_the_log_before_the_election() -> None:
+    """An election goes by what heartbeats told."""
+    talk = Dialogue.of(log=LogState(3, 700, 600))
+    assert len(talk.pending(Kind.HEARTBEAT)) == len(CONTROLLERS)
+    header = decode_header(ControllerHeartbeatHeader, talk.pending(Kind.HEARTBEAT)[0].command.ext)
+    assert (header.epoch, header.maxOffset, header.confirmOffset) == (3, 700, 600)
+    assert header.leaseWanted
+    assert (header.incarnation, header.session, header.cleanStart) == ("inc", "s1", True)
+
+
+def test_elected_it_switches_first_and_records_last() -> None:
+    """defects.md 2.5: recorded before, a failed switch would never be tried again."""
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    assert talk.last(BecomeMaster) == BecomeMaster(1, frozenset({1}), 1)
+    assert talk.count(SaveKnown) == 1  # the incarnation's, at the start
+    talk.switched()
+    assert talk.last(SaveKnown).known.master_epoch == 1
+
+
+def test_a_process_leads_no_epoch_before_it_has_registered() -> None:
+    """S19: the one before it was elected; what that one lost is not known yet."""
+    talk = Dialogue.of(known=Known("inc", 1, 2))
+    talk.find()
+    notice = answer(**group(3, 1, (1, 2), 5))
+    talk.take(talk.core.notified(notice, talk.now))
+    assert talk.count(BecomeMaster) == 0
+    talk.reply(Kind.REGISTER, **group(3, None, (2,), 6))
+    talk.take(talk.core.notified(notice, talk.now))  # told again, late
+    assert talk.count(BecomeMaster) == 0
+    talk.reply(Kind.ELECT, **group(4, 1, (1, 2), 7))
+    assert talk.last(BecomeMaster).epoch == 4
+
+
+def test_somebody_else_is_master() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(4, 2, (2, 3)))
+    assert talk.last(BecomeFollower) == BecomeFollower(
+        4, 2, "10.0.0.2:10911", "10.0.0.2:10912", False
+    )
+
+
+def test_a_learner_follows_and_never_asks_for_an_election() -> None:
+    """rocketmq#10013."""
+    talk = Dialogue.of(learner=True)
+    talk.online()
+    talk.tick(60_000)
+    assert not talk.pending(Kind.ELECT)
+    talk.reply(Kind.REPLICA_INFO, **group(4, 2, (2,)))
+    assert talk.last(BecomeFollower).learner
+
+
+def test_nobody_can_be_elected_is_asked_again_with_pauses() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    asked = 0
+    for now in range(0, 5000, 10):
+        talk.tick(now)
+        if talk.pending(Kind.ELECT):
+            asked += 1
+            talk.reply(Kind.ELECT, Code.CONTROLLER_ELECT_MASTER_FAILED)
+        elif talk.pending(Kind.REPLICA_INFO):
+            talk.reply(Kind.REPLICA_INFO, **group(0, None, ()))
+    assert 5 <= asked <= 12
+
+
+# The lease -----------------------------------------------------------------------------------
+
+
+def test_a_master_holds_no_lease_before_its_first_heartbeat_as_master() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.switched()
+    assert not talk.core.lease.valid(talk.now)
+    assert talk.pending(Kind.HEARTBEAT, "c:1")[-1].tag.epoch == 1
+
+
+def test_a_lease_counts_from_before_the_heartbeat_was_sent() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    talk.now += 400
+    talk.tick()
+    sent = talk.now
+    talk.now += 900
+    talk.lease(1)
+    assert talk.core.lease.until_ms == sent + LEASE_MS
+    assert talk.core.lease.valid(sent + LEASE_MS - 1)
+    assert not talk.core.lease.valid(sent + LEASE_MS)
+
+
+def test_a_lease_for_a_heartbeat_of_another_epoch_is_none() -> None:
+    """It was sent as a follower and answered when this broker was master already."""
+    talk = Dialogue.of()
+    talk.online()
+    early = talk.pop(Kind.HEARTBEAT, "c:1")
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.switched()
+    granted = answer(0, isLeader=True, leaseSupported=True, leaseMillis=2000, **group(1, 1))
+    talk.take(talk.core.answered(early.tag, granted, talk.now))
+    assert not talk.core.lease.valid(talk.now)
+
+
+def test_an_answer_overtaken_by_a_later_one_does_not_shorten_the_lease() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    for _ in range(2):
+        talk.now += 400
+        talk.tick()
+    first, second = talk.pending(Kind.HEARTBEAT, "c:1")[-2:]
+    granted = answer(0, isLeader=True, leaseSupported=True, leaseMillis=2000, **group(1, 1))
+    for ask in (second, first):
+        talk.take(talk.core.answered(ask.tag, granted, talk.now))
+    assert talk.core.lease.until_ms == second.tag.sent_at_ms + 2000
+
+
+def test_heartbeats_come_six_to_a_lease_at_least() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    start = talk.now
+    beats = 0
+    for now in range(start, start + LEASE_MS):
+        talk.tick(now)
+        beats += len(talk.pending(Kind.HEARTBEAT, "c:1"))
+        talk.forget_beats()
+    assert beats >= 6
+
+
+def test_a_java_controller_gives_no_leases_and_fences_nobody() -> None:
+    talk = Dialogue.of()
+    talk.find(term=0)
+    talk.reply(Kind.HEARTBEAT, address="c:1", remark="Heart beat success")
+    talk.reply(Kind.REGISTER)
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.switched()
+    assert talk.core.lease.until_ms == FOREVER
+    talk.tick(1000)
+    assert {tell.address for tell in talk.tells} == {"c:1"}
+    assert talk.tells[0].command.is_oneway
+    assert "leaseWanted" not in (talk.tells[0].command.ext or {})
+
+
+def test_asked_to_step_down_it_fences_and_resigns_and_never_uses_that_epoch_again() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.now += 400
+    talk.tick()
+    talk.beat(leaseMillis=2000, stepDown=True, **group(1, 1))
+    assert talk.count(Fence) == 1
+    assert not talk.core.lease.valid(talk.now)
+    resigning = talk.pending(Kind.HEARTBEAT)[-3:]
+    assert all((ask.command.ext or {}).get("resign") == "true" for ask in resigning)
+    before = talk.count(BecomeMaster)
+    talk.tick(talk.now + 10_000)
+    assert talk.count(BecomeMaster) == before
+    talk.core.finder.leader("c:1", 1, talk.now)
+    notice = answer(**group(2, 1, (1, 2), 5))
+    talk.take(talk.core.notified(notice, talk.now))
+    assert talk.last(BecomeMaster).epoch == 2
+
+
+def test_a_leader_of_an_older_term_grants_nothing() -> None:
+    """Cut off, it may believe for a while that it leads."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.core.finder.leader("c:2", 7, talk.now)
+    until = talk.core.lease.until_ms
+    talk.forget_beats()
+    talk.now += 500
+    talk.tick()
+    talk.reply(
+        Kind.HEARTBEAT, address="c:1", isLeader=True, leaseSupported=True, controllerTerm=1,
+        leaseMillis=2000, **group(1, 1),
+    )  # fmt: skip
+    assert talk.core.lease.until_ms == until
+    assert talk.core.finder.active == "c:2"
+
+
+# Notices, polls and old news -----------------------------------------------------------------
+
+
+def test_a_deposed_master_fences_at_once_and_follows() -> None:
+    """defects.md 3.1: not one acknowledgement more."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    kinds = [type(effect) for effect in talk.done[-2:]]
+    assert kinds == [Fence, BecomeFollower]
+    assert not talk.core.lease.valid(talk.now)
+
+
+def test_a_heartbeats_answer_is_as_good_as_a_notice() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.now += 400
+    talk.tick()
+    talk.beat(**group(2, 2))
+    assert talk.last(BecomeFollower).epoch == 2
+
+
+@pytest.mark.parametrize("kind", [Kind.REPLICA_INFO])
+def test_an_older_epoch_is_not_heeded(kind: Kind) -> None:
+    """defects.md 2.6."""
+    talk = Dialogue.of(known=Known("inc", 3, 5))
+    talk.online()
+    talk.reply(Kind.ELECT, **group(4, 2, (2,)))
+    assert not talk.count(BecomeFollower)
+    talk.take(talk.core.notified(answer(**group(4, 1, (1,))), talk.now))
+    assert not talk.count(BecomeMaster)
+
+
+def test_the_same_epoch_from_an_older_term_is_not_heeded_after_a_restart() -> None:
+    talk = Dialogue.of(known=Known("inc", 3, 5))
+    talk.find(term=2)
+    talk.reply(Kind.REGISTER)
+    talk.take(talk.core.notified(answer(controllerTerm=2, **group(5, 2, (2,))), talk.now))
+    assert not talk.count(BecomeFollower)
+    talk.take(talk.core.notified(answer(controllerTerm=3, **group(5, 2, (2,))), talk.now))
+    assert talk.last(BecomeFollower).epoch == 5
+
+
+def test_a_wiped_controllers_low_term_is_heeded_with_a_higher_epoch() -> None:
+    """defects.md 2.9."""
+    talk = Dialogue.of(known=Known("inc", 30, 5))
+    talk.online()
+    talk.reply(Kind.ELECT, controllerTerm=1, **group(6, 1, (1,)))
+    talk.switched()
+    assert talk.last(SaveKnown).known == Known("inc", 1, 6)
+
+
+def test_a_notice_without_a_master_changes_nothing() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.notified(answer(), talk.now))
+    assert talk.core.is_master
+
+
+def test_a_newer_epoch_without_a_master_fences_and_asks_for_an_election() -> None:
+    """Upstream's failed elections raise the epoch (rocketmq#6505)."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.notified(answer(**group(2, None, (1, 2))), talk.now))
+    assert talk.count(Fence) == 1
+    talk.tick(talk.now + 1000)
+    talk.reply(Kind.ELECT, **group(3, 1, (1, 2), 3))
+    assert talk.last(BecomeMaster) == BecomeMaster(3, frozenset({1, 2}), 3)
+
+
+# Restart -------------------------------------------------------------------------------------
+
+
+def test_a_restarted_master_asks_for_a_fresh_epoch() -> None:
+    """defects.md 2.4: (epoch, offset) would not be unique any more."""
+    talk = Dialogue.of(known=Known("inc", 1, 5), log=LogState(5, 100, 100))
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(5, 1, (1, 2), 8))
+    assert not talk.count(BecomeMaster)
+    talk.reply(Kind.ELECT, **group(6, 1, (1, 2), 9))
+    assert talk.last(BecomeMaster).epoch == 6
+
+
+def test_an_epoch_of_the_log_counts_as_used_when_the_state_file_is_gone() -> None:
+    talk = Dialogue.of(log=LogState(5, 100, 100))
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(5, 1, (1, 2), 8))
+    assert not talk.count(BecomeMaster)
+    assert talk.pending(Kind.ELECT)
+
+
+def test_our_controllers_never_make_it_go_on_under_the_old_epoch() -> None:
+    talk = Dialogue.of(known=Known("inc", 1, 5))
+    talk.find()
+    talk.beat(**group(5, 1))
+    talk.reply(Kind.REGISTER, **group(5, 1, (1, 2), 8))
+    for _ in range(5):
+        talk.now += 1000
+        talk.tick()
+        if talk.pending(Kind.ELECT):
+            talk.reply(Kind.ELECT, STILL, **group(5, 1, (1, 2), 8))
+    assert not talk.count(BecomeMaster)
+
+
+def java_restart(*, clean: bool) -> Dialogue:
+    talk = Dialogue.of(known=Known("inc", 0, 5), log=LogState(5, 100, 100), clean_start=clean)
+    talk.find(term=0)
+    talk.reply(Kind.HEARTBEAT, address="c:1")
+    talk.reply(Kind.REGISTER, **group(5, 1, (1, 2), 8))
+    talk.now += 1000
+    talk.tick()
+    talk.reply(Kind.ELECT, STILL, **group(5, 1, (1, 2), 8))
+    return talk
+
+
+def test_a_java_controller_that_insists_gets_the_old_epoch_when_nothing_was_lost() -> None:
+    talk = java_restart(clean=True)
+    assert talk.last(BecomeMaster) == BecomeMaster(5, frozenset({1, 2}), 8)
+
+
+def test_but_not_after_a_crash_that_may_have_lost_something() -> None:
+    talk = java_restart(clean=False)
+    talk.tick(talk.now + 5000)
+    assert not talk.count(BecomeMaster)
+    assert "old epoch" in talk.last(Report).text
+
+
+def test_an_unclean_start_is_told() -> None:
+    """KIP-966, S10."""
+    talk = Dialogue.of(clean_start=False)
+    talk.find()
+    assert (talk.pending(Kind.REGISTER)[0].command.ext or {})["cleanStart"] == "false"
+    assert (talk.pending(Kind.HEARTBEAT)[0].command.ext or {})["cleanStart"] == "false"
+
+
+# Switches ------------------------------------------------------------------------------------
+
+
+def test_a_refused_switch_fences_and_is_tried_again() -> None:
+    """defects.md 2.5."""
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.switched(ok=False, problem="the log knows epoch 9")
+    assert talk.last(Fence).reason == "the log knows epoch 9"
+    assert talk.count(SaveKnown) == 1
+    assert "epoch 1" in talk.last(Report).text
+    talk.tick(talk.now + 499)
+    assert talk.count(BecomeMaster) == 1
+    talk.tick(talk.now + 1)
+    assert talk.count(BecomeMaster) == 2
+
+
+def test_one_switch_at_a_time_and_the_newest_wins() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    talk.take(talk.core.notified(answer(**group(3, 3, (3,))), talk.now))
+    assert not talk.count(BecomeFollower)
+    talk.switched()
+    assert talk.last(BecomeFollower).epoch == 3
+    assert not talk.core.is_master
+
+
+def test_the_masters_replication_address_may_come_later() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(4, 2, (2,), masterHaAddress=None))
+    assert talk.last(BecomeFollower).ha_address is None
+    talk.switched()
+    talk.take(talk.core.ha_address_found("10.0.0.9:10911", "wrong:1", talk.now))
+    assert talk.count(BecomeFollower) == 1
+    talk.take(talk.core.ha_address_found("10.0.0.2:10911", "right:1", talk.now))
+    assert talk.last(BecomeFollower).ha_address == "right:1"
+
+
+def test_a_master_whose_address_changed_is_followed_there() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(4, 2, (2,)))
+    talk.switched()
+    moved = group(4, 2, (2,), 2, masterAddress="10.0.0.7:1", masterHaAddress="10.0.0.7:2")
+    talk.take(talk.core.notified(answer(**moved), talk.now))
+    assert talk.last(BecomeFollower).ha_address == "10.0.0.7:2"
+
+
+def test_resigning_tells_every_controller() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    talk.take(talk.core.resign(talk.now))
+    assert len(talk.pending(Kind.HEARTBEAT)) == 3
+    assert talk.count(Fence) == 1
+
+
+def test_a_follower_has_nothing_to_resign() -> None:
+    talk = Dialogue.of()
+    assert talk.core.resign(0) == []
+
+
+def test_a_second_broker_with_the_same_id_is_fenced_until_the_first_is_gone() -> None:
+    """defects.md 2.13: a cloned volume."""
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(4, 2, (2,)))
+    talk.switched()
+    talk.now += 2000
+    talk.tick()
+    talk.forget_beats()
+    talk.now += 2000
+    talk.tick()
+    talk.reply(Kind.HEARTBEAT, Code.CONTROLLER_BROKER_ID_INVALID, address="c:1")
+    assert "id" in talk.last(Fence).reason
+    count = talk.count(BecomeFollower)
+    talk.now += 2000
+    talk.tick()
+    assert talk.count(BecomeFollower) == count
+    talk.beat(**group(4, 2))
+    assert talk.count(BecomeFollower) == count + 1
+
+
+# The sync-state set --------------------------------------------------------------------------
+
+
+def proposal(*members: int, epoch: int = 1, set_epoch: int = 1) -> SetProposal:
+    return SetProposal(frozenset(members), epoch, set_epoch)
+
+
+def test_a_proposal_goes_to_the_active_controller_and_its_answer_is_the_set() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    ask = talk.reply(Kind.ALTER, newSyncStateSetEpoch=2)
+    header = decode_header(AlterSyncStateSetHeader, ask.command.ext)
+    assert (header.masterBrokerId, header.masterEpoch) == (1, 1)
+    assert talk.last(SetCommitted) == SetCommitted(frozenset({1, 2}), 2)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.CONTROLLER_FENCED_MASTER_EPOCH,
+        Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+        Code.CONTROLLER_INVALID_MASTER,
+        Code.CONTROLLER_INVALID_REPLICAS,
+        Code.CONTROLLER_BROKER_NOT_ALIVE,
+        Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
+    ],
+)
+def test_a_refused_proposal_stays_open_for_replication_until_a_newer_set(code: Code) -> None:
+    """defects.md 2.10; the poll brings the truth at once."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    talk.asks = [ask for ask in talk.asks if ask.tag.kind is not Kind.REPLICA_INFO]
+    talk.core._talk = None
+    talk.reply(Kind.ALTER, code)
+    assert talk.last(ProposalFailed).proposal == proposal(1, 2)
+    talk.reply(Kind.REPLICA_INFO, **group(1, 1, (1, 2), 2))
+    assert talk.last(SetCommitted) == SetCommitted(frozenset({1, 2}), 2)
+
+
+def test_a_proposal_without_an_answer_is_asked_again_elsewhere() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    talk.fail(Kind.ALTER, lost=True)
+    assert not talk.count(ProposalFailed)
+    talk.now += 100
+    talk.tick()
+    talk.find("c:2", term=2)
+    assert talk.pending(Kind.ALTER)[0].address == "c:2"
+
+
+def test_a_late_answer_to_an_attempt_given_up_still_counts() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    first = talk.fail(Kind.ALTER)
+    talk.now += 100
+    talk.tick()
+    talk.take(talk.core.answered(first.tag, answer(0, newSyncStateSetEpoch=2), talk.now))
+    assert talk.last(SetCommitted).set_epoch == 2
+    talk.find("c:2", term=2)
+    assert not talk.pending(Kind.ALTER)
+
+
+def test_a_set_seen_elsewhere_settles_the_proposal() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    talk.fail(Kind.ALTER)
+    talk.take(talk.core.notified(answer(**group(1, 1, (1, 2), 2)), talk.now))
+    assert talk.last(SetCommitted).set_epoch == 2
+    talk.now += 1000
+    talk.tick()
+    talk.find("c:2", term=2)
+    assert not talk.pending(Kind.ALTER)
+
+
+def test_a_proposal_of_an_epoch_that_is_over_fails() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2, epoch=0), talk.now))
+    assert talk.count(ProposalFailed) == 1
+    assert not talk.pending(Kind.ALTER)
+
+
+def test_deposed_with_a_proposal_open_it_fails() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    assert talk.count(ProposalFailed) == 1
+
+
+def test_a_heartbeat_that_tells_of_a_newer_set_makes_it_ask_for_the_members() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.core._talk = None
+    talk.asks = []
+    talk.now += 400
+    talk.tick()
+    talk.beat(leaseMillis=2000, **group(1, 1, None, 4))
+    talk.reply(Kind.REPLICA_INFO, **group(1, 1, (1, 3), 4))
+    assert talk.last(SetCommitted) == SetCommitted(frozenset({1, 3}), 4)
+
+
+# Pace ----------------------------------------------------------------------------------------
+
+
+def test_the_poll_goes_on_while_everything_is_well() -> None:
+    talk = Dialogue.of(poll_ms=5000)
+    talk.master()
+    polls = 0
+    for now in range(talk.now, talk.now + 20_000, 50):
+        talk.tick(now)
+        talk.forget_beats()
+        while talk.pending(Kind.REPLICA_INFO):
+            polls += 1
+            talk.reply(Kind.REPLICA_INFO, **group(1, 1, (1,)))
+    assert 3 <= polls <= 5
+
+
+def test_next_deadline_is_when_something_is_due() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    talk.tick()
+    assert talk.now < talk.core.next_deadline() <= talk.now + LEASE_MS
+
+
+def test_statistics_name_role_and_epochs() -> None:
+    talk = Dialogue.of()
+    talk.master(3, (1, 2), 7)
+    figures = talk.core.statistics()
+    assert figures["broker_id"] == 1
+    assert figures["master_epoch"] == 3
+    assert figures["set_epoch"] == 7
+    assert figures["controller"] == "c:1"

@@ -1,0 +1,58 @@
+"""One proposal at a time; a timeout decides nothing (KIP-497)."""
+
+from epochmq.broker.membership.proposals import AGAIN_MS, Proposals
+from epochmq.replication.effects import SetProposal
+
+FIRST = SetProposal(frozenset({1, 2}), 1, 3)
+SECOND = SetProposal(frozenset({1}), 1, 3)
+
+
+def test_an_answer_closes_it() -> None:
+    proposals = Proposals()
+    proposals.take(FIRST)
+    assert proposals.due(0) is FIRST
+    proposals.sent(7)
+    assert proposals.due(0) is None
+    assert proposals.answered(8) is None
+    assert proposals.answered(7) is FIRST
+    assert proposals.open is None
+
+
+def test_it_is_asked_again_and_the_first_attempts_answer_still_counts() -> None:
+    proposals = Proposals()
+    proposals.take(FIRST)
+    proposals.sent(7)
+    proposals.again(7, 100)
+    assert proposals.due(100 + AGAIN_MS - 1) is None
+    assert proposals.due(100 + AGAIN_MS) is FIRST
+    proposals.sent(8)
+    assert proposals.answered(7) is FIRST
+
+
+def test_another_proposal_takes_its_place() -> None:
+    proposals = Proposals()
+    assert proposals.take(FIRST) == []
+    proposals.sent(7)
+    assert proposals.take(SECOND) == [FIRST]
+    assert proposals.answered(7) is None
+    assert proposals.due(0) is SECOND
+
+
+def test_only_a_newer_set_settles_it() -> None:
+    proposals = Proposals()
+    proposals.take(FIRST)
+    proposals.settle(3)
+    assert proposals.open is FIRST
+    proposals.settle(4)
+    assert proposals.open is None
+
+
+def test_a_refusal_is_the_last_word_only_if_it_was_asked_once() -> None:
+    """An attempt that seemed lost may still be carried out (defects.md 2.10)."""
+    proposals = Proposals()
+    proposals.take(FIRST)
+    proposals.sent(7)
+    assert proposals.asked_once
+    proposals.again(7, 0)
+    proposals.sent(8)
+    assert not proposals.asked_once

@@ -1,0 +1,205 @@
+"""Consumer offsets: commits, resets, clones, clean-up, versions, the file."""
+
+import json
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.broker.fake_disk import FakeDisk
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.metadata.files import load_table
+from epochmq.broker.offsets.core import NONE, ConsumerOffsets
+from epochmq.model.data_version import DataVersion
+
+WALL = 1_700_000_000_000
+
+
+def test_commit_and_get() -> None:
+    offsets = ConsumerOffsets()
+    assert offsets.get("g", "T", 0) == NONE
+    offsets.commit("g", "T", 0, 5)
+    assert offsets.get("g", "T", 0) == 5
+    assert offsets.get("g", "T", 1) == NONE
+    assert offsets.get("h", "T", 0) == NONE
+    assert offsets.row("g", "T") == {0: 5}
+    assert offsets.row("h", "T") == {}
+    assert offsets.dirty
+
+
+def test_a_client_may_go_back() -> None:
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("g", "T", 0, 2)
+    assert offsets.get("g", "T", 0) == 2
+
+
+def test_version_steps_once_in_many_commits() -> None:
+    offsets = ConsumerOffsets(version_step=3)
+    for offset in range(8):
+        offsets.commit("g", "T", 0, offset, WALL)
+    assert offsets.version == DataVersion(0, 2, WALL)
+
+
+def test_reset_holds_until_it_is_taken() -> None:
+    offsets = ConsumerOffsets()
+    assert offsets.take_reset("g", "T", 0) is None
+    offsets.reset("g", "T", 0, 3, WALL)
+    offsets.reset("g", "T", 1, 4, WALL)
+    offsets.commit("g", "T", 0, 9)
+    assert offsets.get("g", "T", 0) == 3
+    assert offsets.has_reset("g", "T", 0)
+    assert offsets.take_reset("g", "T", 7) is None
+    assert offsets.take_reset("g", "T", 0) == 3
+    assert offsets.take_reset("g", "T", 0) is None
+    assert not offsets.has_reset("g", "T", 0)
+    assert offsets.get("g", "T", 0) == 9
+    assert offsets.take_reset("g", "T", 1) == 4
+    assert not offsets.has_reset("g", "T", 1)
+    assert offsets.version.counter == 2
+
+
+def test_clone() -> None:
+    offsets = ConsumerOffsets()
+    assert not offsets.clone("g", "h", "T", WALL)
+    offsets.commit("g", "T", 0, 5)
+    assert offsets.clone("g", "h", "T", WALL)
+    offsets.commit("g", "T", 0, 6)
+    assert offsets.get("h", "T", 0) == 5
+    assert offsets.clone("g", "h", "T", WALL)
+    assert offsets.get("h", "T", 0) == 6
+
+
+def test_who_and_where() -> None:
+    offsets = ConsumerOffsets()
+    for group, topic in (("g", "T"), ("g", "U"), ("h", "T")):
+        offsets.commit(group, topic, 0, 1)
+    assert offsets.topics_of("g") == {"T", "U"}
+    assert offsets.groups_of("T") == {"g", "h"}
+    assert offsets.groups_of("V") == set()
+
+
+def test_drop() -> None:
+    offsets = ConsumerOffsets()
+    for group, topic in (("g", "T"), ("g", "U"), ("h", "T"), ("gg", "T")):
+        offsets.commit(group, topic, 0, 1)
+    offsets.reset("g", "T", 0, 3, WALL)
+    assert offsets.drop_group("g", WALL) == 2
+    assert not offsets.has_reset("g", "T", 0)
+    assert set(offsets.table) == {"T@h", "T@gg"}
+    assert offsets.drop_topic("T", WALL) == 2
+    version = offsets.version
+    assert offsets.drop_topic("T", WALL) == 0
+    assert offsets.version == version
+
+
+def test_lowest_of_all_groups() -> None:
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("h", "T", 0, 3)
+    offsets.commit("h", "T", 1, 8)
+    offsets.commit("i", "T", 0, 1)
+    offsets.commit("g", "U", 0, 0)
+    assert offsets.lowest("T", frozenset({"i"})) == {0: 3, 1: 8}
+
+
+def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    with pytest.raises(Refused):
+        offsets.commit("h", "T", 0, 5)
+    with pytest.raises(Refused):
+        offsets.reset("h", "T", 0, 5, WALL)
+    with pytest.raises(Refused):
+        offsets.clone("g", "h", "T", WALL)
+
+
+def test_file_is_standard_json() -> None:
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    assert json.loads(offsets.encode()) == {
+        "dataVersion": {"stateVersion": 0, "counter": 0, "timestamp": 0},
+        "offsetTable": {"T@g": {"0": 5}},
+    }
+
+
+def test_bare_integer_keys_of_java_are_read() -> None:
+    text = b"""{
+\t"dataVersion":{"counter":2,"stateVersion":0,"timestamp":1700000000000},
+\t"offsetTable":{"%RETRY%g@g":{0:38,1:37
+\t\t},"T@g":{"0":5,11:9}
+\t}
+}"""
+    offsets = ConsumerOffsets()
+    assert load_table(FakeDisk({ConsumerOffsets.file: text}), offsets)
+    assert offsets.get("g", "%RETRY%g", 1) == 37
+    assert offsets.row("g", "T") == {0: 5, 11: 9}
+    assert offsets.version.counter == 2
+
+
+class Model(RuleBasedStateMachine):
+    """Against one flat dictionary, with a save and load at any time."""
+
+    groups = st.sampled_from(["g", "h"])
+    topics = st.sampled_from(["T", "U"])
+    queues = st.integers(0, 2)
+    values = st.integers(0, 9)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offsets = ConsumerOffsets()
+        self.plain: dict[tuple[str, str, int], int] = {}
+        self.resets: dict[tuple[str, str, int], int] = {}
+        self.seen = self.offsets.version
+
+    @rule(group=groups, topic=topics, queue=queues, offset=values)
+    def commit(self, group: str, topic: str, queue: int, offset: int) -> None:
+        self.offsets.commit(group, topic, queue, offset, WALL)
+        self.plain[group, topic, queue] = offset
+
+    @rule(group=groups, topic=topics, queue=queues, offset=values)
+    def reset(self, group: str, topic: str, queue: int, offset: int) -> None:
+        self.offsets.reset(group, topic, queue, offset, WALL)
+        self.plain[group, topic, queue] = self.resets[group, topic, queue] = offset
+
+    @rule(group=groups, topic=topics, queue=queues)
+    def take(self, group: str, topic: str, queue: int) -> None:
+        taken = self.offsets.take_reset(group, topic, queue)
+        assert taken == self.resets.pop((group, topic, queue), None)
+
+    @rule(group=groups)
+    def drop_group(self, group: str) -> None:
+        self.offsets.drop_group(group, WALL)
+        for table in (self.plain, self.resets):
+            for key in [key for key in table if key[0] == group]:
+                del table[key]
+
+    @rule(topic=topics)
+    def drop_topic(self, topic: str) -> None:
+        self.offsets.drop_topic(topic, WALL)
+        for table in (self.plain, self.resets):
+            for key in [key for key in table if key[1] == topic]:
+                del table[key]
+
+    @rule()
+    def restart(self) -> None:
+        content = json.loads(self.offsets.encode())
+        self.offsets = ConsumerOffsets()
+        self.offsets.load(content)
+        self.resets.clear()
+
+    @invariant()
+    def same(self) -> None:
+        expected = {**self.plain, **self.resets}
+        for group in ("g", "h"):
+            for topic in ("T", "U"):
+                for queue in range(3):
+                    offset = self.offsets.get(group, topic, queue)
+                    assert offset == expected.get((group, topic, queue), NONE)
+        assert self.offsets.version >= self.seen
+        self.seen = self.offsets.version
+
+
+TestModel = Model.TestCase

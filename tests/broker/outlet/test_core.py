@@ -1,0 +1,98 @@
+"""One outcome for each draft, once, and not before it is as safe as the flush policy wants."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from epochmq.broker.outlet.core import Local, Origin, Outcome, Outlet
+from epochmq.store.draft import Appended, Draft, PutStatus
+
+Result = Appended | PutStatus
+
+
+class FakeStore:
+    def __init__(self, *results: Result) -> None:
+        self.results = list(results)
+        self.appended: list[Draft] = []
+        self.waiting: list[tuple[int, Callable[[bool], None]]] = []
+
+    def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
+        self.appended += drafts
+        return [self.results.pop(0) for _ in drafts]
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.waiting.append((offset, callback))
+
+
+def drafts(count: int) -> list[Draft]:
+    return [Draft("T", 0, b"%d" % n, b"") for n in range(count)]
+
+
+def stored(offset: int) -> Appended:
+    return Appended(offset, 10, 0, 0)
+
+
+def test_outcomes_come_in_order_and_are_counted() -> None:
+    store = FakeStore(
+        stored(0), PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.MESSAGE_ILLEGAL,
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+    )  # fmt: skip
+    outlet = Outlet(Local(store, sync_flush=False))
+    said: list[Sequence[Outcome]] = []
+    outlet.put(drafts(4), Origin.RETRY, 5, said.append)
+    assert said == [[Outcome.STORED, Outcome.LATER, Outcome.ILLEGAL, Outcome.ILLEGAL]]
+    assert [draft.body for draft in store.appended] == [b"0", b"1", b"2", b"3"]
+    statistics = outlet.statistics()
+    assert statistics["waiting"] == 0
+    assert statistics["stored_retry"] == 1
+    assert statistics["refused_retry"] == 3
+    assert statistics["stored_delayed"] == 0
+
+
+@pytest.mark.parametrize(("ok", "outcome"), [(True, Outcome.STORED), (False, Outcome.LATER)])
+def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
+    ok: bool, outcome: Outcome
+) -> None:
+    store = FakeStore(stored(100), stored(110))
+    outlet = Outlet(Local(store, sync_flush=True))
+    said: list[Sequence[Outcome]] = []
+    outlet.put(drafts(2), Origin.DELAYED, 5, said.append)
+    assert said == []
+    assert outlet.statistics()["waiting"] == 2
+    ((end, release),) = store.waiting
+    assert end == 120
+    release(ok)
+    assert said == [[outcome, outcome]]
+    assert outlet.statistics()["waiting"] == 0
+
+
+def test_with_nothing_stored_there_is_nothing_to_wait_for() -> None:
+    store = FakeStore(PutStatus.SERVICE_NOT_AVAILABLE)
+    said: list[Sequence[Outcome]] = []
+    Outlet(Local(store, sync_flush=True)).put(drafts(1), Origin.REPLY, 5, said.append)
+    assert said == [[Outcome.LATER]]
+    assert store.waiting == []
+
+
+def test_the_route_can_be_changed() -> None:
+    """What an acting master will do: hand over to a peer and hear of it later."""
+    later: list[Callable[[], None]] = []
+
+    class Remote:
+        def put(
+            self,
+            drafts: Sequence[Draft],
+            origin: Origin,
+            wall: int,
+            done: Callable[[Sequence[Outcome]], None],
+        ) -> None:
+            later.append(lambda: done([Outcome.STORED] * len(drafts)))
+
+    outlet = Outlet(Local(FakeStore(), sync_flush=False))
+    outlet.route = Remote()
+    said: list[Sequence[Outcome]] = []
+    outlet.put(drafts(2), Origin.DEAD_LETTER, 5, said.append)
+    assert outlet.statistics()["waiting"] == 2
+    later.pop()()
+    assert said == [[Outcome.STORED] * 2]
+    assert outlet.statistics()["stored_dead_letter"] == 2

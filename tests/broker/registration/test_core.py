@@ -1,0 +1,102 @@
+"""Who is told what, and when."""
+
+from epochmq.broker.registration.core import (
+    FIRST_AGAIN_MS,
+    PERIOD_MAX_MS,
+    RETRY_MAX_MS,
+    RETRY_MS,
+    Register,
+    Registration,
+)
+
+A, B = "a:9876", "b:9876"
+
+
+def started(*addresses: str) -> Registration:
+    core = Registration(addresses, 30_000, 0)
+    for call in core.due(0):
+        core.done(call, True, 0)
+    return core
+
+
+def test_everything_at_start_then_after_10_s_then_by_period() -> None:
+    core = Registration((A, B), 30_000, 0)
+    assert core.addresses == (A, B)
+    assert core.due(0) == [Register(A, None), Register(B, None)]
+    assert core.due(0) == []
+    assert core.next_deadline() is None
+    core.done(Register(A, None), True, 5)
+    assert core.next_deadline() == 5 + FIRST_AGAIN_MS
+    assert core.due(5 + FIRST_AGAIN_MS) == [Register(A, None)]
+    core.done(Register(A, None), True, 20_000)
+    assert core.next_deadline() == 50_000
+
+
+def test_the_period_is_clamped() -> None:
+    core = Registration((A,), 10_000_000, 0)
+    for now in (0, FIRST_AGAIN_MS):
+        core.done(core.due(now)[0], True, now)
+    assert core.next_deadline() == FIRST_AGAIN_MS + PERIOD_MAX_MS
+
+
+def test_a_changed_topic_goes_out_at_once_and_alone() -> None:
+    core = started(A, B)
+    core.topics_changed(["T", "U", "T"])
+    assert core.due(1) == [Register(A, ("T", "U")), Register(B, ("T", "U"))]
+    core.done(Register(A, ("T", "U")), True, 2)
+    assert core.next_deadline() == FIRST_AGAIN_MS
+    assert core.due(2) == []
+
+
+def test_a_server_that_knows_nothing_gets_no_single_topic() -> None:
+    core = Registration((A,), 30_000, 0)
+    core.done(core.due(0)[0], False, 0)
+    core.topics_changed(["T"])
+    assert core.due(1) == []
+    assert core.due(RETRY_MS) == [Register(A, None)]
+
+
+def test_what_changes_during_a_call_is_sent_after_it() -> None:
+    core = Registration((A,), 30_000, 0)
+    call = core.due(0)[0]
+    core.topics_changed(["T"])
+    assert core.due(1) == []
+    core.done(call, True, 2)
+    assert core.due(2) == [Register(A, None)]
+
+
+def test_what_changed_during_a_call_is_not_settled_by_that_call() -> None:
+    core = Registration(["a:1"], 30_000, 0)
+    (call,) = core.due(0)
+    core.topics_changed(["T"])
+    assert core.due(1) == []
+    core.done(call, True, 2)
+    assert not core.is_settled()
+    (again,) = core.due(2)
+    assert not core.is_settled()
+    core.done(again, True, 3)
+    assert core.is_settled()
+
+
+def test_failures_are_repeated_ever_more_slowly_in_full() -> None:
+    core = started(A)
+    core.topics_changed(["T"])
+    call = core.due(1)[0]
+    now = 1
+    pauses = []
+    for _ in range(7):
+        core.done(call, False, now)
+        deadline = core.next_deadline()
+        assert deadline is not None
+        pauses.append(deadline - now)
+        now = deadline
+        call = core.due(now)[0]
+        assert call.topics is None
+    assert pauses == [RETRY_MS << n for n in range(5)] + [RETRY_MAX_MS] * 2
+    assert core.statistics() == {"servers": 1, "known": 0}
+
+
+def test_everything_changed_registers_in_full_now() -> None:
+    core = started(A)
+    core.everything_changed()
+    assert core.due(1) == [Register(A, None)]

@@ -1,0 +1,37 @@
+"""Taking a master's tables over; the whole exchange is in test_core.py."""
+
+import pytest
+from tests.broker.fake_node import WALL, FakeNode
+
+from epochmq.broker.replica_sync.tables import Tables
+from epochmq.model.topic import TopicConfig
+from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.topic import TopicConfigTable
+
+
+def test_an_equal_table_changes_nothing() -> None:
+    node = FakeNode()
+    node.topics.put(TopicConfig("T", 4, 4), WALL)
+    node.topics.dirty = False
+    body = encode_body(TopicConfigTable(dict(node.topics.table), data_version=node.topics.version))
+    version = node.topics.version
+    Tables(node).take_topics(body)
+    assert node.topics.version is version
+    assert not node.topics.dirty
+
+
+def test_rows_are_added_by_a_delta_and_taken_whole_otherwise() -> None:
+    node = FakeNode()
+    node.offsets.commit("G", "T", 0, 5)
+    tables = Tables(node)
+    tables.take_offsets(b'{"offsetTable":{"U@G":{0:7}}}', delta=True)
+    assert node.offsets.get("G", "T", 0) == 5
+    assert node.offsets.get("G", "U", 0) == 7
+    tables.take_offsets(b'{"offsetTable":{"U@G":{0:8}}}', delta=False)
+    assert node.offsets.get("G", "T", 0) == -1
+    assert node.offsets.get("G", "U", 0) == 8
+
+
+def test_what_is_no_object_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a JSON object"):
+        Tables(FakeNode()).take_offsets(b"[]", delta=False)

@@ -1,0 +1,49 @@
+"""delayOffset.json: written by us, read by RocketMQ, and the other way round."""
+
+from tests.broker.fake_disk import FakeDisk
+
+from epochmq.broker.metadata.files import load_table, save_dirty
+from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.offsets import DelayOffsets
+
+JAVA = b'{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":9},"offsetTable":{1:7,2:0,9:4}}'
+
+
+def test_a_javas_file_is_read() -> None:
+    table = DelayOffsets(Schedule((1000, 5000)))
+    assert load_table(FakeDisk({"config/delayOffset.json": JAVA}), table)
+    assert table.schedule.progress() == {1: 7, 2: 0}
+    assert table.version.counter == 3
+    assert not table.dirty
+
+
+def test_what_is_written_is_read_again() -> None:
+    table = DelayOffsets(Schedule((1000, 5000)))
+    assert not table.dirty
+    table.schedule.found(2, [5], 10_000)
+    table.schedule.delivered(2, 1)
+    assert table.dirty
+    disk = FakeDisk()
+    assert save_dirty(disk, [table]) == 1
+    assert not table.dirty
+    assert b'"offsetTable":{"1":0,"2":1}' in disk.files["config/delayOffset.json"]
+    other = DelayOffsets(Schedule((1000, 5000)))
+    load_table(disk, other)
+    assert other.schedule.progress() == {1: 0, 2: 1}
+
+
+def test_a_damaged_file_falls_back_to_the_one_before() -> None:
+    files = {"config/delayOffset.json": b"{", "config/delayOffset.json.bak": JAVA}
+    table = DelayOffsets(Schedule((1000,)))
+    load_table(FakeDisk(files), table)
+    assert table.schedule.progress() == {1: 7}
+    assert table.dirty
+
+
+def test_the_version_steps_once_in_many_deliveries() -> None:
+    table = DelayOffsets(Schedule((1000,)), version_step=3)
+    for offset in range(1, 8):
+        table.schedule.found(1, [5], 10_000)
+        table.schedule.delivered(1, offset)
+        table.step_version(100 + offset)
+    assert (table.version.counter, table.version.timestamp) == (2, 106)

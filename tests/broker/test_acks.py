@@ -1,0 +1,178 @@
+"""Sends that wait for replicas: which code comes of which outcome, and who may still answer."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.broker.desk import Client, Desk, send
+
+from epochmq.broker.acks import Acks
+from epochmq.broker.roles import Role
+from epochmq.model import batch
+from epochmq.model.message import Message
+from epochmq.replication.ack_policy import AckStatus
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command
+
+
+class Replicas:
+    """Replication by hand: the test says what became of whom."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, int, Callable[[AckStatus], None]]] = []
+        self.status: AckStatus | None = None
+        self.announced = 0
+
+    def refusal(self) -> AckStatus | None:
+        return self.status
+
+    def when_acked(
+        self, offset: int, deadline_at_ms: int, done: Callable[[AckStatus], None]
+    ) -> None:
+        self.waiting.append((offset, deadline_at_ms, done))
+
+    def appended(self) -> None:
+        self.announced += 1
+
+    def say(self, status: AckStatus) -> None:
+        waiting, self.waiting = self.waiting, []
+        for _offset, _deadline, done in waiting:
+            done(status)
+
+
+class AckDesk(Desk):
+    def __init__(self, *, waits: bool = True, flush: str = "ASYNC_FLUSH") -> None:
+        super().__init__(flush_disk_type=flush)
+        self.replicas = Replicas()
+        self.node.acks = Acks(self.replicas, lambda: self.node.rights, waits=waits)
+        self.topic("T")
+
+    def codes(self, client: Client) -> list[int]:
+        return [answer.code for answer in client.take()]
+
+
+def test_a_turn_waits_as_one_group_for_the_end_of_its_last_message() -> None:
+    desk = AckDesk()
+    clients = [desk.client(), desk.client()]
+    for client in clients:
+        client.put(send(), send())
+    desk.turn()
+    assert [client.take() for client in clients] == [[], []]
+    ((offset, deadline, _done),) = desk.replicas.waiting
+    assert offset == desk.store.pointers.appended
+    assert deadline == desk.clock.now + desk.options.slave_timeout
+    desk.replicas.say(AckStatus.ACKED)
+    assert [desk.codes(client) for client in clients] == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (AckStatus.TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT),
+        (AckStatus.FENCED, ResponseCode.SERVICE_NOT_AVAILABLE),
+        (AckStatus.NOT_ENOUGH, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_what_is_not_acknowledged_is_never_answered_with_success(
+    status: AckStatus, code: ResponseCode
+) -> None:
+    """facts/store.md 4.2."""
+    desk = AckDesk()
+    client = desk.client()
+    client.put(send(), batch_send())
+    desk.turn()
+    desk.replicas.say(status)
+    assert desk.codes(client) == [code, code]
+
+
+def batch_send() -> Command:
+    body = batch.encode([Message("T", b"x"), Message("T", b"y")])
+    return send(body, code=RequestCode.SEND_BATCH_MESSAGE)
+
+
+def test_with_sync_flush_both_must_have_it() -> None:
+    desk = AckDesk(flush="SYNC_FLUSH")
+    client = desk.client()
+    client.put(send())
+    desk.turn()
+    desk.replicas.say(AckStatus.ACKED)
+    assert client.take() == []
+    desk.store.sync()
+    assert desk.codes(client) == [0]
+    client.put(send())
+    desk.turn()
+    desk.store.sync()
+    assert client.take() == []
+    desk.replicas.say(AckStatus.TIMEOUT)
+    assert desk.codes(client) == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
+
+
+def test_whoever_does_not_want_to_wait_does_not() -> None:
+    desk = AckDesk()
+    client = desk.client()
+    client.put(send(properties={"WAIT": "false"}))
+    desk.turn()
+    assert desk.codes(client) == [0]
+    assert not desk.replicas.waiting
+
+
+def test_without_a_policy_nobody_waits_and_replicas_are_told_once_a_turn() -> None:
+    desk = AckDesk(waits=False)
+    client = desk.client()
+    client.put(send(), send())
+    desk.turn()
+    assert desk.codes(client) == [0, 0]
+    assert desk.replicas.announced == 1
+    desk.turn()
+    assert desk.replicas.announced == 1
+
+
+def test_too_few_replicas_are_a_refusal_before_anything_is_stored() -> None:
+    """facts/store.md 4.2: IN_SYNC_REPLICAS_NOT_ENOUGH."""
+    desk = AckDesk()
+    desk.replicas.status = AckStatus.NOT_ENOUGH
+    client = desk.client()
+    client.put(send(), batch_send())
+    desk.turn()
+    answers = client.take()
+    assert {(answer.code, answer.remark) for answer in answers} == {
+        (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+    }
+    assert desk.store.pointers.appended == 0
+
+
+def test_an_acknowledgement_after_the_lease_is_a_failure() -> None:
+    """S17: paused between the append and the acknowledgement, and resumed."""
+    desk = AckDesk()
+    desk.node.lease_until_ms = desk.clock.now + 2000
+    client = desk.client()
+    client.put(send())
+    desk.turn()
+    desk.clock.step(2000)
+    desk.replicas.say(AckStatus.ACKED)
+    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert desk.node.acks is not None
+    assert desk.node.acks.refused == 1
+
+
+def test_an_answer_at_once_after_the_lease_is_a_failure_too() -> None:
+    desk = AckDesk(waits=False)
+    desk.node.lease_until_ms = desk.clock.now + 1
+    client = desk.client()
+    client.put(send())
+    desk.clock.step(1)
+    desk.turn()
+    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert desk.store.pointers.appended == 0
+
+
+def test_a_broker_that_lost_its_role_within_the_turn_appends_nothing() -> None:
+    """INV-32."""
+    desk = AckDesk()
+    client = desk.client()
+    client.put(send())
+    desk.node.role = Role.SLAVE
+    desk.turn()
+    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    client.put(batch_send())
+    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert desk.store.pointers.appended == 0

@@ -1,0 +1,17 @@
+"""The table of roles is whole, and only a master takes messages."""
+
+from epochmq.broker.roles import ROLES, Role
+
+
+def test_every_role_has_its_row() -> None:
+    assert set(ROLES) == set(Role)
+
+
+def test_only_a_master_is_written_to() -> None:
+    assert [role for role, row in ROLES.items() if row.writable] == [Role.MASTER]
+
+
+def test_secondary_messages_move_on_masters_and_those_who_stand_in() -> None:
+    secondary = {role for role, row in ROLES.items() if row.secondary}
+    assert secondary == {Role.MASTER, Role.ACTING_MASTER}
+    assert not ROLES[Role.FENCED].readable

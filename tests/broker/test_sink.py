@@ -1,0 +1,181 @@
+"""Frames in, answers out: order, news of topics, metadata before answers, garbage."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.broker.desk import Desk, ext, pull, send
+
+from epochmq.base.errors import DiskFull
+from epochmq.broker.clients.consumers import Manner
+from epochmq.broker.clients.members import Member
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.command import FLAG_RESPONSE, Command
+
+
+class News:
+    """Name servers that know only when the test says so."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.ticks: list[int] = []
+        self.waiting: list[Callable[[], None]] = []
+        self._topics = desk.node.topics
+
+    def tick(self, now: int) -> None:
+        self.ticks.append(now)
+        self._topics.take_changed()
+
+    def when_settled(self, now: int, done: Callable[[], None], within_ms: int = 0) -> None:
+        self.waiting.append(done)
+        self.tick(now)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.topic("T")
+    desk.node.topics.take_changed()
+    return desk
+
+
+def create(topic: str, queues: int = 2) -> Command:
+    fields = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues),
+        "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
+        "order": "false",
+    }  # fmt: skip
+    return Command(Code.UPDATE_AND_CREATE_TOPIC, ext=fields)
+
+
+def test_an_unusual_header_takes_the_long_way_to_the_same_end(desk: Desk) -> None:
+    client = desk.client()
+    for command in (send(flag="007"), send(reconsumeTimes=""), send(batch="FALSE")):
+        assert client.ask(command).code == 0
+    assert len(desk.stored("T")) == 3
+
+
+def test_a_hot_pull_sees_what_its_session_sent(desk: Desk) -> None:
+    client = desk.client()
+    client.put(send(b"mine"), pull())
+    desk.turn()
+    sent, pulled = client.take()
+    assert (sent.opaque, pulled.opaque) == (1, 2)
+    assert b"mine" in bytes(pulled.body)
+
+
+def test_a_one_way_pull_is_not_answered(desk: Desk) -> None:
+    client = desk.client()
+    command = pull()
+    command.mark_oneway()
+    client.put(command)
+    desk.turn()
+    assert client.take() == []
+
+
+def test_garbage_cuts_the_connection(desk: Desk) -> None:
+    client = desk.client()
+    command = send()
+    command.ext = {str(n): "x" for n in range(300)}
+    client.put(command)
+    assert client.transport.cut_for is not None
+
+
+def test_nothing_is_handled_after_a_close(desk: Desk) -> None:
+    client = desk.client()
+    garbage = send(oneway=True)
+    garbage.ext = {str(n): "x" for n in range(300)}
+    client.transport.cut = lambda reason: client.session.lost()  # type: ignore[method-assign]
+    client.put(send(b"before"), garbage, send(b"after"))
+    desk.turn()
+    assert [message.body for message in desk.stored("T")] == [b"before"]
+
+
+def test_a_response_nobody_asked_for_is_dropped(desk: Desk) -> None:
+    client = desk.client()
+    client.put(Command(0, opaque=77, flag=FLAG_RESPONSE))
+    desk.turn()
+    assert client.take() == []
+
+
+def test_a_closed_connections_client_leaves_its_groups(desk: Desk) -> None:
+    client = desk.client()
+    desk.sink.opened(client.session)
+    desk.node.consumers.heartbeat("G", Member(client.session, "id", "JAVA", 1, 0), Manner(), [])
+    client.session.lost()
+    desk.sink.closed(client.session)
+    assert desk.node.consumers.group("G") is None
+
+
+def test_a_new_topic_is_saved_and_told_before_its_answer(desk: Desk) -> None:
+    news = desk.sink.registrar = News(desk)
+    client = desk.client()
+    client.put(create("New"))
+    saved = desk.disk.read_file("config/topics.json")
+    assert saved is not None
+    assert b'"New"' in saved
+    desk.turn()
+    assert client.take() == []
+    news.waiting.pop()()
+    (answer,) = client.take()
+    assert answer.code == 0
+
+
+def test_a_refused_topic_is_answered_at_once(desk: Desk) -> None:
+    desk.sink.registrar = News(desk)
+    assert desk.client().ask(create("no good")).code != 0
+
+
+def test_the_first_send_to_a_topic_is_answered_when_its_topic_is_told(desk: Desk) -> None:
+    news = desk.sink.registrar = News(desk)
+    client, other = desk.client(), desk.client()
+    client.put(send(topic="Made"), send())
+    other.put(send())
+    desk.turn()
+    assert len(desk.stored("Made")) == 1
+    assert ([answer.code for answer in other.take()], client.take()) == ([0], [])
+    (tell,) = news.waiting
+    tell()
+    assert [answer.code for answer in client.take()] == [0, 0]
+    assert client.ask(send(topic="Made")).code == 0
+    assert len(news.waiting) == 1
+
+
+def test_a_groups_first_heartbeat_is_answered_when_its_retry_topic_is_told(desk: Desk) -> None:
+    news = desk.sink.registrar = News(desk)
+    client = desk.client()
+    group = {"groupName": "G", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    body = json.dumps({"clientID": "id", "consumerDataSet": [group]}).encode()
+    client.put(Command(Code.HEART_BEAT, body=body))
+    desk.turn()
+    assert "%RETRY%G" in desk.node.topics
+    assert client.take() == []
+    (tell,) = news.waiting
+    tell()
+    assert [answer.code for answer in client.take() if answer.is_response] == [0]
+
+
+def test_a_topic_made_by_a_send_is_told_at_the_turns_end(desk: Desk) -> None:
+    news = desk.sink.registrar = News(desk)
+    desk.client().put(send(topic="New"))
+    desk.turn()
+    assert news.ticks == [desk.clock.now]
+
+
+def test_a_disk_that_refuses_metadata_is_tried_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(path: str, data: bytes, *, backup: bool = False) -> None:
+        raise DiskFull("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.disk, "write_file", full)
+        assert desk.client().ask(send(topic="New")).code == 0
+    assert "cannot be saved" in caplog.text
+    assert desk.node.topics.dirty
+    desk.turn()
+    assert not desk.node.topics.dirty
+
+
+def test_the_fast_port_takes_sends(desk: Desk) -> None:
+    answer = desk.client(fast_port=True).ask(send())
+    assert ext(answer)["queueOffset"] == "0"

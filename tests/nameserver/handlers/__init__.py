@@ -1,0 +1,1 @@
+"""Tests of the name server's handlers: requests in, replies out, no socket."""

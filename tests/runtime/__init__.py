@@ -1,0 +1,1 @@
+"""Tests of the runtime, over real loopback sockets where sockets matter."""

@@ -1,0 +1,43 @@
+from dataclasses import dataclass
+
+import pytest
+
+from epochmq.runtime.bounds import Bounds, verdict
+
+BOUNDS = Bounds(idle_ms=1_000, half_frame_ms=300, closing_ms=50, stalled_ms=400)
+
+
+@dataclass
+class Seen:
+    heard_ms: int = 0
+    sent_ms: int = 0
+    closing_since: int | None = None
+    stalled_since: int | None = None
+    partial_since: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "word"),
+    [
+        (Seen(), 1_000, None),
+        (Seen(), 1_001, "idle"),
+        (Seen(sent_ms=500), 1_400, None),
+        (Seen(heard_ms=500), 1_501, "idle"),
+        (Seen(partial_since=0), 300, None),
+        (Seen(heard_ms=301, partial_since=0), 301, "not whole"),
+        (Seen(stalled_since=0), 400, None),
+        (Seen(heard_ms=401, stalled_since=0), 401, "reads none"),
+        (Seen(closing_since=0), 50, None),
+        (Seen(closing_since=0), 51, "last bytes"),
+        (Seen(closing_since=5_000), 5_001, None),
+    ],
+)
+def test_each_bound_has_its_verdict(seen: Seen, now: int, word: str | None) -> None:
+    reason = verdict(seen, BOUNDS, now)
+    assert reason is None if word is None else word in str(reason)
+
+
+def test_sweeps_are_as_frequent_as_the_shortest_bound_needs() -> None:
+    assert Bounds().sweep_ms == 1_000
+    assert BOUNDS.sweep_ms == 12
+    assert Bounds(idle_ms=1).sweep_ms == 10

@@ -1,0 +1,150 @@
+import asyncio
+import gc
+
+import pytest
+from tests.runtime.sinks import EchoSink, connected, ended, frame, serving, until
+
+from epochmq.runtime.connection import PIECE_BYTES, RAW_MISSES, Connection, _address, _pieces
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        (("127.0.0.1", 80), ("127.0.0.1", 80)),
+        (("::1", 80, 0, 0), ("::1", 80)),
+        (("fe80::1%eth0", 80, 0, 2), ("fe80::1", 80)),
+        (("::ffff:10.0.0.1", 80, 0, 0), ("10.0.0.1", 80)),
+        (("::ffff:0:1", 80, 0, 0), ("::ffff:0:1", 80)),
+        (None, ("0.0.0.0", 0)),
+    ],
+)
+def test_socket_names_become_plain_addresses(name: object, address: tuple[str, int]) -> None:
+    assert _address(name) == address
+
+
+def test_a_large_outbox_is_joined_in_pieces_without_splitting_chunks() -> None:
+    half = bytes(PIECE_BYTES // 2)
+    assert list(map(len, _pieces([half, half, half]))) == [PIECE_BYTES, PIECE_BYTES // 2]
+    assert list(map(len, _pieces([half + half + half, b"x"]))) == [3 * len(half), 1]
+    assert _pieces([]) == []
+    assert _pieces([memoryview(b"ab"), bytearray(b"c"), b"d"]) == [b"abcd"]
+
+
+async def test_large_answers_of_many_chunks_arrive_whole() -> None:
+    sink = EchoSink()
+    async with serving(sink) as (_, port), connected(port) as (reader, _):
+        await sink.until(lambda: len(sink.sessions) == 1)
+        data = bytes(range(256)) * 4096
+        sink.sessions[0].send(*[memoryview(data)[n::5][::1].tobytes() for n in range(5)] * 4)
+        wanted = b"".join(data[n::5] for n in range(5)) * 4
+        assert await reader.readexactly(len(wanted)) == wanted
+
+
+async def test_a_delayed_call_can_be_cancelled() -> None:
+    sink = EchoSink()
+    async with serving(sink) as (_, port), connected(port):
+        await sink.until(lambda: len(sink.sessions) == 1)
+        connection = sink.sessions[0]._transport
+        fired: list[str] = []
+        done = asyncio.Event()
+        connection.after(1, lambda: fired.append("no"))()
+        connection.after(2, lambda: (fired.append("yes"), done.set())[0])
+        await asyncio.wait_for(done.wait(), 30)
+        assert fired == ["yes"]
+
+
+async def test_an_error_when_a_session_opens_or_closes_is_contained(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Bad(EchoSink):
+        def opened(self, session: object) -> None:
+            raise ValueError("not today")
+
+        def closed(self, session: object) -> None:
+            raise ValueError("nor now")
+
+    async with serving(Bad()) as (server, port), connected(port) as (reader, _):
+        assert await ended(reader)
+        await until(lambda: not server.connection_count)
+    assert "not today" in caplog.text
+    assert "nor now" in caplog.text
+
+
+async def test_a_closed_connection_frees_its_memory_at_once() -> None:
+    """Half a frame may have 16 MiB, and the cycle collector may take its time."""
+    sink = EchoSink()
+    gc.collect()
+    gc.disable()
+    before = connections()
+    try:
+        async with serving(sink) as (server, port):
+            async with connected(port) as (_, writer):
+                writer.write(frame(1, bytes(100_000))[:-1])
+                await sink.until(lambda: len(sink.sessions) == 1)
+                reader = sink.sessions[0]._transport._reader
+                await until(lambda: reader.pending_bytes > 90_000)
+                assert connections() == before + 1
+            await until(lambda: not server.connection_count)
+            assert reader.pending_bytes == 0
+            await until(lambda: connections() == before)
+    finally:
+        gc.enable()
+
+
+def connections() -> int:
+    """How many there are, closed ones included that nothing has freed yet."""
+    return sum(type(each) is Connection for each in gc.get_objects())
+
+
+async def test_nothing_is_written_after_the_end() -> None:
+    sink = EchoSink()
+    sink.on_frame = lambda session, body: session.close("over")
+    async with serving(sink) as (_, port), connected(port) as (reader, writer):
+        writer.write(frame(1, b"too late"))
+        assert await reader.read() == b""
+
+
+async def test_a_sink_that_takes_frames_from_the_buffer_gets_them_first() -> None:
+    """What it leaves, and the frame that came in pieces, goes the usual way, in order."""
+
+    class Raw(EchoSink):
+        def receive_raw(self, session: object, data: memoryview, start: int, size: int) -> int:
+            taken = 0
+            while bytes(data[start + taken : size]).startswith(HOT):
+                taken += len(HOT)
+                seen.append("raw")
+            return taken
+
+        def receive(self, session: object, frames: object, now: int) -> None:
+            super().receive(session, frames, now)  # type: ignore[arg-type]
+            seen.append("frame")
+
+    seen: list[str] = []
+    cold = frame(2, b"cold")
+    sink = Raw()
+    async with serving(sink) as (_, port), connected(port) as (_, writer):
+        for data, expected in (
+            (HOT * 3, ["raw"] * 3),
+            (HOT + cold, ["raw", "frame"]),
+            (HOT + cold[:9], ["raw"]),
+            (cold[9:] + HOT, ["frame", "raw"]),
+            (HOT[:3], []),
+            (HOT[3:] + HOT + cold, ["raw", "raw", "frame"]),
+            (cold, ["frame"]),
+            *[(HOT, ["frame"])] * RAW_MISSES,
+            (HOT, ["raw"]),
+        ):
+            seen.clear()
+            writer.write(data)
+            await until(lambda expected=expected: len(seen) >= len(expected))  # type: ignore[misc]
+            await asyncio.sleep(0)
+            assert seen == expected
+            if not expected:
+                await until(lambda: any(map(_has_part, sink.sessions)))
+
+
+def _has_part(session: object) -> bool:
+    return bool(session._transport.half_frame)  # type: ignore[attr-defined]
+
+
+HOT = frame(1, b"hot")

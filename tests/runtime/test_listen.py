@@ -1,0 +1,79 @@
+import errno
+import socket
+
+import pytest
+
+from epochmq.base.errors import EnvironmentFault, PortInUse
+from epochmq.runtime import listen as module
+from epochmq.runtime.listen import listen
+
+
+def test_it_listens_with_the_options_that_accepted_sockets_inherit() -> None:
+    with listen("127.0.0.1", 0) as sock:
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        assert sock.getblocking() is False
+        with socket.create_connection(sock.getsockname()):
+            sock.setblocking(True)
+            accepted, _ = sock.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+                assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+def test_a_taken_port_names_its_holder_and_what_to_do() -> None:
+    with listen("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        with pytest.raises(PortInUse) as error:
+            listen("127.0.0.1", port)
+        text = str(error.value)
+        assert f"127.0.0.1:{port}" in text
+        assert "by process " in text
+        assert "listenPort" in text
+
+
+def test_a_taken_port_of_an_unknown_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "describe_holder", lambda port: "")
+    with listen("127.0.0.1", 0) as sock, pytest.raises(PortInUse, match="is taken;"):
+        listen("127.0.0.1", sock.getsockname()[1])
+
+
+def test_an_address_of_another_machine() -> None:
+    with pytest.raises(EnvironmentFault, match="no such address"):
+        listen("192.0.2.1", 0)
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(EnvironmentFault, match="does not resolve"):
+        listen("no.such.host.invalid", 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(errno.EACCES, "privileges"), (errno.ENOBUFS, "No buffer space")],
+)
+def test_other_faults_are_one_clear_line(
+    code: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(sock: socket.socket) -> None:
+        raise OSError(code, "No buffer space")
+
+    monkeypatch.setattr(module, "tune", fail)
+    with pytest.raises(EnvironmentFault, match=text) as error:
+        listen("127.0.0.1", 0)
+    assert "\n" not in str(error.value)
+
+
+def test_ipv6_works_where_the_machine_has_it() -> None:
+    try:
+        sock = listen("::1", 0)
+    except EnvironmentFault as error:
+        pytest.skip(str(error))
+    with sock:
+        assert sock.family == socket.AF_INET6
+
+
+def test_an_option_that_a_system_does_not_know_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
+    listen("127.0.0.1", 0).close()
