@@ -1,0 +1,74 @@
+"""The command `epochmq`: names every command and imports none of them."""
+
+import click
+
+from epochmq import __version__
+from epochmq.admin.lazy import RootGroup
+from epochmq.admin.tls import add_options, use_tls
+
+COMMANDS = {
+    "dev": ("epochmq.admin.dev", "Start a name server and a broker here, for development."),
+    "demo": ("epochmq.admin.demo.command", "Stream a real data set through a cluster; a verdict."),
+    "chaos": ("epochmq.admin.chaos", "Kill, pause and resume servers of `epochmq dev`."),
+    "top": ("epochmq.admin.top.command", "Watch groups, roles, epochs, replicas and failovers."),
+    "produce": ("epochmq.admin.produce", "Send lines or JSON to a topic."),
+    "consume": ("epochmq.admin.consume", "Print the messages of a topic."),
+    "topic": ("epochmq.admin.nouns.topic", "Create, list, show, change and delete topics."),
+    "group": ("epochmq.admin.nouns.group", "Consumer groups: progress, members, offsets."),
+    "message": ("epochmq.admin.nouns.message", "Find messages by id, key, offset or time."),
+    "cluster": ("epochmq.admin.nouns.cluster", "Brokers and name servers: list, health, config."),
+    "namesrv": ("epochmq.admin.namesrv", "Run a name server."),
+    "broker": ("epochmq.admin.broker", "Run a broker."),
+    "controller": ("epochmq.admin.controller", "Run a controller, which elects masters."),
+    "store": ("epochmq.admin.store", "Check the files of a broker that is stopped."),
+    "mqadmin": ("epochmq.admin.mqadmin.command", "The commands of RocketMQ's own tool."),
+}
+SECTIONS = {
+    "Try it": ("dev", "demo", "chaos"),
+    "Messages": ("produce", "consume"),
+    "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
+    "Servers": ("namesrv", "broker", "controller", "store"),
+}
+EPILOG = """\b
+Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else a running `epochmq dev`
+of this directory, else 127.0.0.1:9876.
+\b
+Completion by tab (bash; zsh and fish alike):
+  eval "$(_EPOCHMQ_COMPLETE=bash_source epochmq)"
+\b
+Exit codes: 0 done, 1 failed, 2 used wrongly, 3 not reachable, 4 unhealthy,
+5 not found.
+"""
+
+
+def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from epochmq.store.twin import library  # not needed by any other start of the command
+
+        click.echo(f"epochmq {__version__}\nappend: {library.which()}")
+        context.exit()
+
+
+cli = RootGroup(
+    COMMANDS,
+    SECTIONS,
+    name="epochmq",
+    help="A message broker that speaks the RocketMQ 5 remoting protocol.",
+    epilog=EPILOG,
+    callback=use_tls,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and what appends messages.",
+)(cli)
+add_options(cli)
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    cli.main(prog_name="epochmq")

@@ -1,0 +1,159 @@
+"""`epochmq consume TOPIC`: print messages."""
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin.output import note, output_option
+from epochmq.admin.where import namesrv_option
+
+if TYPE_CHECKING:
+    from epochmq.admin.messages.following import Take
+    from epochmq.admin.messages.position import Position
+    from epochmq.admin.messages.printer import Printer
+    from epochmq.client.aio import Sql
+    from epochmq.model.message import StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is to be read."""
+
+    namesrv: str
+    topic: str
+    group: str | None
+    expression: "str | Sql"
+    position: "Position"
+    count: int | None
+    to_end: bool
+
+
+@click.command()
+@click.argument("topic")
+@namesrv_option
+@click.option(
+    "--from",
+    "position",
+    metavar="first|last|OFFSET|TIME",
+    help="Where to begin: also -10 (the last ten of each queue), 15m (ago), 2024-05-01T12:00, @MS."
+    "  [default: last; first with --exit]",
+)
+@click.option("--count", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--exit", "to_end", is_flag=True, help="Stop at the end instead of waiting for more.")
+@click.option("-g", "--group", help="Consume as a member of this group and commit its offsets.")
+@click.option("--tags", help="Only these tags: 'A || B'.")
+@click.option("--sql", help="Only what matches: \"a > 5 AND TAGS = 'x'\".")
+@output_option
+def command(
+    topic: str,
+    namesrv: str,
+    position: str | None,
+    count: int | None,
+    to_end: bool,
+    group: str | None,
+    tags: str | None,
+    sql: str | None,
+    output: str,
+) -> None:
+    """Print the messages of TOPIC and wait for more; Ctrl-C ends.
+
+    On a terminal with time, queue@offset, tags and keys; in a pipe the bodies, one a line;
+    with -o json everything. Without --group nothing is left behind at the broker.
+    """
+    from epochmq.admin.messages import position as positions
+    from epochmq.admin.messages.names import checked_group, checked_sql, checked_topic
+    from epochmq.admin.messages.printer import Printer, style_for
+    from epochmq.client.aio import Sql
+    from epochmq.runtime.main import run
+
+    if tags and sql:
+        raise click.UsageError("--tags and --sql exclude each other")
+    begin = position or ("first" if to_end else "last")
+    job = _Job(
+        namesrv,
+        checked_topic(topic),
+        checked_group(group) if group else None,
+        Sql(checked_sql(sql)) if sql else tags or "*",
+        positions.parse(begin, int(time.time() * 1_000)),
+        count,
+        to_end,
+    )
+    printer = Printer(style_for(output))
+    run(_consume(job, printer))
+    if sys.stderr.isatty():
+        note(f"{printer.count:,} messages")
+
+
+async def _consume(job: _Job, printer: "Printer") -> None:
+    import asyncio
+
+    from epochmq.runtime.signals import stop_on_signals
+
+    with stop_on_signals() as stop:
+        reading = asyncio.create_task(_read(job, printer))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            # Ctrl-C is how following ends: no failure.
+            await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            reading.cancel()
+            await asyncio.wait((reading, stopping))
+        if not reading.cancelled():
+            reading.result()
+        printer.flush()
+
+
+async def _read(job: _Job, printer: "Printer") -> None:
+    def take(messages: "list[StoredMessage]") -> bool:
+        for message in messages:
+            if job.count is not None and printer.count >= job.count:
+                break
+            printer.show(message)
+        return job.count is None or printer.count < job.count
+
+    if job.group is None:
+        await _pull(job, printer, take)
+    else:
+        await _join(job, job.group, printer, take)
+
+
+async def _pull(job: _Job, printer: "Printer", take: "Take") -> None:
+    from epochmq.admin.messages.following import GROUP, follow, read_to_end, spans_of
+    from epochmq.client.aio import PullConsumer
+
+    async with PullConsumer(job.namesrv, GROUP) as consumer:
+        spans = await spans_of(consumer, job.topic, job.position)
+        more = await read_to_end(consumer, spans, job.expression, take)
+        printer.flush()
+        if more and not job.to_end:
+            await follow(consumer, spans, job.expression, _at_once(printer, take))
+
+
+async def _join(job: _Job, group: str, printer: "Printer", take: "Take") -> None:
+    from epochmq.admin.messages.grouped import Ends, consume, start_of
+    from epochmq.client.aio import PushConsumer
+
+    ends = await Ends.of(job.namesrv, job.topic) if job.to_end else None
+    async with PushConsumer(
+        job.namesrv,
+        group,
+        start=start_of(job.position),
+        concurrency=1,
+        batch_size=1 if job.count else 32,
+    ) as consumer:
+        await consume(consumer, job.topic, job.expression, _at_once(printer, take), ends)
+
+
+def _at_once(printer: "Printer", take: "Take") -> "Take":
+    """`take`, and out with it: who follows waits for it, and a commit must not run ahead of it."""
+
+    def take_now(messages: "list[StoredMessage]") -> bool:
+        more = take(messages)
+        printer.flush()
+        return more
+
+    return take_now

@@ -1,0 +1,35 @@
+"""`epochmq controller`: one controller in this process until SIGTERM or Ctrl-C."""
+
+from typing import Any
+
+import click
+
+from epochmq.admin import serving
+
+IMPORTANT = (
+    "controllerDLegerGroup",
+    "controllerDLegerPeers",
+    "controllerDLegerSelfId",
+    "controllerStorePath",
+)
+
+
+@click.command()
+@serving.server_options
+def command(**given: Any) -> None:
+    """Run a controller until it is told to stop (SIGTERM or Ctrl-C).
+
+    Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
+    """
+    from epochmq.controller.options import ControllerOptions, load_options
+
+    flags = serving.Flags(**given)
+    if flags.help_options:
+        return serving.explain_options(ControllerOptions, flags.output)
+    options = serving.load(load_options, serving.read_settings(flags), flags)
+    if flags.shows:
+        return serving.print_options(options, flags, IMPORTANT)
+    from epochmq.controller.service import main as serve
+    from epochmq.runtime.main import run
+
+    run(serve(options), uvloop=serving.uses_uvloop(options, flags))

@@ -1,0 +1,1 @@
+"""The main job, shown: a real data set through real processes, one of them killed; a verdict."""

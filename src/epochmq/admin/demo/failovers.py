@@ -1,0 +1,150 @@
+"""Masters killed in the middle of the demo, and when what happened: the failover timeline."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from epochmq.admin.local.cluster import LocalCluster, Part
+from epochmq.admin.local.roles import find
+from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.client.aio import Admin
+from epochmq.wire.bodies.controller import FailoverData, ReplicasInfo
+
+ELECTED_S = 30.0
+WHOLE_S = 60.0
+DOWN_S = 2.0
+_LOOK_S = 0.02
+
+
+@dataclass(slots=True)
+class Timeline:
+    """One kill; all times in ms since the kill, None for what was not seen."""
+
+    master: str
+    old_epoch: int
+    new_master: str = ""
+    new_epoch: int = 0
+    detected_ms: float | None = None
+    elected_ms: float | None = None
+    applied_ms: float | None = None
+    first_ack_ms: float | None = None
+    whole_ms: float | None = None
+
+
+class Failovers:
+    """Kills the master of the cluster's group and brings it back."""
+
+    def __init__(self, cluster: LocalCluster, say: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._say = say
+        self._watches: list[asyncio.Task[None]] = []
+        self._unanswered: list[tuple[float, Timeline]] = []
+        self.timelines: list[Timeline] = []
+
+    @property
+    def group_size(self) -> int:
+        return len(self._cluster.brokers)
+
+    def acknowledged(self, began_s: float) -> None:
+        """A send that began then was acknowledged now (monotonic seconds).
+
+        Only sends that began after a kill count: others may have been answered by the dead.
+        """
+        if self._unanswered and began_s > self._unanswered[0][0]:
+            killed_s, timeline = self._unanswered.pop(0)
+            timeline.first_ack_ms = (time.monotonic() - killed_s) * 1_000
+
+    async def kill(self) -> None:
+        """Kill the master with SIGKILL; what follows is watched beside."""
+        await self.settle()
+        async with Admin(self._cluster.namesrv) as admin:
+            (victim,) = await find(self._cluster, "master")
+            state = await self._state(admin)
+        assert victim.pid is not None
+        timeline = Timeline(victim.name, state.master_epoch)
+        self.timelines.append(timeline)
+        killed_s = time.monotonic()
+        os.kill(victim.pid, signal.SIGKILL)
+        self._unanswered.append((killed_s, timeline))
+        self._say(f"{victim.name}, the master of epoch {timeline.old_epoch}, killed (SIGKILL)")
+        self._watches.append(asyncio.create_task(self._watch(victim, timeline, killed_s)))
+
+    async def settle(self) -> None:
+        """Wait until every killed master is back in the sync-state set."""
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            await watch
+
+    async def _watch(self, victim: Part, timeline: Timeline, killed_s: float) -> None:
+        async with Admin(self._cluster.namesrv) as admin:
+            found = await self._elected(admin, timeline, killed_s)
+            self._place(found, timeline, killed_s)
+            self._say(
+                f"{timeline.new_master} is master of epoch {timeline.new_epoch},"
+                f" {timeline.elected_ms or 0:.0f} ms after the kill"
+            )
+            await asyncio.sleep(DOWN_S)
+            await asyncio.to_thread(self._cluster.start_one, victim.name)
+            await self._whole(admin)
+            timeline.whole_ms = (time.monotonic() - killed_s) * 1_000
+            self._say(f"{victim.name} is back in the set, a follower now")
+            later = await self._elected(admin, timeline, killed_s)
+            self._place(later, timeline, killed_s)
+
+    async def _elected(self, admin: Admin, timeline: Timeline, killed_s: float) -> FailoverData:
+        """The election that followed, as the leading controller tells it."""
+        deadline = time.monotonic() + ELECTED_S
+        while time.monotonic() < deadline:
+            for part in self._cluster.controllers:
+                try:
+                    told = await admin.timeline(part.address)
+                except EpochError:
+                    continue
+                later = [one for one in told if one.epoch > timeline.old_epoch]
+                if later:
+                    return later[0]
+            await asyncio.sleep(_LOOK_S)
+        raise EnvironmentFault(f"no new master within {ELECTED_S:.0f} s after {timeline.master}")
+
+    def _place(self, told: FailoverData, timeline: Timeline, killed_s: float) -> None:
+        """Ages, as of now, become times since the kill."""
+        since_ms = (time.monotonic() - killed_s) * 1_000
+
+        def after(ago_ms: int) -> float | None:
+            return None if ago_ms < 0 else max(0.0, since_ms - ago_ms)
+
+        by_address = {part.address: part.name for part in self._cluster.brokers}
+        timeline.new_master = by_address.get(told.master_address, told.master_address)
+        timeline.new_epoch = told.epoch
+        timeline.detected_ms = timeline.detected_ms or after(told.detected_ago_ms)
+        timeline.elected_ms = timeline.elected_ms or after(told.elected_ago_ms)
+        timeline.applied_ms = timeline.applied_ms or after(told.applied_ago_ms)
+
+    async def _whole(self, admin: Admin) -> None:
+        deadline = time.monotonic() + WHOLE_S
+        while time.monotonic() < deadline:
+            try:
+                state = await self._state(admin)
+                if len(state.in_sync_replicas) == self.group_size:
+                    return
+            except EpochError:
+                pass
+            await asyncio.sleep(_LOOK_S)
+        raise EnvironmentFault(f"the sync-state set is not whole after {WHOLE_S:.0f} s")
+
+    async def _state(self, admin: Admin) -> ReplicasInfo:
+        error: EpochError = EnvironmentFault("no controller runs")
+        for part in self._cluster.controllers:
+            try:
+                groups = await admin.broker_groups()
+                (state,) = (await admin.sync_states(part.address, groups)).values()
+            except EpochError as problem:
+                error = problem
+            except ValueError:
+                error = EnvironmentFault("the controllers know nothing of the brokers")
+            else:
+                return state
+        raise error

@@ -1,0 +1,207 @@
+"""The course of the demo: start, flood, kill, rejoin, drain, steady stream, verdict."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from epochmq.admin.demo.display import Display
+from epochmq.admin.demo.failovers import Failovers, Timeline
+from epochmq.admin.demo.flights import Flight
+from epochmq.admin.demo.members import Members, last_words
+from epochmq.admin.demo.records import key_of
+from epochmq.admin.demo.verdict import Verdict, judge
+from epochmq.admin.figures import Latencies
+from epochmq.admin.messages.lines import Outbound
+from epochmq.admin.messages.pace import Pace
+from epochmq.admin.messages.sender import Sender
+from epochmq.base.errors import EnvironmentFault
+from epochmq.client.aio import Admin, Producer
+from epochmq.model.message import Message
+from epochmq.model.topic import TopicConfig
+
+TOPIC = "flights"
+GROUP = "flight-board"
+PRODUCER_GROUP = "epochmq-demo"
+NAMES = ("member-1", "member-2", "member-3")
+VICTIM = "member-2"
+QUEUES = 12
+FLOOD_SHARE = 0.8
+KILL_SHARE = 0.2
+"""When a member of the consumer group is killed,"""
+MASTER_KILL_SHARES = (0.4, 0.75)
+"""and when the master of the moment is."""
+DOWN_S = 2.0
+JOIN_S = 30.0
+STALL_S = 75.0
+"""A member that does not come back keeps its queues locked for 60 s."""
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`rate` is that of the steady part, in messages a second."""
+
+    namesrv: str
+    directory: Path
+    flights: Iterable[Flight]
+    count: int
+    rate: float
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was measured."""
+
+    verdict: Verdict
+    flood_count: int = 0
+    flood_s: float = 0.0
+    down_s: float = 0.0
+    steady_count: int = 0
+    steady_rate: float = 0.0
+    flood_sends: Latencies = field(default_factory=Latencies)
+    steady_sends: Latencies = field(default_factory=Latencies)
+    steady_end_to_end: Latencies = field(default_factory=Latencies)
+    timelines: list[Timeline] = field(default_factory=list)
+    sent_bytes: int = 0
+
+
+class Demo:
+    """One run on a cluster that is up."""
+
+    def __init__(self, plan: Plan, display: Display, failovers: Failovers | None = None) -> None:
+        self._plan = plan
+        self._display = display
+        self._failovers = failovers
+        self._members = Members(plan.namesrv, TOPIC, GROUP, plan.directory)
+        self._sent: Counter[str] = Counter()
+        self._outcome = Outcome(Verdict(0))
+        self._steady_from: Counter[str] = Counter()
+        self._killed = ""
+        self._rejoining: asyncio.Task[None] | None = None
+
+    async def run(self) -> Outcome:
+        """All parts in turn; errors: `EnvironmentFault` when it cannot even be played."""
+        async with Admin(self._plan.namesrv) as admin:
+            config = TopicConfig(TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+            await admin.create_topic(config)
+        tasks = [asyncio.create_task(self._play()), asyncio.create_task(self._watch())]
+        try:
+            # The watch ends only with an error, the play also without one.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._members.stop()
+            self._members.read()
+        return self._conclude()
+
+    async def _play(self) -> None:
+        for name in NAMES:
+            await self._members.start(name)
+        await self._members.wait_shared(QUEUES, JOIN_S)
+        self._display.say(f"{len(NAMES)} members share {QUEUES} queues")
+        async with Producer(self._plan.namesrv, PRODUCER_GROUP) as producer:
+            await self._stream(producer)
+
+    async def _stream(self, producer: Producer) -> None:
+        flights = iter(self._plan.flights)
+        flood = int(self._plan.count * FLOOD_SHARE)
+        await self._flood(producer, flights, flood)
+        steady = self._plan.count - flood
+        self._steady_from = Counter(self._sent)
+        self._display.say(f"now {steady:,} at a steady {self._plan.rate:,.0f} a second")
+        began = time.monotonic()
+        async with Sender(producer, TOPIC) as sender:
+            pace = Pace(self._plan.rate)
+            for flight in flights:
+                await pace.next()
+                await self._put(sender, flight)
+        self._outcome.steady_rate = steady / max(time.monotonic() - began, 0.001)
+        self._outcome.steady_count = steady
+        self._outcome.steady_sends = sender.latencies
+        self._outcome.sent_bytes += sender.sent_bytes
+        await self._drain()
+
+    async def _flood(self, producer: Producer, flights: Iterable[Flight], count: int) -> None:
+        self._display.say(f"{count:,} flights as fast as they go")
+        kill_at = int(count * KILL_SHARE)
+        shares = MASTER_KILL_SHARES if self._failovers else ()
+        failover_at = {int(count * share) for share in shares}
+        began = time.monotonic()
+        async with Sender(producer, TOPIC) as sender:
+            if self._failovers:
+                sender.on_ack = self._failovers.acknowledged
+            for index, flight in enumerate(islice(flights, count)):
+                if index == kill_at:
+                    await self._kill()
+                if self._failovers and index in failover_at:
+                    await self._failovers.kill()
+                await self._put(sender, flight)
+        self._outcome.sent_bytes += sender.sent_bytes
+        self._outcome.flood_sends = sender.latencies
+        if self._failovers:
+            await self._failovers.settle()
+            self._outcome.timelines = self._failovers.timelines
+        await self._drain()
+        self._outcome.flood_count = count
+        self._outcome.flood_s = time.monotonic() - began
+
+    async def _put(self, sender: Sender, flight: Flight) -> None:
+        key = key_of(flight.carrier, flight.number)
+        message = Message(TOPIC, flight.body, tags=flight.carrier, keys=(key,))
+        await sender.put(Outbound(message, flight.carrier))
+        self._sent[flight.carrier] += 1
+
+    async def _kill(self) -> None:
+        (victim,) = (life for life in self._members.alive() if life.name == VICTIM)
+        self._killed = victim.label
+        await self._members.kill(victim)
+        self._display.say(f"{VICTIM} killed (SIGKILL), with a third of the queues in its hands")
+        self._rejoining = asyncio.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        began = time.monotonic()
+        await asyncio.sleep(DOWN_S)
+        await self._members.start(VICTIM)
+        await self._members.wait_shared(QUEUES, JOIN_S)
+        self._outcome.down_s = time.monotonic() - began
+        self._display.say(f"{VICTIM} is back with its queues, {self._outcome.down_s:.1f} s later")
+
+    async def _drain(self) -> None:
+        """Until the members noted everything sent; gives up when nothing moves any more."""
+        if self._rejoining is not None:
+            await self._rejoining
+        total, seen, moved_at = sum(self._sent.values()), -1, time.monotonic()
+        while self._members.distinct < total:
+            if self._members.distinct != seen:
+                seen, moved_at = self._members.distinct, time.monotonic()
+            if time.monotonic() - moved_at > STALL_S:
+                self._display.say(f"nothing arrives any more, {total - seen:,} are missing")
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def _watch(self) -> None:
+        while True:
+            self._members.read()
+            self._display.show(sum(self._sent.values()), self._members.distinct)
+            for life in self._members.lives:
+                if life.process.returncode is not None and life.label != self._killed:
+                    raise EnvironmentFault(f"{life.label} ended by itself: {last_words(life)}")
+            await asyncio.sleep(LOOK_S)
+
+    def _conclude(self) -> Outcome:
+        runs = [(life.label, life.records) for life in self._members.lives]
+        outcome = self._outcome
+        outcome.verdict = judge(self._sent, runs, self._killed)
+        for _, records in runs:
+            for record in records:
+                if record.number >= self._steady_from[record.carrier]:
+                    outcome.steady_end_to_end.add(record.latency_ms)
+        return outcome

@@ -1,0 +1,99 @@
+"""`epochmq dev`: a cluster on loopback, with its data in this directory."""
+
+from pathlib import Path
+
+import click
+
+from epochmq.admin import exits
+from epochmq.admin.output import note, output_option, show
+from epochmq.admin.where import DEV_DIRECTORY
+
+REPLICAS_MAX = 9
+
+dir_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"Where configuration, data and logs are.  [default: {DEV_DIRECTORY}]",
+)
+
+
+@click.group(invoke_without_command=True)
+@dir_option
+@click.option("-d", "--detach", is_flag=True, help="Start and return; stop with `dev stop`.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, REPLICAS_MAX),
+    help="So many brokers of one group, with three controllers that choose the master.",
+)
+@click.pass_context
+def command(ctx: click.Context, directory: Path | None, detach: bool, replicas: int | None) -> None:
+    """Start a name server and a broker as processes of their own; Ctrl-C stops all.
+
+    They listen on loopback, at RocketMQ's ports or, if one is taken, the next free block.
+    Configuration, data and logs are in ./.epochmq; its *.properties are yours to edit.
+    With --replicas 3, `epochmq chaos kill master` shows a failover.
+    """
+    ctx.obj = directory or Path(DEV_DIRECTORY)
+    if ctx.invoked_subcommand is None:
+        ctx.exit(_run(ctx.obj, detach, replicas))
+
+
+def _run(directory: Path, detach: bool, replicas: int | None) -> int:
+    from epochmq.admin.local.cluster import LocalCluster
+    from epochmq.admin.local.foreground import how_to, watch
+    from epochmq.admin.local.port_block import PortBlock
+
+    cluster = LocalCluster(directory)
+    started = cluster.start(PortBlock(replicas=replicas) if replicas else None)
+    for line in started.choice.taken if started.choice else ():
+        note(line)
+    if started.choice and started.choice.taken:
+        note(f"using the ports from {started.choice.ports.namesrv} on instead")
+    if started.was_running:
+        note(f"it runs already in {directory}; `epochmq dev stop` stops it")
+    elif detach:
+        note(f"started in {directory}; `epochmq dev stop` stops it")
+    else:
+        return watch(cluster)
+    click.echo(how_to(cluster))
+    return exits.OK
+
+
+@command.command()
+@dir_option
+@click.pass_obj
+def stop(inherited: Path, directory: Path | None) -> None:
+    """Stop the cluster of this directory."""
+    from epochmq.admin.local.cluster import LocalCluster
+
+    ran = LocalCluster(directory or inherited).stop()
+    where = directory or inherited
+    note(f"stopped {' and '.join(ran)}" if ran else f"nothing runs in {where}")
+
+
+@command.command()
+@dir_option
+@output_option
+@click.pass_context
+def status(ctx: click.Context, directory: Path | None, output: str) -> None:
+    """Show what runs; exit code 3 when nothing does, 4 when only a part."""
+    from epochmq.admin.local.cluster import LocalCluster
+    from epochmq.admin.local.processes import age_s, memory_bytes
+
+    parts = LocalCluster(directory or ctx.obj).parts()
+    rows = [
+        {
+            "server": part.name,
+            "state": "stopped" if part.pid is None else "running",
+            "pid": part.pid,
+            "address": part.address,
+            "seconds": None if part.pid is None else round(age_s(part.pid)),
+            "memory_mib": None if part.pid is None else memory_bytes(part.pid) >> 20,
+            "log": str(part.log),
+        }
+        for part in parts
+    ]
+    show(output, tuple(rows[0]), rows)
+    up = sum(part.pid is not None for part in parts)
+    ctx.exit({0: exits.NOT_REACHABLE, len(parts): exits.OK}.get(up, exits.UNHEALTHY))

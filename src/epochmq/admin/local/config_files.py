@@ -1,0 +1,208 @@
+"""The properties files of a local cluster: written once with comments, then the user's.
+
+One broker: namesrv.properties and broker.properties. Replicas: namesrv.properties, controller-0 to
+controller-2 and broker-0 upwards, all brokers of one group in controller mode.
+"""
+
+import re
+from pathlib import Path
+
+from epochmq.admin.local.port_block import HOST, PortBlock
+from epochmq.base.errors import ConfigError
+from epochmq.base.java_properties import format_properties, parse_properties
+
+NAMESRV = "namesrv.properties"
+BROKER = "broker.properties"
+SUFFIX = ".properties"
+
+_NAMESRV_TEXT = """\
+# The name server of this directory's cluster. Yours to edit: it is not written again,
+# except for the ports when they are taken. All options: epochmq namesrv --help-options
+listenPort={ports.namesrv}
+bindAddress={host}
+{kv_path}"""
+
+_CONTROLLER_TEXT = """\
+# A controller of this directory's cluster. Yours to edit: it is not written again,
+# except for the ports when they are taken. All options: epochmq controller --help-options
+controllerDLegerGroup=dev
+controllerDLegerPeers={peers}
+controllerDLegerSelfId=n{number}
+{store_path}"""
+
+_BROKER_TEXT = """\
+# A broker of this directory's cluster. Yours to edit: it is not written again,
+# except for the ports when they are taken. All options: epochmq broker --help-options
+brokerClusterName=DefaultCluster
+brokerName=broker-a
+{group}
+# Where it listens, and the name server it tells.
+bindAddress={host}
+listenPort={ports.broker}
+fastListenPort={ports.fast}
+haListenPort={ports.ha}
+namesrvAddr={host}:{ports.namesrv}
+
+# Where data is kept; remove the directory to start anew. Files smaller than in production.
+{store_path}\
+mappedFileSizeCommitLog=67108864
+
+# ASYNC_FLUSH survives a killed process, SYNC_FLUSH a loss of power too.
+flushDiskType=ASYNC_FLUSH
+
+# SQL92 subscriptions (epochmq consume --sql); off in production unless asked for.
+enablePropertyFilter=true
+
+# A send to an unknown topic creates it with this many queues at most.
+autoCreateTopicEnable=true
+defaultTopicQueueNums=8
+"""
+
+_ALONE = "brokerId=0\n"
+_IN_CONTROLLER_MODE = """
+# The controllers say who is master; brokerId and brokerRole have no say.
+enableControllerMode=true
+controllerAddr={controllers}
+
+# A message counts as sent once every replica that is in sync has it, and two at least have.
+allAckInSyncStateSet=true
+minInSyncReplicas={minimum}
+"""
+
+
+def write_missing(directory: Path, ports: PortBlock) -> None:
+    """Make those of the files that are not there."""
+    kv_path = format_properties([("kvConfigPath", str(directory / "namesrv" / "kvConfig.json"))])
+    texts = {NAMESRV: _NAMESRV_TEXT.format(ports=ports, host=HOST, kv_path=kv_path)}
+    for number in range(len(ports.controllers)):
+        name = f"controller-{number}"
+        texts[name + SUFFIX] = _CONTROLLER_TEXT.format(
+            peers=_peers(ports),
+            number=number,
+            store_path=format_properties([("controllerStorePath", str(directory / name))]),
+        )
+    if ports.replicas == 1:
+        texts[BROKER] = _broker_text(ports, _ALONE, directory / "store")
+    else:
+        for number in range(ports.replicas):
+            store = directory / f"store-{number}"
+            text = _broker_text(ports.of_replica(number), _group_text(ports), store)
+            texts[f"broker-{number}{SUFFIX}"] = text
+    for file, text in texts.items():
+        path = directory / file
+        if not path.exists():
+            path.write_text(text)
+
+
+def _broker_text(ports: PortBlock, group: str, store: Path) -> str:
+    store_path = format_properties([("storePathRootDir", str(store))])
+    return _BROKER_TEXT.format(ports=ports, host=HOST, group=group, store_path=store_path)
+
+
+def _group_text(ports: PortBlock) -> str:
+    return _IN_CONTROLLER_MODE.format(controllers=_controllers(ports), minimum=2)
+
+
+def _controllers(ports: PortBlock) -> str:
+    return ";".join(f"{HOST}:{port}" for port in ports.controllers)
+
+
+def _peers(ports: PortBlock) -> str:
+    return ";".join(f"n{n}-{HOST}:{port}" for n, port in enumerate(ports.controllers))
+
+
+def names(directory: Path) -> tuple[str, ...]:
+    """The servers that the files of `directory` tell of, in the order of their start."""
+    found = {path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}")}
+    kinds = ("namesrv", "controller", "broker")
+    order = [name for kind in kinds for name in sorted(found) if kind_of(name) == kind]
+    return tuple(order)
+
+
+def kind_of(name: str) -> str:
+    """`broker` of `broker-1`: the command that runs it."""
+    return name.partition("-")[0]
+
+
+def address_of(directory: Path, name: str) -> str:
+    """Where the server `name` listens, as its file says."""
+    values = _Numbers(directory / f"{name}{SUFFIX}")
+    if kind_of(name) == "controller":
+        return values.own_peer()
+    usual = PortBlock()
+    return f"{HOST}:{values.get('listenPort', getattr(usual, kind_of(name)))}"
+
+
+def read_ports(directory: Path) -> PortBlock:
+    """The ports that the files name; RocketMQ's where they name none.
+
+    Errors: `ConfigError` for a port that is no number.
+    """
+    usual = PortBlock()
+    replicas = sum(kind_of(name) == "broker" for name in names(directory))
+    first = BROKER if (directory / BROKER).exists() or not replicas else f"broker-0{SUFFIX}"
+    namesrv = _Numbers(directory / NAMESRV)
+    broker = _Numbers(directory / first)
+    main = broker.get("listenPort", usual.broker)
+    return PortBlock(
+        namesrv.get("listenPort", usual.namesrv),
+        main,
+        broker.get("fastListenPort", main - 2),
+        broker.get("haListenPort", main + 1),
+        max(1, replicas),
+    )
+
+
+def move_ports(directory: Path, ports: PortBlock) -> None:
+    """Put other ports into the files; every other line stays as it is."""
+    _replace(directory / NAMESRV, {"listenPort": str(ports.namesrv)})
+    for number in range(len(ports.controllers)):
+        path = directory / f"controller-{number}{SUFFIX}"
+        _replace(path, {"controllerDLegerPeers": _peers(ports)})
+    for number in range(ports.replicas):
+        own = ports.of_replica(number)
+        file = BROKER if ports.replicas == 1 else f"broker-{number}{SUFFIX}"
+        values = {
+            "listenPort": str(own.broker),
+            "fastListenPort": str(own.fast),
+            "haListenPort": str(own.ha),
+            "namesrvAddr": f"{HOST}:{ports.namesrv}",
+        }
+        if ports.replicas > 1:
+            values["controllerAddr"] = _controllers(ports)
+        _replace(directory / file, values)
+
+
+class _Numbers:
+    """The numbers in one properties file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._values = parse_properties(path.read_text()) if path.exists() else {}
+
+    def get(self, key: str, default: int) -> int:
+        text = self._values.get(key, "").strip()
+        if not text or text == "0":
+            return default
+        if not text.isdigit():
+            raise ConfigError([f"{self._path}: option '{key}' must be a whole number, not {text}"])
+        return int(text)
+
+    def own_peer(self) -> str:
+        """The controller's own address among its peers; empty when it is not among them."""
+        own = self._values.get("controllerDLegerSelfId", "")
+        for peer in self._values.get("controllerDLegerPeers", "").split(";"):
+            node, _, address = peer.strip().partition("-")
+            if node == own:
+                return address
+        return ""
+
+
+def _replace(path: Path, values: dict[str, str]) -> None:
+    text = path.read_text()
+    for key, value in values.items():
+        line = f"{key}={value}"
+        text, count = re.subn(rf"(?m)^[ \t]*{key}[ \t]*[=:].*$", line, text)
+        if not count:
+            text += line + "\n"
+    path.write_text(text)

@@ -1,0 +1,100 @@
+"""Staying with a local cluster: one screen of how it does, until Ctrl-C stops it in order."""
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin import exits
+from epochmq.admin.local import processes
+from epochmq.admin.local.cluster import LocalCluster
+from epochmq.admin.output import note
+from epochmq.runtime.main import run
+from epochmq.runtime.signals import Stop, stop_on_signals
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+CHECK_S = 0.5
+_CONSUME = "epochmq consume greetings --from first --exit"
+
+
+def how_to(cluster: LocalCluster) -> str:
+    """Where it is, and what a newcomer can do with it."""
+    lines = [("name server", cluster.namesrv)]
+    for title, parts in (("controller", cluster.controllers), ("broker", cluster.brokers)):
+        several = len(parts) > 1
+        lines.append((title + "s" * several, " ".join(part.address for part in parts)))
+    lines.append(("files", str(cluster.directory)))
+    tries = ["echo hello | epochmq produce greetings", _CONSUME]
+    if cluster.controllers:
+        tries.append("epochmq chaos kill master; epochmq top")
+    lines += [("" if number else "try", each) for number, each in enumerate(tries)]
+    return "\n".join(f"{title:<13}{text}" for title, text in lines if text)
+
+
+def watch(cluster: LocalCluster) -> int:
+    """Show the cluster and wait; the exit code. It is stopped however this ends, but by SIGKILL."""
+    try:
+        return run(_watch(cluster))
+    finally:
+        ran = cluster.stop()
+        note(f"stopped {' and '.join(ran)}" if ran else "it was stopped from elsewhere")
+
+
+async def _watch(cluster: LocalCluster) -> int:
+    with stop_on_signals() as stop:
+        # The terminal was closed.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, stop.ask, "SIGHUP")
+        if not sys.stdout.isatty():
+            click.echo(how_to(cluster))
+            return await _until_stop(cluster, stop, None)
+        from rich.live import Live
+
+        with Live(screen(cluster), auto_refresh=False, transient=True) as live:
+            return await _until_stop(cluster, stop, live.update)
+
+
+async def _until_stop(cluster: LocalCluster, stop: Stop, draw: object) -> int:
+    while not stop.asked:
+        if cluster.is_given_up:
+            return exits.OK
+        dead = [part.name for part in cluster.parts() if part.pid is None]
+        if dead and not cluster.controllers:
+            for name in dead:
+                note(f"epochmq: the {name} ended: {cluster.last_words(name)}")
+                note(f"epochmq: see {cluster.log(name)}")
+            return exits.FAILED
+        if callable(draw):
+            draw(screen(cluster), refresh=True)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await stop.wait()
+        except TimeoutError:
+            continue
+    return exits.OK
+
+
+def screen(cluster: LocalCluster) -> "RenderableType":
+    """One screen: the servers, and what to try."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("SERVER", "ADDRESS", "PID", "UP", "CPU", "MEMORY"):
+        table.add_column(title)
+    for part in cluster.parts():
+        pid = part.pid or 0
+        table.add_row(
+            part.name,
+            part.address,
+            str(pid or "-"),
+            f"{processes.age_s(pid):.0f} s",
+            f"{processes.cpu_seconds(pid):.1f} s",
+            f"{processes.memory_bytes(pid) >> 20} MiB",
+        )
+    return Group(table, Text(how_to(cluster)), Text("\nCtrl-C stops all.", style="dim"))

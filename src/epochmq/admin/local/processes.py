@@ -1,0 +1,154 @@
+"""Processes that outlive the command that started them, known by a file with their id.
+
+A process id alone proves nothing: after a crash or a reboot it may belong to somebody else. So the
+file also holds when the process started, and both have to fit. All files: JSON
+`{"pid": 4711, "started": "<ticks since boot, or empty where /proc is missing>"}`.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+STOP_S = 20.0
+_POLL_S = 0.02
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Those that this very process started; to the system they are zombies until they are polled."""
+
+
+def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
+    """Start `argv` in a session of its own, its output appended to `log`; its id."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C goes to the command alone, which stops them in order
+        )
+    _children[child.pid] = child
+    remember(pid_file, child.pid)
+    return child.pid
+
+
+def remember(pid_file: Path, pid: int) -> None:
+    """Write `pid_file` for a process that runs now."""
+    temporary = pid_file.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"pid": pid, "started": _started(pid)}))
+    temporary.replace(pid_file)
+
+
+def running(pid_file: Path) -> int | None:
+    """The id of the process that `pid_file` tells of, if that very process still runs."""
+    try:
+        found = json.loads(pid_file.read_text())
+        pid, started = int(found["pid"]), str(found["started"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return pid if is_alive(pid) and _started(pid) == started else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is more than a zombie."""
+    _reap(pid)
+    stat = _stat(pid)
+    if stat is not None:
+        return stat[0] not in "ZX"
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return not Path("/proc/self/stat").exists()
+
+
+def stop(pid: int, timeout_s: float = STOP_S) -> bool:
+    """SIGTERM, and SIGKILL once the time is up; whether it stopped by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    if wait_gone(pid, timeout_s):
+        return True
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    wait_gone(pid, timeout_s)
+    return False
+
+
+def stop_all(pids: Sequence[int], timeout_s: float = STOP_S) -> None:
+    """`stop` for all of them at one time."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)  # one that was paused could not end
+    for pid in pids:
+        stop(pid, timeout_s)
+
+
+def wait_gone(pid: int, timeout_s: float) -> bool:
+    """Wait for the end of a process, our child or not; False when it still runs."""
+    if hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return True
+        try:
+            ended = bool(select.select([handle], [], [], timeout_s)[0])
+        finally:
+            os.close(handle)
+        _reap(pid)
+        return ended
+    deadline = time.monotonic() + timeout_s
+    while is_alive(pid):
+        _reap(pid)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that the process used so far; 0 where it cannot be told."""
+    stat = _stat(pid)
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") if stat else 0.0
+
+
+def memory_bytes(pid: int) -> int:
+    """Resident memory; 0 where it cannot be told."""
+    stat = _stat(pid)
+    return int(stat[21]) * os.sysconf("SC_PAGE_SIZE") if stat else 0
+
+
+def age_s(pid: int) -> float:
+    """Seconds since the process started; 0 where it cannot be told."""
+    stat = _stat(pid)
+    if stat is None:
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - _ticks_s(stat[19]))
+
+
+def _ticks_s(text: str) -> float:
+    return int(text) / os.sysconf("SC_CLK_TCK")
+
+
+def _reap(pid: int) -> None:
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        del _children[pid]
+
+
+def _started(pid: int) -> str:
+    stat = _stat(pid)
+    return stat[19] if stat else ""
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third (state) on; the name before may hold anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""Messages as lines: what `produce` reads and `consume` prints."""

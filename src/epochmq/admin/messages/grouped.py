@@ -1,0 +1,74 @@
+"""Reading a topic as a member of a consumer group: shared queues, committed offsets."""
+
+import asyncio
+
+from epochmq.admin.messages.following import GROUP, Take, spans_of
+from epochmq.admin.messages.position import LAST, Kind, Position
+from epochmq.base.errors import UsageError
+from epochmq.client.aio import ConsumeResult, PullConsumer, PushConsumer, Sql
+from epochmq.model.message import StoredMessage
+from epochmq.model.queue import MessageQueue
+
+_LOOK_S = 0.05
+
+
+def start_of(position: Position) -> str | int:
+    """Where a group without offsets begins; errors: `UsageError` for what only a pull can do."""
+    if position.kind in (Kind.FIRST, Kind.LAST):
+        return str(position.kind.value)
+    if position.kind is Kind.TIME:
+        return position.value
+    raise UsageError("with --group, --from is first, last or a time; offsets are the group's own")
+
+
+async def consume(
+    consumer: PushConsumer, topic: str, expression: str | Sql, take: Take, ends: "Ends | None"
+) -> None:
+    """Give `take` what the group has not had yet, until it has enough or `ends` is reached.
+
+    What `take` was given is committed once it returns; when it raises, that stays for next time.
+    """
+    enough = asyncio.Event()
+    failed: list[Exception] = []
+
+    def listener(messages: list[StoredMessage]) -> ConsumeResult:
+        try:
+            if not take(messages):
+                consumer.finish()
+                enough.set()
+        except OSError as error:
+            failed.append(error)
+            consumer.finish()
+            enough.set()
+            return ConsumeResult.LATER
+        return ConsumeResult.SUCCESS
+
+    consumer.on_message(listener)
+    await consumer.subscribe(topic, expression)
+    await consumer.start()
+    while not enough.is_set() and not (ends is not None and ends.reached(consumer)):
+        try:
+            async with asyncio.timeout(_LOOK_S if ends is not None else None):
+                await enough.wait()
+        except TimeoutError:
+            continue
+    if failed:
+        raise failed[0]
+
+
+class Ends:
+    """Where the queues ended when we began, for `--exit`."""
+
+    def __init__(self, ends: dict[MessageQueue, int]) -> None:
+        self._ends = ends
+
+    @classmethod
+    async def of(cls, namesrv: str, topic: str) -> "Ends":
+        async with PullConsumer(namesrv, GROUP) as looker:
+            return cls({span.queue: span.end for span in await spans_of(looker, topic, LAST)})
+
+    def reached(self, consumer: PushConsumer) -> bool:
+        """Whether every queue that is ours was consumed up to there."""
+        return consumer.is_settled and all(
+            progress >= self._ends.get(queue, 0) for queue, progress in consumer.progress().items()
+        )

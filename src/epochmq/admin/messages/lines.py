@@ -1,0 +1,115 @@
+"""One line of input -> one message: the line itself, or a JSON object.
+
+JSON fields: `body` (text; other JSON is kept as compact JSON) or `body_base64`, `tags`, `keys`
+(text or list), `properties` (object of texts), `key` (order key), `delay_level`. Others are
+ignored, so that what `consume -o json` prints can be produced again.
+"""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+
+from epochmq.base.errors import UsageError
+from epochmq.model import property_names as names
+from epochmq.model.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the command line says for every message that does not say it itself."""
+
+    topic: str
+    tags: str | None = None
+    key: str | None = None
+    delay_level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """A message and the key whose order it keeps, if any."""
+
+    message: Message
+    key: str | None = field(default=None)
+
+
+def from_line(line: bytes, defaults: Defaults) -> Outbound:
+    """The line, without its end, as the body."""
+    message = Message(
+        defaults.topic,
+        line,
+        tags=defaults.tags,
+        keys=_keys(defaults.key),
+        delay_level=defaults.delay_level,
+    )
+    return Outbound(message, defaults.key)
+
+
+def from_json(line: bytes, defaults: Defaults, number: int) -> Outbound:
+    """One JSON object; errors: `UsageError` that names the line's `number`."""
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            raise ValueError('an object is wanted, as {"body": "hello"}')
+        return _from_object(found, defaults)
+    except ValueError as error:
+        raise UsageError(f"line {number}: {error}") from None
+
+
+def _from_object(found: dict[str, object], defaults: Defaults) -> Outbound:
+    key = _text(found, "key") or defaults.key
+    properties = _properties(found.get("properties"))
+    message = Message(
+        defaults.topic,
+        _body(found),
+        tags=_text(found, "tags") or defaults.tags,
+        keys=_keys(found.get("keys")) or _keys(key),
+        properties=properties,
+        delay_level=_level(found.get("delay_level", defaults.delay_level)),
+    )
+    return Outbound(message, key)
+
+
+def _body(found: dict[str, object]) -> bytes:
+    if "body_base64" in found:
+        try:
+            return base64.b64decode(str(found["body_base64"]), validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"'body_base64' is not base64 ({error})") from None
+    if "body" not in found:
+        raise ValueError("'body' or 'body_base64' is missing")
+    body = found["body"]
+    if isinstance(body, str):
+        return body.encode()
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _text(found: dict[str, object], name: str) -> str | None:
+    value = found.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"'{name}' must be text")
+
+
+def _keys(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError("'keys' must be text or a list of texts")
+    return tuple(words)
+
+
+def _properties(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("'properties' must be an object")
+    # What a stored message carries on top is written anew by client and broker.
+    return {str(k): str(v) for k, v in value.items() if k not in names.RESERVED}
+
+
+def _level(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 18:
+        return value
+    raise ValueError("'delay_level' must be a number from 0 to 18")

@@ -1,0 +1,57 @@
+"""Where reading begins: `first`, `last`, an offset, a number from the end, or a time."""
+
+import datetime
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from epochmq.base.errors import UsageError
+
+_AGO = re.compile(r"([0-9]+)(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Kind(Enum):
+    FIRST = "first"
+    LAST = "last"
+    OFFSET = "offset"
+    BACK = "back"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`value` is an offset, a number of messages before the end of each queue, or wall ms."""
+
+    kind: Kind
+    value: int = 0
+
+
+FIRST = Position(Kind.FIRST)
+LAST = Position(Kind.LAST)
+
+
+def parse(text: str, now_wall_ms: int) -> Position:
+    """What `--from` says; errors: `UsageError` that shows every form.
+
+    `first`, `last`; `100` an offset; `-10` the last ten of each queue; `15m` so long ago;
+    `@1700000000000` milliseconds since 1970; `2024-05-01T12:00` local time, or with `Z` or a zone.
+    """
+    if text in ("first", "last"):
+        return FIRST if text == "first" else LAST
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return Position(Kind.OFFSET, int(text))
+    if re.fullmatch(r"-[0-9]{1,18}", text):
+        return Position(Kind.BACK, int(text[1:]))
+    if re.fullmatch(r"@[0-9]{1,15}", text):
+        return Position(Kind.TIME, int(text[1:]))
+    if ago := _AGO.fullmatch(text):
+        return Position(Kind.TIME, now_wall_ms - int(ago[1]) * _UNIT_MS[ago[2]])
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        return Position(Kind.TIME, int(moment.timestamp() * 1_000))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"--from '{text}' is no position; write first, last, an offset (100), a number from"
+            " the end (-10), how long ago (15m), or a time (2024-05-01T12:00, @1714564800000)"
+        ) from None

@@ -1,0 +1,152 @@
+"""Sends many messages fast: in batches, each key in its order, with a bounded number waiting."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from epochmq.admin.figures import Latencies
+from epochmq.admin.messages.lines import Outbound
+from epochmq.base.errors import NotReachable
+from epochmq.client.aio import Producer
+from epochmq.client.core.queue_selector import by_key
+from epochmq.model import property_names as names
+from epochmq.model.queue import MessageQueue
+
+BATCH_COUNT = 64
+BATCH_BYTES = 512 * 1024
+WAITING_MAX = 4_096
+FREE_WORKERS = 4
+SEND_TIMEOUT_MS = 15_000
+_AGAIN_S = 0.05
+
+
+class _Lane:
+    """Messages for one queue, or for any; a worker sends what waits in batches."""
+
+    def __init__(self, queue: MessageQueue | None) -> None:
+        self.queue = queue
+        self.waiting: deque[Outbound] = deque()
+        self.wake = asyncio.Event()
+
+    def take(self) -> list[Outbound]:
+        """The next batch; delayed messages, which no batch may hold, go singly."""
+        batch = [self.waiting.popleft()]
+        room = BATCH_BYTES - len(batch[0].message.body)
+        while self.waiting and len(batch) < BATCH_COUNT and not batch[0].message.delay_level:
+            following = self.waiting[0].message
+            room -= len(following.body)
+            if following.delay_level or room < 0:
+                break
+            batch.append(self.waiting.popleft())
+        return batch
+
+
+class Sender:
+    """Use as `async with Sender(producer, topic) as sender`; leaving waits until all are held."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self.sent = 0
+        self.sent_bytes = 0
+        self.latencies = Latencies()
+        self.on_ack: Callable[[float], None] = lambda _began: None
+        """Told of each acknowledgement when its send began (monotonic seconds)."""
+        self._producer = producer
+        self._topic = topic
+        self._lanes: dict[MessageQueue | None, _Lane] = {}
+        self._workers: list[asyncio.Task[None]] = []
+        self._unsent = 0
+        self._room = asyncio.Event()
+        self._error: BaseException | None = None
+
+    async def put(self, outbound: Outbound) -> None:
+        """Queue a message; waits while many wait. Raises what an earlier send ended in."""
+        while self._unsent >= WAITING_MAX and self._error is None:
+            self._room.clear()
+            await self._room.wait()
+        self._check()
+        self._unsent += 1
+        lane = await self._lane(outbound)
+        lane.waiting.append(outbound)
+        lane.wake.set()
+
+    async def drain(self) -> None:
+        """Wait until a broker holds everything."""
+        while self._unsent and self._error is None:
+            self._room.clear()
+            await self._room.wait()
+        self._check()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                await self.drain()
+        finally:
+            for worker in self._workers:
+                worker.cancel()
+            await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _lane(self, outbound: Outbound) -> _Lane:
+        queue = None
+        if outbound.key is not None:
+            outbound.message.properties.setdefault(names.SHARDING_KEY, outbound.key)
+            queue = by_key(await self._queues(), outbound.key)
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = _Lane(queue)
+            # One worker keeps the order of a queue; messages without a key have none to keep.
+            for _ in range(FREE_WORKERS if queue is None else 1):
+                self._workers.append(asyncio.create_task(self._work(lane)))
+        return lane
+
+    async def _queues(self) -> Sequence[MessageQueue]:
+        """The topic's queues; a group without a master gets the time to find one."""
+        deadline = time.monotonic() + SEND_TIMEOUT_MS / 1_000
+        while True:
+            try:
+                return await self._producer.queues(self._topic)
+            except NotReachable:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _work(self, lane: _Lane) -> None:
+        while self._error is None:
+            if not lane.waiting:
+                lane.wake.clear()
+                await lane.wake.wait()
+                continue
+            batch = lane.take()
+            try:
+                await self._send(batch, lane.queue)
+            except Exception as error:
+                self._error = error
+            finally:
+                self._unsent -= len(batch)
+                self._room.set()
+
+    async def _send(self, batch: list[Outbound], queue: MessageQueue | None) -> None:
+        began = time.monotonic()
+        messages = [outbound.message for outbound in batch]
+        if len(messages) == 1:
+            await self._producer.send(messages[0], queue=queue, timeout_ms=SEND_TIMEOUT_MS)
+        else:
+            await self._producer.send_batch(messages, queue=queue, timeout_ms=SEND_TIMEOUT_MS)
+        self.latencies.add((time.monotonic() - began) * 1_000, len(batch))
+        self.on_ack(began)
+        self.sent += len(batch)
+        self.sent_bytes += sum(len(message.body) for message in messages)

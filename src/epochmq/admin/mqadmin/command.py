@@ -1,0 +1,91 @@
+"""The group `epochmq mqadmin`: which commands there are, and which module has each."""
+
+from importlib import import_module
+
+import click
+
+from epochmq.admin.lazy import LazyGroup
+from epochmq.admin.mqadmin.running import output_for_all
+
+_HERE = "epochmq.admin.mqadmin."
+COMMANDS = {
+    "clusterList": ("cluster", "Brokers with their rates, or with their totals (-m)."),
+    "brokerStatus": ("broker", "All figures of a broker, or of a cluster's brokers."),
+    "getBrokerConfig": ("broker", "The options of a broker, or of a cluster's brokers."),
+    "updateBrokerConfig": ("broker", "Change an option of running brokers."),
+    "wipeWritePerm": ("namesrv", "Take a broker's topics from producers, on all name servers."),
+    "addWritePerm": ("namesrv", "Give a broker's topics back to producers."),
+    "getNamesrvConfig": ("namesrv", "The options of all name servers."),
+    "updateKvConfig": ("namesrv", "Set a key of a namespace on all name servers."),
+    "deleteKvConfig": ("namesrv", "Delete a key of a namespace on all name servers."),
+    "getControllerMetaData": ("controller", "Who leads the controllers."),
+    "getSyncStateSet": ("controller", "Master, epochs and replicas in sync of broker groups."),
+    "getBrokerEpoch": ("replicas", "The epochs of each broker's log."),
+    "electMaster": ("controller", "Make a replica of a group its master."),
+    "getControllerConfig": ("controller", "The options of controllers."),
+    "updateControllerConfig": ("controller", "Change an option of running controllers."),
+    "cleanBrokerMetadata": ("controller", "Make the controllers forget replicas."),
+    "topicList": ("topics", "Names of all topics, or with their groups (-c)."),
+    "topicRoute": ("topics", "Which brokers have queues of a topic."),
+    "topicStatus": ("topics", "First and last offset of each queue of a topic."),
+    "topicClusterList": ("topics", "Which clusters have a topic."),
+    "updateTopic": ("topic_changes", "Create or change a topic."),
+    "deleteTopic": ("topic_changes", "Delete a topic with its messages."),
+    "updateSubGroup": ("group_changes", "Create or change a consumer group."),
+    "deleteSubGroup": ("group_changes", "Delete a consumer group."),
+    "consumerProgress": ("progress", "How far a group is, or all groups are."),
+    "resetOffsetByTime": ("reset", "Move a group to where messages of a time begin."),
+    "consumerConnection": ("connections", "Members of a consumer group and what they want."),
+    "producerConnection": ("connections", "Producers of a group."),
+    "queryMsgById": ("queries", "A message by either of its ids."),
+    "queryMsgByKey": ("queries", "Ids of messages with a key."),
+    "queryMsgByUniqueKey": ("queries", "Messages by the id that their producer gave."),
+    "queryMsgByOffset": ("queries", "The message at an offset of a queue."),
+    "sendMessage": ("transfer", "Send one message."),
+    "consumeMessage": ("transfer", "Print messages of a topic."),
+}
+SECTIONS = {
+    "Cluster": tuple(COMMANDS)[:9],
+    "Controllers and replicas": tuple(COMMANDS)[9:16],
+    "Topics": tuple(COMMANDS)[16:22],
+    "Consumer groups": tuple(COMMANDS)[22:28],
+    "Messages": tuple(COMMANDS)[28:],
+}
+
+
+class MqAdminGroup(LazyGroup):
+    """Finds commands whatever the case, as upstream; knows `help NAME` as well."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = {name.lower(): name for name in self.table}.get(cmd_name.lower())
+        if found is None:
+            return None
+        command = import_module(_HERE + self.table[found][0]).COMMANDS[found]
+        assert isinstance(command, click.Command), found
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0].lower() == "help":
+            args = [*args[1:2], "--help"]
+        command = self.get_command(ctx, args[0])
+        if command is not None:
+            return command.name, command, args[1:]
+        if args[0] == "--help":
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().resolve_command(ctx, args)
+
+
+command = MqAdminGroup(
+    COMMANDS,
+    SECTIONS,
+    name="mqadmin",
+    help="RocketMQ's own tool: its command names, its options, its output. Works with RocketMQ's"
+    " brokers as well.",
+    params=[output_for_all()],
+    short_help="The commands of RocketMQ's own tool.",
+    epilog="Of every command: -n HOST:PORT for the name servers, --output json, -h.",
+    callback=lambda output: None,
+)

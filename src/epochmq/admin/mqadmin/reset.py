@@ -1,0 +1,116 @@
+"""`resetOffsetByTime`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin.mqadmin.java_text import text_of, to_moment
+from epochmq.admin.mqadmin.running import Out, mq_command, opt
+from epochmq.base.errors import Refused
+from epochmq.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from epochmq.client.aio import Admin
+
+_NEW = "{:<40}  {:<40}  {:<40}"
+_OLD = "{:<20}  {:<20}  {:<20}  {:<20}  {:<20}  {:<20}"
+_OLD_HEAD = _OLD.format(
+    *("#brokerName", "#queueId", "#brokerOffset"),
+    *("#consumerOffset", "#timestampOffset", "#resetOffset"),
+)
+
+
+@mq_command(
+    "resetOffsetByTime",
+    opt("g", "group", "The group.", required=True),
+    opt("t", "topic", "The topic.", required=True),
+    opt(
+        "s",
+        "timestamp",
+        "now, -1 (the end), milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS.",
+        convert=to_moment,
+        required=True,
+    ),
+    opt("f", "force", "false only moves back.", bool, default="true"),
+    opt("b", "broker", "With -q: one queue of this broker, HOST:PORT."),
+    opt("q", "queue", "With -b: the queue's id.", click.IntRange(0)),
+    opt("o", "offset", "With -b and -q: this offset, not a time's.", click.IntRange(0)),
+    opt("c", "cluster", "Taken and not needed: routes tell the cluster."),
+)
+async def reset_offset_by_time(
+    admin: "Admin",
+    out: Out,
+    group: str,
+    topic: str,
+    timestamp: tuple[str, int],
+    force: bool,
+    broker: str | None,
+    queue: int | None,
+    offset: int | None,
+    cluster: str | None,
+) -> None:
+    """Move a group in all queues of a topic; members that are there go on from there."""
+    if (broker is None) != (queue is None) or (offset is not None and broker is None):
+        raise click.UsageError("-b BROKER and -q QUEUE go together, and -o OFFSET needs both")
+    text, wall_ms = timestamp
+    when = f"timestamp(string)[{text}], timestamp(long)[{wall_ms}]"
+    if broker is not None and queue is not None:
+        place = f"group[{group}], topic[{topic}], queueId[{queue}], broker[{broker}]"
+        out.line(f"start reset consumer offset by specified, {place}, {when}")
+        where = MessageQueue(topic, "", queue)
+        target = offset if offset is not None else await admin.offset_at(broker, where, wall_ms)
+        await admin.reset_queue(broker, group, topic, queue, target)
+        out.line(f"reset consumer offset to {target}", _row(group, where, target))
+        return
+    try:
+        moved = await admin.reset_offsets(group, topic, wall_ms, force=force)
+    except Refused as error:
+        if not _is_offline(error):
+            raise
+        await _reset_offline(admin, out, group, topic, wall_ms, force, when)
+        return
+    flags = f"group[{group}], topic[{topic}], force[{text_of(force)}]"
+    out.line(f"start reset consumer offset by specified, {flags}, {when}")
+    out.line(_NEW.format("#brokerName", "#queueId", "#offset"))
+    for at, target in moved.items():
+        line = _NEW.format(at.broker_name[:32], at.queue_id, target)
+        out.line(line, _row(group, at, target))
+
+
+def _is_offline(error: Refused) -> bool:
+    from epochmq.client.aio.admin_groups import is_offline
+
+    return is_offline(error)
+
+
+async def _reset_offline(
+    admin: "Admin", out: Out, group: str, topic: str, wall_ms: int, force: bool, when: str
+) -> None:
+    """Brokers before 5.3 move no group that nobody is in: we do."""
+    moved = await admin.reset_offline(group, topic, wall_ms, force=force)
+    flags = f"consumerGroup[{group}], topic[{topic}], force[{text_of(force)}]"
+    out.line(f"reset consumer offset by specified {flags}, {when}")
+    out.line(_OLD_HEAD)
+    for at in moved:
+        line = _OLD.format(
+            at.queue.broker_name[:32],
+            at.queue.queue_id,
+            at.broker_offset,
+            at.consumer_offset,
+            at.found_offset,
+            at.reset_offset,
+        )
+        out.line(line, _row(group, at.queue, at.reset_offset))
+
+
+def _row(group: str, queue: MessageQueue, offset: int) -> dict[str, object]:
+    return {
+        "group": group,
+        "topic": queue.topic,
+        "broker": queue.broker_name or None,
+        "queue": queue.queue_id,
+        "offset": offset,
+    }
+
+
+COMMANDS = {"resetOffsetByTime": reset_offset_by_time}

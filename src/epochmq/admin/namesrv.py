@@ -1,0 +1,78 @@
+"""`epochmq namesrv`: one name server in this process until SIGTERM or Ctrl-C."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from epochmq.admin import serving
+from epochmq.base.errors import ConfigError
+from epochmq.base.options import load
+
+if TYPE_CHECKING:
+    from epochmq.controller.options import ControllerOptions
+    from epochmq.nameserver.options import NamesrvOptions
+
+IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath")
+
+
+@click.command()
+@serving.server_options
+def command(**given: Any) -> None:
+    """Run a name server until it is told to stop (SIGTERM or Ctrl-C).
+
+    With enableControllerInNamesrv=true also a controller, with its options in the same file.
+    Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
+    """
+    from epochmq.nameserver.options import NamesrvOptions
+
+    flags = serving.Flags(**given)
+    if flags.help_options:
+        return serving.explain_options(NamesrvOptions, flags.output)
+    both = serving.load(_read, serving.read_settings(flags), flags)
+    options = both.namesrv
+    if flags.shows:
+        return serving.print_options(options, flags, IMPORTANT)
+    from epochmq.nameserver.service import main as serve
+    from epochmq.runtime.main import run
+
+    guest = None
+    if options.enable_controller_in_namesrv:
+        from epochmq.controller.service import Guest
+
+        guest = Guest(both.controller, shared_port=options.listen_port)
+    run(serve(options, guest), uvloop=serving.uses_uvloop(options, flags))
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The options of one file, for the name server and for the controller in it."""
+
+    namesrv: "NamesrvOptions"
+    controller: "ControllerOptions"
+
+    @property
+    def log_level(self) -> str:
+        return self.namesrv.log_level
+
+    @property
+    def log_file(self) -> str:
+        return self.namesrv.log_file
+
+
+def _read(
+    properties: Mapping[str, str], *, env: Mapping[str, str], warn: Callable[[str], None]
+) -> _Both:
+    from epochmq.controller.options import IGNORED as CONTROLLERS_IGNORED
+    from epochmq.controller.options import ControllerOptions
+    from epochmq.nameserver.options import IGNORED, NamesrvOptions
+
+    ignored = IGNORED | CONTROLLERS_IGNORED
+    classes = (NamesrvOptions, ControllerOptions)
+    both = _Both(*load(classes, properties, ignored=ignored, warn=warn, env=env))
+    if both.namesrv.enable_controller_in_namesrv:
+        problems = both.controller.problems()
+        if problems:
+            raise ConfigError(problems)
+    return both

@@ -1,0 +1,1 @@
+"""Commands about the nouns: topics, groups, messages, clusters."""

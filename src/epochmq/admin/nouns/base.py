@@ -1,0 +1,72 @@
+"""What the commands by noun share: their groups, questions before a loss, names that are near."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin.exits import FAILED
+from epochmq.admin.lazy import nearest
+from epochmq.admin.output import note
+from epochmq.base.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from epochmq.client.aio import Admin
+    from epochmq.model.group import SubscriptionGroupConfig
+    from epochmq.model.route import TopicRouteData
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+cluster_option = click.option("-c", "--cluster", metavar="NAME", help="One cluster only.")
+
+
+class NounGroup(click.Group):
+    """The verbs of a noun; knows the nearest when one is mistyped."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            raise click.UsageError(f"no command '{name}'{nearest(name, self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask, unless told not to; ends the command for a no, `UsageError` where nobody can answer."""
+    if yes:
+        return
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise UsageError("nobody is there to say yes; add --yes") from None
+    if not agreed:
+        note("everything is left as it is")
+        raise click.exceptions.Exit(FAILED)
+
+
+async def route_of(admin: "Admin", topic: str) -> "TopicRouteData":
+    """The route of `topic`; `NotFound` names the nearest topic there is."""
+    try:
+        return await admin.route(topic)
+    except NotFound:
+        near = nearest(topic, await admin.topics())
+        raise NotFound(f"there is no topic '{topic}'{near}") from None
+
+
+async def all_groups(
+    admin: "Admin", cluster: str | None = None
+) -> dict[str, "SubscriptionGroupConfig"]:
+    """Configurations of all consumer groups by name, sorted; of many brokers' the last."""
+    found: dict[str, SubscriptionGroupConfig] = {}
+    for address in (await admin.masters(cluster)).values():
+        found.update(await admin.groups(address))
+    return dict(sorted(found.items()))
+
+
+async def check_group_known(admin: "Admin", group: str) -> None:
+    """`NotFound` names the nearest group there is."""
+    groups = await all_groups(admin)
+    if group not in groups:
+        raise NotFound(f"there is no group '{group}'{nearest(group, groups)}")

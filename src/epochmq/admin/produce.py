@@ -1,0 +1,159 @@
+"""`epochmq produce TOPIC [FILE]`: a message for each line."""
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin.output import JSON, note, output_option, print_json
+from epochmq.admin.where import namesrv_option
+
+if TYPE_CHECKING:
+    from epochmq.admin.messages.lines import Defaults
+    from epochmq.admin.messages.sender import Sender
+
+GROUP = "epochmq-produce"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is to be sent, and how."""
+
+    namesrv: str
+    handle: int
+    defaults: "Defaults"
+    as_json: bool
+    count: int | None
+    rate: float
+    total_bytes: int | None
+    interactive: bool
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("file", required=False)
+@namesrv_option
+@click.option("-k", "--key", help="Key of every message: keeps their order, and finds them again.")
+@click.option("--tags", help="Tag of every message.")
+@click.option(
+    "--delay",
+    type=click.IntRange(0, 18),
+    default=0,
+    metavar="LEVEL",
+    help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s ... 18 is 2 h.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object, see below.")
+@click.option("--count", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
+@output_option
+def command(
+    topic: str,
+    file: str | None,
+    namesrv: str,
+    key: str | None,
+    tags: str | None,
+    delay: int,
+    as_json: bool,
+    count: int | None,
+    rate: float,
+    output: str,
+) -> None:
+    """Send each line of FILE, or of standard input, as a message to TOPIC.
+
+    With --json a line is {"body": ..., "tags": ..., "keys": ..., "properties": {...}, "key": ...};
+    only body (or body_base64) must be there, and what `consume -o json` prints fits.
+    Empty lines are left out: brokers refuse empty messages. A summary goes to stderr.
+    """
+    from epochmq.admin.messages.lines import Defaults
+    from epochmq.admin.messages.names import checked_topic
+    from epochmq.runtime.main import run
+
+    topic = checked_topic(topic)
+    with ExitStack() as stack:
+        source = stack.enter_context(click.open_file(file or "-", "rb"))
+        handle = source.fileno()
+        size = os.fstat(handle).st_size if file not in (None, "-") else None
+        interactive = os.isatty(handle)
+        job = _Job(
+            namesrv,
+            handle,
+            Defaults(topic, tags, key, delay),
+            as_json,
+            count,
+            rate,
+            size,
+            interactive,
+        )
+        if interactive:
+            note("one message a line; Ctrl-D ends")
+        run(_produce(job, output))
+
+
+async def _produce(job: _Job, output: str) -> None:
+    from epochmq.admin.messages.sender import Sender
+    from epochmq.client.aio import Producer
+
+    began = time.monotonic()
+    sender = None
+    try:
+        async with Producer(job.namesrv, GROUP) as producer:
+            sender = Sender(producer, job.defaults.topic)
+            async with sender:
+                await _feed(job, sender)
+    finally:
+        if sender is not None:
+            _summary(sender, time.monotonic() - began, output)
+
+
+async def _feed(job: _Job, sender: "Sender") -> None:
+    from epochmq.admin.messages.lines import from_json, from_line
+    from epochmq.admin.messages.pace import Pace
+    from epochmq.admin.messages.reading import lines
+    from epochmq.admin.progress import Bar
+
+    pace, number, read, put = Pace(job.rate), 0, 0, 0
+    total = job.count or job.total_bytes
+    shown = not job.interactive and sys.stderr.isatty()
+    with Bar(f"to {job.defaults.topic}", total, shown=shown) as bar:
+        async for line in lines(job.handle):
+            number += 1
+            read += len(line) + 1
+            if not (line.strip() if job.as_json else line):
+                continue
+            await pace.next()
+            await sender.put(
+                from_json(line, job.defaults, number)
+                if job.as_json
+                else from_line(line, job.defaults)
+            )
+            put += 1
+            bar.set(put if job.count else read, f"{sender.sent:,} sent")
+            if put == job.count:
+                break
+        await sender.drain()
+
+
+def _summary(sender: "Sender", seconds: float, output: str) -> None:
+    from epochmq.admin.figures import rate, size
+
+    if not sender.sent and output != JSON:
+        return note("nothing was sent")
+    figures = sender.latencies.as_dict()
+    if output == JSON:
+        print_json(
+            {
+                "sent": sender.sent,
+                "bytes": sender.sent_bytes,
+                "seconds": round(seconds, 3),
+                **figures,
+            }
+        )
+        return
+    note(
+        f"sent {sender.sent:,} messages, {size(sender.sent_bytes)}, in {seconds:.2f} s"
+        f" ({rate(sender.sent, seconds)}); p50 {figures['p50_ms']} ms, p99 {figures['p99_ms']} ms"
+    )

@@ -1,0 +1,160 @@
+"""What the two server commands share: where options come from, and how they are shown."""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from epochmq.admin.output import note, output_option, show
+from epochmq.base.errors import ConfigError, EnvironmentFault
+from epochmq.base.java_properties import format_properties, parse_properties
+from epochmq.base.options import describe, render_properties
+from epochmq.runtime.log import configure
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flags:
+    """What the command line of a server said."""
+
+    config: str | None
+    settings: tuple[str, ...]
+    print_all: bool
+    print_important: bool
+    help_options: bool
+    log_level: str | None
+    log_file: str | None
+    uvloop: bool | None
+    output: str
+
+    @property
+    def shows(self) -> bool:
+        """Whether options are only printed."""
+        return self.print_all or self.print_important
+
+
+def server_options(command: F) -> F:
+    """The options of `namesrv` and `broker`; letters as RocketMQ's `mqnamesrv` and `mqbroker`."""
+    for decorate in reversed(
+        (
+            click.option("-c", "--config", metavar="FILE", help="RocketMQ properties file."),
+            click.option(
+                "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Overrides the file."
+            ),
+            click.option("-p", "print_all", is_flag=True, help="Print all options and exit."),
+            click.option(
+                "-m", "print_important", is_flag=True, help="Print the important ones and exit."
+            ),
+            click.option("--help-options", is_flag=True, help="Explain all options and exit."),
+            click.option("--log-level", type=click.Choice(LEVELS), help="[default: info]"),
+            click.option("--log-file", metavar="FILE", help="Log there as well as to stderr."),
+            click.option(
+                "--uvloop/--no-uvloop",
+                default=None,
+                help="Run on uvloop. [default: where it is installed]",
+            ),
+            output_option,
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def read_settings(flags: Flags) -> dict[str, str]:
+    """The file's properties with those of `--set KEY=VALUE` put over them."""
+    found = read_file(flags.config) if flags.config else {}
+    for setting in flags.settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--set wants KEY=VALUE, not '{setting}'")
+        found[key.strip()] = value
+    return found
+
+
+def read_file(config: str) -> dict[str, str]:
+    """One properties file; errors: `ConfigError` that names it."""
+    try:
+        return parse_properties(Path(config).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError([f"cannot read {config}: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([f"cannot read {config}: it is not UTF-8 text"]) from None
+    except ConfigError as error:
+        raise ConfigError([f"{config}: {each}" for each in error.problems]) from None
+
+
+def load(loader: Callable[..., T], properties: Mapping[str, str], flags: Flags) -> T:
+    """Typed options by a server's own `loader`; sets the log up unless they are only shown.
+
+    Every problem names the file it stands in.
+    """
+    warnings: list[str] = []
+    try:
+        options = loader(properties, env=os.environ, warn=warnings.append)
+    except ConfigError as error:
+        where = f"{flags.config}: " if flags.config else ""
+        raise ConfigError([where + problem for problem in error.problems]) from None
+    if not flags.shows:
+        _set_up_log(options, flags)
+    for line in warnings:
+        if flags.shows:
+            note(line)
+        else:
+            log.warning(line)
+    return options
+
+
+def _set_up_log(options: object, flags: Flags) -> None:
+    level = flags.log_level or _option(options, "log_level") or "info"
+    file = flags.log_file or _option(options, "log_file") or None
+    try:
+        configure(level, file)
+    except OSError as error:
+        option = "--log-file" if flags.log_file else "option 'logFile'"
+        raise EnvironmentFault(f"{option}: cannot write {file}: {error.strerror}") from None
+
+
+def uses_uvloop(options: object, flags: Flags) -> bool:
+    """What the command line says, else what the file says: on, unless somebody switched it off."""
+    if flags.uvloop is not None:
+        return flags.uvloop
+    return getattr(options, "use_uvloop", True) is True
+
+
+def _option(options: object, name: str) -> str:
+    """A server's own option, where it has that one."""
+    return str(getattr(options, name, ""))
+
+
+def print_options(options: object, flags: Flags, important: Iterable[str]) -> None:
+    """The effective configuration as a properties file; only the `important` keys with -m."""
+    text = render_properties([options])
+    if not flags.print_all:
+        known = parse_properties(text)
+        text = format_properties((key, known[key]) for key in important if key in known)
+    click.echo(text, nl=False)
+
+
+def explain_options(cls: type, output: str) -> None:
+    """Every option with its default and what it does."""
+    rows = [
+        {
+            "option": row.key,
+            "default": row.default,
+            "allowed": row.allowed,
+            "unit": row.unit,
+            "changes at runtime": row.mutable,
+            "meaning": row.doc,
+        }
+        for row in describe(cls)
+    ]
+    show(output, ("option", "default", "allowed", "unit", "meaning"), rows)

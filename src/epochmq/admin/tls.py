@@ -1,0 +1,43 @@
+"""`epochmq --tls COMMAND`: what the connections of the command line speak."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=False)
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--tls": {"is_flag": True, "help": "Speak TLS to name servers and brokers."},
+    "--tls-ca": {"type": _FILE, "help": "Authorities to check their certificates against (PEM)."},
+    "--tls-insecure": {"is_flag": True, "help": "Do not check their certificates."},
+    "--tls-cert": {"type": _FILE, "help": "Certificate to show, where one is asked for (PEM)."},
+    "--tls-key": {"type": _FILE, "help": "Its private key (PEM)."},
+}
+
+
+def add_options(command: click.Command) -> None:
+    """Give `command` the options; each may be an environment variable, EPOCHMQ_TLS and so on."""
+    for name, more in OPTIONS.items():
+        variable = "EPOCHMQ_" + name.removeprefix("--").replace("-", "_").upper()
+        click.option(name, envvar=variable, show_envvar=True, **more)(command)
+
+
+def use_tls(
+    tls: bool, tls_ca: str | None, tls_insecure: bool, tls_cert: str | None, tls_key: str | None
+) -> None:
+    """Let all clients that the running command makes speak TLS; any of the options asks for it."""
+    if not (tls or tls_ca or tls_insecure or tls_cert or tls_key):
+        return
+    from epochmq.runtime.tls import OutgoingTls, client_tls, outgoing_tls
+
+    context = client_tls(
+        OutgoingTls(
+            tls_enable=True,
+            tls_client_auth_server=not tls_insecure,
+            tls_client_trust_cert_path=tls_ca or "",
+            tls_client_cert_path=tls_cert or "",
+            tls_client_key_path=tls_key or "",
+        )
+    )
+    before = outgoing_tls.set(context)
+    click.get_current_context().call_on_close(lambda: outgoing_tls.reset(before))

@@ -1,0 +1,105 @@
+"""Asks name servers, controllers and brokers for what `top` shows."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from epochmq.admin.top.view import Group, Replica, View
+from epochmq.base.errors import EpochError
+from epochmq.client.aio import Admin
+from epochmq.model.route import BrokerData
+from epochmq.wire.bodies.controller import ReplicasInfo
+
+CONTROLLER_ADDR = "controllerAddr"
+
+
+class Looker:
+    """Takes a `View` at a time; finds the controllers by itself."""
+
+    def __init__(self, admin: Admin, controllers: Iterable[str] = ()) -> None:
+        self._admin = admin
+        self._controllers = list(controllers)
+
+    async def look(self) -> View:
+        """What is now; a name server that is away is told in `problem`."""
+        wall = time.time_ns() // 1_000_000
+        try:
+            brokers = await self._admin.broker_groups()
+        except EpochError as error:
+            return View(wall, None, problem=str(error))
+        if not self._controllers:
+            self._controllers = await self._ask_brokers(brokers.values())
+        leader, states = await self._states(brokers)
+        groups = [await self._group(name, data, states) for name, data in brokers.items()]
+        return View(wall, leader, tuple(self._controllers), tuple(groups))
+
+    async def _ask_brokers(self, groups: Iterable[BrokerData]) -> list[str]:
+        """The controllers' addresses as any broker has them configured."""
+        for data in groups:
+            for address in data.broker_addrs.values():
+                try:
+                    config = await self._admin.broker_config(address)
+                except EpochError:
+                    continue
+                text = config.get(CONTROLLER_ADDR, "")
+                return [part.strip() for part in text.split(";") if part.strip()]
+        return []
+
+    async def _states(self, names: Iterable[str]) -> tuple[str | None, dict[str, ReplicasInfo]]:
+        for address in self._controllers:
+            try:
+                leader = await self._admin.controller_leader(address)
+                return leader, await self._admin.sync_states(address, names)
+            except EpochError:
+                continue
+        return None, {}
+
+    async def _group(self, name: str, data: BrokerData, states: dict[str, ReplicasInfo]) -> Group:
+        state = states.get(name)
+        if state is None:
+            master = data.broker_addrs.get(0)
+            plain = [
+                Replica(address, broker_id, True, True, broker_id == 0)
+                for broker_id, address in sorted(data.broker_addrs.items())
+            ]
+            return Group(name, master, 0, 0, await self._measured(plain))
+        master = state.master_address or None
+        replicas = [
+            Replica(
+                each.broker_address or "",
+                each.broker_id,
+                each.alive,
+                inside,
+                each.broker_address == master,
+            )
+            for inside, members in (
+                (True, state.in_sync_replicas),
+                (False, state.not_in_sync_replicas),
+            )
+            for each in members
+        ]
+        replicas.sort(key=lambda replica: replica.broker_id)
+        measured = await self._measured(replicas)
+        return Group(name, master, state.master_epoch, state.sync_state_set_epoch, measured)
+
+    async def _measured(self, replicas: list[Replica]) -> tuple[Replica, ...]:
+        return tuple(await asyncio.gather(*map(self._measure, replicas)))
+
+    async def _measure(self, replica: Replica) -> Replica:
+        """With the end of its log and its last epoch, if it says so."""
+        if not replica.alive:
+            return replica
+        try:
+            epochs = await self._admin.broker_epochs(replica.address)
+        except EpochError:
+            return replica
+        last = epochs.epoch_list[-1].epoch if epochs.epoch_list else None
+        return Replica(
+            replica.address,
+            replica.broker_id,
+            replica.alive,
+            replica.in_sync,
+            replica.is_master,
+            epochs.max_offset,
+            last,
+        )

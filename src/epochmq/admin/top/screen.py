@@ -1,0 +1,96 @@
+"""A `View` and its timeline as one screen, or as rows."""
+
+import time
+from typing import TYPE_CHECKING
+
+from epochmq.admin.top.view import Event, Group, Replica, Timeline, View
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EVENTS_SHOWN = 12
+COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes")
+
+
+def rows(view: View) -> list[dict[str, object]]:
+    """One row a replica."""
+    return [
+        {
+            "group": group.name,
+            "id": replica.broker_id,
+            "address": replica.address,
+            "role": role(replica),
+            "epoch": replica.epoch,
+            "in_sync": replica.in_sync,
+            "end": replica.max_offset,
+            "lag_bytes": group.lag_bytes(replica),
+        }
+        for group in view.groups
+        for replica in group.replicas
+    ]
+
+
+def role(replica: Replica) -> str:
+    """One word."""
+    if not replica.alive:
+        return "dead"
+    return "master" if replica.is_master else "slave"
+
+
+def draw(view: View, timeline: Timeline) -> "RenderableType":
+    """One screen."""
+    from rich.console import Group as Lines
+    from rich.text import Text
+
+    if view.problem is not None:
+        return Text(f"{_clock(view.wall_ms)}  {view.problem}", style="bold red")
+    parts: list[RenderableType] = [Text(_head(view))]
+    parts += [_table(group) for group in view.groups]
+    parts += [Text(_line(event)) for event in timeline.events[-EVENTS_SHOWN:]]
+    return Lines(*parts)
+
+
+def _head(view: View) -> str:
+    if not view.controllers:
+        return f"{_clock(view.wall_ms)}  no controllers"
+    leader = view.controller_leader or "NONE"
+    return f"{_clock(view.wall_ms)}  controllers {len(view.controllers)}, leader {leader}"
+
+
+def _table(group: Group) -> "RenderableType":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    in_sync = sum(replica.in_sync for replica in group.replicas)
+    title = (
+        f"{group.name}  epoch {group.master_epoch}  set {in_sync}/{len(group.replicas)}"
+        f" (set epoch {group.set_epoch})"
+    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("ID", "ADDRESS", "ROLE", "EPOCH", "IN SYNC", "END", "LAG"):
+        table.add_column(column)
+    for replica in group.replicas:
+        table.add_row(
+            str(replica.broker_id),
+            replica.address,
+            role(replica),
+            _text(replica.epoch),
+            "yes" if replica.in_sync else "no",
+            _text(replica.max_offset),
+            _text(group.lag_bytes(replica)),
+            style={"dead": "red", "master": "bold"}.get(role(replica)),
+        )
+    return table
+
+
+def _text(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _line(event: Event) -> str:
+    return f"{_clock(event.wall_ms)}  {event.text}"
+
+
+def _clock(wall_ms: int) -> str:
+    seconds, millis = divmod(wall_ms, 1000)
+    return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{millis:03}"

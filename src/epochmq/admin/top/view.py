@@ -1,0 +1,102 @@
+"""What `top` knows at one moment, and what changed between two; plain values."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One broker of a group."""
+
+    address: str
+    broker_id: int
+    alive: bool
+    in_sync: bool
+    is_master: bool
+    max_offset: int | None = None
+    """End of its log; None while it does not answer."""
+    epoch: int | None = None
+    """The last epoch of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One broker group; without controllers its epochs are 0."""
+
+    name: str
+    master: str | None
+    master_epoch: int
+    set_epoch: int
+    replicas: tuple[Replica, ...]
+
+    def lag_bytes(self, replica: Replica) -> int | None:
+        """How much of the master's log a replica has not; None when one of them is silent."""
+        ends = {each.address: each.max_offset for each in self.replicas}
+        end = ends.get(self.master or "")
+        if end is None or replica.max_offset is None:
+            return None
+        return max(0, end - replica.max_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All groups at one moment."""
+
+    wall_ms: int
+    controller_leader: str | None
+    controllers: tuple[str, ...] = ()
+    groups: tuple[Group, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the timeline."""
+
+    wall_ms: int
+    text: str
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What happened since `top` looks on; of each moment in the order of the groups."""
+
+    events: list[Event] = field(default_factory=list)
+    _last: View | None = None
+
+    def take(self, view: View) -> None:
+        """Compare with what was seen before."""
+        last, self._last = self._last, view
+        if last is None:
+            return
+        texts = []
+        if view.controller_leader != last.controller_leader:
+            texts.append(f"controllers: leader {_arrow(last, view)}")
+        before = {group.name: group for group in last.groups}
+        for group in view.groups:
+            if group.name in before:
+                texts += _changes(before[group.name], group)
+        self.events += [Event(view.wall_ms, text) for text in texts]
+
+
+def _arrow(last: View, view: View) -> str:
+    return f"{last.controller_leader or 'none'} -> {view.controller_leader or 'none'}"
+
+
+def _changes(old: Group, new: Group) -> list[str]:
+    texts = []
+    if (old.master, old.master_epoch) != (new.master, new.master_epoch):
+        epochs = f"epoch {old.master_epoch} -> {new.master_epoch}"
+        masters = f"master {old.master or 'none'} -> {new.master or 'none'}"
+        texts.append(f"{new.name}: {masters}, {epochs}")
+    known = {replica.address: replica for replica in old.replicas}
+    for replica in new.replicas:
+        was = known.get(replica.address)
+        if was is None:
+            texts.append(f"{new.name}: {replica.address} is new")
+            continue
+        if was.alive != replica.alive:
+            texts.append(f"{new.name}: {replica.address} {'is back' if replica.alive else 'died'}")
+        if was.in_sync != replica.in_sync:
+            verb = "joined" if replica.in_sync else "left"
+            texts.append(f"{new.name}: {replica.address} {verb} the sync-state set")
+    return texts

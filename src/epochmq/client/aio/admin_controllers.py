@@ -1,0 +1,104 @@
+"""Administration of controllers and of what they decide; works with RocketMQ's 5.1.1 and later.
+
+What changes anything goes to the leader, which any member of the group can name.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from epochmq.base.errors import NotReachable
+from epochmq.base.java_properties import format_properties, parse_properties
+from epochmq.client.aio.admin_calls import Caller
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.controller import (
+    BrokerReplicasInfo,
+    ElectMasterBody,
+    EpochEntryCache,
+    FailoverData,
+    ReplicasInfo,
+    TimelineData,
+)
+from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+from epochmq.wire.headers import controller as headers
+from epochmq.wire.headers.base import decode_header
+
+_names = msgspec.json.Encoder().encode
+
+
+class ControllerCalls(Caller):
+    """Calls to controllers, and to brokers about their epochs and replication."""
+
+    async def controller_metadata(self, address: str) -> headers.GetMetaDataResponseHeader:
+        """Who leads the controller group that `address` belongs to (1005)."""
+        answer = await self.ask(address, request(RequestCode.CONTROLLER_GET_METADATA_INFO))
+        return decode_header(headers.GetMetaDataResponseHeader, answer.ext)
+
+    async def controller_leader(self, address: str) -> str:
+        """Address of the leader, asked of any member; `NotReachable` while there is none."""
+        leader = (await self.controller_metadata(address)).controllerLeaderAddress
+        if not leader:
+            raise NotReachable(f"controller {address} knows of no leader now; try again")
+        return leader
+
+    async def sync_states(
+        self, address: str, broker_names: Iterable[str]
+    ) -> dict[str, ReplicasInfo]:
+        """Master, epochs and replicas of the groups that the controllers know (1006)."""
+        leader = await self.controller_leader(address)
+        code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        answer = await self.ask(leader, request(code, None, _names(list(broker_names))))
+        return decode_body(BrokerReplicasInfo, answer.body).replicas_info_table
+
+    async def elect_master(
+        self, address: str, cluster: str, broker_name: str, broker_id: int
+    ) -> tuple[headers.ElectMasterResponseHeader, ElectMasterBody]:
+        """Make the replica `broker_id` master (1002); `Refused` when it is, or cannot be."""
+        leader = await self.controller_leader(address)
+        header = headers.ElectMasterHeader(
+            clusterName=cluster, brokerName=broker_name, brokerId=broker_id, designateElect=True
+        )
+        answer = await self.ask(leader, request(RequestCode.CONTROLLER_ELECT_MASTER, header))
+        body = decode_body(ElectMasterBody, answer.body)
+        return decode_header(headers.ElectMasterResponseHeader, answer.ext), body
+
+    async def clean_broker_data(
+        self, address: str, cluster: str | None, broker_name: str, ids: str | None, living: bool
+    ) -> None:
+        """Make the controllers forget replicas, `1;2;3`, or with None the whole group (1011)."""
+        leader = await self.controller_leader(address)
+        header = headers.CleanBrokerDataHeader(
+            brokerName=broker_name,
+            clusterName=cluster,
+            brokerControllerIdsToClean=ids,
+            isCleanLivingBroker=living,
+        )
+        await self.ask(leader, request(RequestCode.CLEAN_BROKER_DATA, header))
+
+    async def timeline(self, address: str) -> list[FailoverData]:
+        """The latest elections (34002), oldest first; only EpochMQ's controllers tell."""
+        leader = await self.controller_leader(address)
+        answer = await self.ask(leader, request(RequestCode.CONTROLLER_GET_TIMELINE))
+        return decode_body(TimelineData, answer.body).failovers
+
+    async def controller_config(self, address: str) -> dict[str, str]:
+        """The options that one controller runs with (1010)."""
+        answer = await self.ask(address, request(RequestCode.GET_CONTROLLER_CONFIG))
+        return parse_properties(bytes(answer.body).decode())
+
+    async def update_controller_config(self, address: str, changes: dict[str, str]) -> None:
+        """Change options of one running controller (1009); `Refused` for what may not change."""
+        body = format_properties(changes.items()).encode()
+        await self.ask(address, request(RequestCode.UPDATE_CONTROLLER_CONFIG, None, body))
+
+    async def broker_epochs(self, address: str) -> EpochEntryCache:
+        """The epochs of a broker's log (1007); `Refused` when it is not in controller mode."""
+        answer = await self.ask(address, request(RequestCode.GET_BROKER_EPOCH_CACHE))
+        return decode_body(EpochEntryCache, answer.body)
+
+    async def ha_status(self, address: str) -> HARuntimeInfo:
+        """Replication as a broker sees it: its slaves, or its master (907)."""
+        answer = await self.ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
+        return decode_body(HARuntimeInfo, answer.body)

@@ -1,0 +1,185 @@
+"""Finding messages: by either id, by key, by place; and what became of them in each group."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from epochmq.base.errors import EpochError, NotFound, Refused
+from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, ask_all, pick_address
+from epochmq.client.aio.admin_groups import is_offline
+from epochmq.client.aio.admin_progress import ProgressCalls
+from epochmq.client.aio.broker_calls import BrokerCalls
+from epochmq.client.core.pull_state import PullStatus
+from epochmq.model import record
+from epochmq.model.host import BadAddress, format_addr
+from epochmq.model.message import StoredMessage
+from epochmq.model.message_id import BadMessageId, parse_offset_id
+from epochmq.model.names import TOOLS_GROUP
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import build
+from epochmq.wire.bodies.client import BROADCASTING, CONSUME_ACTIVELY, ConsumerConnection
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.query import QueryMessageHeader, ViewMessageHeader
+
+FOREVER_MS = (1 << 63) - 1
+KEY_COUNT = 64
+UNIQ_KEY_COUNT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What became of a message in one group: RocketMQ's name of it, and why if that is unsure."""
+
+    group: str
+    kind: str
+    problem: str | None = None
+
+
+class MessageCalls(ProgressCalls):
+    """Calls that find messages."""
+
+    async def message(
+        self, topic: str, msg_id: str, *, cluster: str | None = None
+    ) -> StoredMessage:
+        """A message by its client's or its offset id; `NotFound` when there is none.
+
+        Both ids look alike; one with the port of a broker of the topic is tried as an offset id.
+        """
+        brokers = await self.brokers_of(topic)
+        found = await self.message_by_place(msg_id, brokers.values())
+        if found is not None:
+            return found
+        messages = await self.messages_by_uniq_key(topic, msg_id, cluster=cluster)
+        if not messages:
+            raise NotFound(f"no message of topic {topic} has the id {msg_id}")
+        return messages[0]
+
+    async def message_by_place(self, msg_id: str, brokers: Iterable[str]) -> StoredMessage | None:
+        """The message where an offset id says, at a broker with its port; None if none is there.
+
+        The host is not compared: brokers may be known by a name.
+        """
+        try:
+            _, port, offset = parse_offset_id(msg_id)
+        except (BadMessageId, BadAddress):
+            return None
+        for address in brokers:
+            if not address.endswith(f":{port}"):
+                continue
+            try:
+                message = await self.message_at(address, offset)
+            except Refused:
+                continue  # no message begins there; it may still be a client's id
+            if message.offset_msg_id == msg_id.upper():
+                return message
+        return None
+
+    async def message_at(self, address: str, offset: int) -> StoredMessage:
+        """The message at a byte of one broker's log (33)."""
+        command = request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=offset))
+        return record.decode(bytes((await self.ask(address, command)).body))
+
+    async def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count: int = KEY_COUNT,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+        cluster: str | None = None,
+    ) -> list[StoredMessage]:
+        """Messages with `key` among their keys, stored between two wall times."""
+        header = QueryMessageHeader(
+            topic=topic, key=key, maxNum=count, beginTimestamp=begin_ms, endTimestamp=end_ms
+        )
+        return await self._query(header, cluster, lambda message: key in message.keys)
+
+    async def messages_by_uniq_key(
+        self, topic: str, uniq_key: str, *, cluster: str | None = None
+    ) -> list[StoredMessage]:
+        """Messages whose producer gave them this id: more than one after resends."""
+        header = QueryMessageHeader(
+            topic=topic,
+            key=uniq_key,
+            maxNum=UNIQ_KEY_COUNT,
+            beginTimestamp=0,
+            endTimestamp=FOREVER_MS,
+            uniqueKey=True,
+        )
+        return await self._query(header, cluster, lambda message: message.uniq_key == uniq_key)
+
+    async def message_in(self, queue: MessageQueue, offset: int) -> StoredMessage:
+        """The message at `offset` of a queue; `NotFound` tells which offsets there are."""
+        await self.instance.ensure_route(queue.topic)
+        calls = BrokerCalls(self.instance, TOOLS_GROUP)
+        pulled = await calls.pull(queue, offset, 1, build(queue.topic, "*", version=0))
+        if pulled.status is not PullStatus.FOUND:
+            raise NotFound(
+                f"{queue} has no message at {offset}; "
+                f"it has {pulled.min_offset} up to, not including, {pulled.max_offset}"
+            )
+        return pulled.messages[0]
+
+    async def tracks(self, message: StoredMessage) -> list[Track]:
+        """What became of `message` in each group that consumes its topic."""
+        groups = await self.groups_of(message.topic)
+        return [await self._track(message, group) for group in groups]
+
+    async def _query(
+        self,
+        header: QueryMessageHeader,
+        cluster: str | None,
+        matches: Callable[[StoredMessage], bool],
+    ) -> list[StoredMessage]:
+        """Ask all brokers of the topic; index keys are hashes, so strangers are left out."""
+        command = request(RequestCode.QUERY_MESSAGE, header)
+        route = await self.route(header.topic)
+        chosen = [d for d in route.broker_datas if cluster in (None, d.cluster)]
+        addresses = sorted(filter(None, map(pick_address, chosen)))
+
+        async def found_at(address: str) -> list[StoredMessage]:
+            try:
+                answer = await self.ask(address, command, SLOW_TIMEOUT_MS)
+            except Refused as error:
+                if error.code == ResponseCode.QUERY_NOT_FOUND:
+                    return []
+                raise
+            return record.decode_all(answer.body)
+
+        lists = (await ask_all(addresses, found_at)).values()
+        messages = [m for each in lists for m in each if m.topic == header.topic and matches(m)]
+        return sorted(messages, key=lambda m: (m.store_wall_ms, m.offset))
+
+    async def _track(self, message: StoredMessage, group: str) -> Track:
+        try:
+            members = await self.consumers(group)
+            if members.consume_type == CONSUME_ACTIVELY:
+                return Track(group, "PULL")
+            if members.message_model == BROADCASTING:
+                return Track(group, "CONSUME_BROADCASTING")
+            if not await self._is_consumed(message, group):
+                return Track(group, "NOT_CONSUME_YET")
+        except Refused as error:
+            kind = "NOT_ONLINE" if is_offline(error) else "UNKNOWN"
+            return Track(group, kind, f"CODE:{error.code} DESC:{error.remark}")
+        except EpochError as error:
+            return Track(group, "UNKNOWN", str(error))
+        return Track(group, "CONSUMED" if _wants(members, message) else "CONSUMED_BUT_FILTERED")
+
+    async def _is_consumed(self, message: StoredMessage, group: str) -> bool:
+        table, _ = await self.progress(group)
+        brokers = await self.brokers_of(message.topic)
+        host, port = message.store_host
+        return any(
+            queue.topic == message.topic
+            and queue.queue_id == message.queue_id
+            and brokers.get(queue.broker_name) == format_addr(host, port)
+            and at.consumer_offset > message.queue_offset
+            for queue, at in table.items()
+        )
+
+
+def _wants(members: ConsumerConnection, message: StoredMessage) -> bool:
+    data = members.subscription_table.get(message.topic)
+    return data is None or not data.tags_set or message.tags in data.tags_set

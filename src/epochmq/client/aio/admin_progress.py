@@ -1,0 +1,198 @@
+"""How far consumer groups are, and moving them: lag, resets, clones."""
+
+from dataclasses import dataclass
+
+from epochmq.base.errors import NotFound, Refused
+from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, ask_all
+from epochmq.client.aio.admin_groups import GroupCalls
+from epochmq.client.aio.admin_topics import TopicCalls
+from epochmq.model.names import retry_topic
+from epochmq.model.queue import MessageQueue
+from epochmq.wire.bodies.base import decode_body, mq_map_decode
+from epochmq.wire.bodies.group import ConsumeStats, OffsetWrapper
+from epochmq.wire.bodies.offset import ResetOffsetBody
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import request
+from epochmq.wire.headers import offset as headers
+from epochmq.wire.headers.admin import ResetOffsetHeader
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.group import CloneGroupOffsetHeader, GetConsumeStatsHeader
+
+TO_END = -1
+"""As the time of a reset: behind the last message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One queue whose group was moved by us, not by its broker; all are queue offsets."""
+
+    queue: MessageQueue
+    broker_offset: int
+    consumer_offset: int
+    found_offset: int
+    reset_offset: int
+
+
+class ProgressCalls(TopicCalls, GroupCalls):
+    """Calls about offsets of groups."""
+
+    async def progress(
+        self, group: str, topic: str | None = None
+    ) -> tuple[dict[MessageQueue, OffsetWrapper], float]:
+        """A group's position in all queues it ever committed, sorted, and messages a second.
+
+        `NotFound` when no broker ever heard of the group.
+        """
+        addresses = await self._group_brokers(group, topic)
+        tables = await ask_all(addresses, lambda address: self.progress_at(address, group, topic))
+        merged = {queue: at for table, _ in tables.values() for queue, at in table.items()}
+        if not merged and not await self._is_configured(group, addresses):
+            raise NotFound(f"group {group} is not known to any broker")
+        rate = sum(tps for _, tps in tables.values())
+        return {queue: merged[queue] for queue in sorted(merged)}, rate
+
+    async def progress_at(
+        self, address: str, group: str, topic: str | None = None
+    ) -> tuple[dict[MessageQueue, OffsetWrapper], float]:
+        """The same of one broker (208)."""
+        header = GetConsumeStatsHeader(consumerGroup=group, topic=topic)
+        command = request(RequestCode.GET_CONSUME_STATS, header)
+        stats = decode_body(ConsumeStats, (await self.ask(address, command, SLOW_TIMEOUT_MS)).body)
+        return dict(mq_map_decode(stats.offset_table)), stats.consume_tps
+
+    async def committed_at(self, address: str, group: str, queue: MessageQueue) -> int | None:
+        """A group's offset of one queue at one broker (14); None when it has none."""
+        header = headers.QueryConsumerOffsetHeader(
+            consumerGroup=group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            setZeroIfNotFound=False,
+            bname=queue.broker_name,
+        )
+        try:
+            answer = await self.ask(address, request(RequestCode.QUERY_CONSUMER_OFFSET, header))
+        except Refused as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+        return decode_header(headers.OffsetResponseHeader, answer.ext).offset
+
+    async def commit_at(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        """Set a group's offset of one queue at one broker (15); members there do not notice."""
+        header = headers.UpdateConsumerOffsetHeader(
+            consumerGroup=group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            commitOffset=offset,
+            bname=queue.broker_name,
+        )
+        await self.ask(address, request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+
+    async def offset_at(self, address: str, queue: MessageQueue, wall_ms: int) -> int:
+        """The first offset stored at `wall_ms` or later (29); the end (30) for `TO_END`."""
+        if wall_ms == TO_END:
+            end = headers.GetMaxOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
+            command = request(RequestCode.GET_MAX_OFFSET, end)
+        else:
+            search = headers.SearchOffsetHeader(
+                topic=queue.topic, queueId=queue.queue_id, timestamp=wall_ms
+            )
+            command = request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, search)
+        answer = await self.ask(address, command)
+        return decode_header(headers.OffsetResponseHeader, answer.ext).offset
+
+    async def reset_offsets(
+        self, group: str, topic: str, wall_ms: int, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Move a group to a time in all queues of `topic`; brokers do it and tell members (222).
+
+        Brokers before 5.3 refuse with 206 when no member is there: see `reset_offline`.
+        Without `force` a group is only moved back.
+        """
+        header = ResetOffsetHeader(
+            group=group, topic=topic, timestamp=wall_ms, isForce=force, offset=-1
+        )
+        command = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        addresses = (await self.brokers_of(topic)).values()
+        answers = await ask_all(
+            addresses, lambda address: self.ask(address, command, SLOW_TIMEOUT_MS)
+        )
+        merged: dict[MessageQueue, int] = {}
+        for answer in answers.values():
+            if len(answer.body):
+                merged.update(mq_map_decode(decode_body(ResetOffsetBody, answer.body).offset_table))
+        return {queue: merged[queue] for queue in sorted(merged)}
+
+    async def reset_offline(
+        self, group: str, topic: str, wall_ms: int, *, force: bool = True
+    ) -> list[Moved]:
+        """Move a group nobody is in: look the offsets up and commit them."""
+        moved = []
+        for name, address in (await self.brokers_of(topic)).items():
+            known, _ = await self.progress_at(address, group)
+            positions = {q: (at.broker_offset, at.consumer_offset) for q, at in known.items()}
+            if not any(queue.topic == topic for queue in positions):
+                bounds, _ = await self.topic_stats_of(address, topic)
+                positions = {q: (at.max_offset, at.min_offset) for q, at in bounds.items()}
+            for queue in sorted(q for q in positions if q.topic == topic):
+                assert queue.broker_name == name, queue
+                moved.append(
+                    await self._move(address, group, queue, positions[queue], wall_ms, force)
+                )
+        return moved
+
+    async def reset_queue(
+        self, address: str, group: str, topic: str, queue_id: int, offset: int
+    ) -> None:
+        """Move a group in one queue of one broker (15, then 222 so that members hear of it)."""
+        await self.commit_at(address, group, MessageQueue(topic, "", queue_id), offset)
+        header = ResetOffsetHeader(
+            group=group, topic=topic, timestamp=0, isForce=True, queueId=queue_id, offset=offset
+        )
+        command = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        await self.ask(address, command, SLOW_TIMEOUT_MS)
+
+    async def clone_offsets(
+        self, source: str, target: str, topic: str | None = None, *, offline: bool = True
+    ) -> None:
+        """Give group `target` the offsets of `source` (314), on every broker that knows it.
+
+        `offline` False refuses while members of `target` are there.
+        """
+        header = CloneGroupOffsetHeader(
+            srcGroup=source, destGroup=target, topic=topic, offline=offline
+        )
+        command = request(RequestCode.CLONE_GROUP_OFFSET, header)
+        addresses = await self._group_brokers(source, topic)
+        await ask_all(addresses, lambda address: self.ask(address, command))
+
+    async def _move(
+        self,
+        address: str,
+        group: str,
+        queue: MessageQueue,
+        position: tuple[int, int],
+        wall_ms: int,
+        force: bool,
+    ) -> Moved:
+        broker_offset, consumer_offset = position
+        found = await self.offset_at(address, queue, wall_ms)
+        target = found if force or found <= consumer_offset else consumer_offset
+        if target == found:
+            await self.commit_at(address, group, queue, found)
+        return Moved(queue, broker_offset, consumer_offset, found, target)
+
+    async def _group_brokers(self, group: str, topic: str | None) -> list[str]:
+        """Brokers of the group's retry topic, else of `topic`, else all masters."""
+        for name in (retry_topic(group), topic):
+            try:
+                if name is not None:
+                    return list((await self.brokers_of(name)).values())
+            except NotFound:
+                if name == topic:
+                    raise
+        return list((await self.masters()).values())
+
+    async def _is_configured(self, group: str, addresses: list[str]) -> bool:
+        tables = await ask_all(addresses, self.groups)
+        return any(group in table for table in tables.values())

@@ -1,0 +1,142 @@
+"""Administration of topics: create, change, delete, bounds of their queues, who consumes them."""
+
+from collections.abc import Mapping
+
+from epochmq.base.errors import UsageError
+from epochmq.client.aio.admin_calls import Caller, ask_all
+from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
+from epochmq.model.names import DEFAULT_TOPIC, check_topic
+from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import TopicConfig
+from epochmq.wire.bodies.base import decode_body, mq_map_decode
+from epochmq.wire.bodies.topic import GroupList, TopicConfigTable, TopicOffset, TopicStatsTable
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+from epochmq.wire.headers import topic as headers
+from epochmq.wire.headers.namesrv import DeleteTopicInNamesrvHeader
+
+Offsets = dict[MessageQueue, TopicOffset]
+
+
+class TopicCalls(NamesrvCalls, Caller):
+    """Calls about topics."""
+
+    async def put_topic(
+        self, address: str, config: TopicConfig, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Create or change a topic on one broker (17).
+
+        `attributes` are changes: "+name" with a value sets one, "-name" removes it.
+        """
+        check_topic(config.topic_name)
+        header = headers.CreateTopicHeader(
+            topic=config.topic_name,
+            defaultTopic=DEFAULT_TOPIC,
+            readQueueNums=config.read_queue_nums,
+            writeQueueNums=config.write_queue_nums,
+            perm=config.perm,
+            topicFilterType=config.topic_filter_type,
+            topicSysFlag=config.topic_sys_flag,
+            order=config.order,
+            attributes=",".join(f"{k}={v}" if v else k for k, v in (attributes or {}).items()),
+        )
+        await self.ask(address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+
+    async def create_topic(
+        self,
+        config: TopicConfig,
+        *,
+        cluster: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Create or change a topic on all masters of a cluster, or of all; their addresses.
+
+        An ordered topic gets its line in the name servers' order configuration.
+        """
+        masters = await self.masters(cluster)
+        if not masters:
+            raise UsageError("no master is registered; start a broker first")
+        for address in masters.values():
+            await self.put_topic(address, config, attributes)
+        if config.order:
+            await self.put_order(config, masters)
+        return list(masters.values())
+
+    async def put_order(self, config: TopicConfig, broker_names: Mapping[str, str]) -> str:
+        """Write the order configuration of a topic anew, for all its brokers; what it is now."""
+        text = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
+        await self.put_kv(ORDER_TOPICS, config.topic_name, text)
+        return text
+
+    async def merge_order(self, config: TopicConfig, broker_name: str) -> str:
+        """Set one broker's share of the order configuration; that share."""
+        share = f"{broker_name}:{config.write_queue_nums}"
+        before = await self.get_kv(ORDER_TOPICS, config.topic_name) or ""
+        shares = {part.partition(":")[0]: part for part in before.split(";") if part}
+        shares[broker_name] = share
+        await self.put_kv(ORDER_TOPICS, config.topic_name, ";".join(shares.values()))
+        return share
+
+    async def delete_topic(self, topic: str, cluster: str | None = None) -> list[str]:
+        """Delete a topic on all masters of a cluster, or of all, and on all name servers."""
+        addresses = list((await self.masters(cluster)).values())
+        await self.delete_topic_in_brokers(topic, addresses)
+        await self.delete_topic_in_namesrv(topic, cluster)
+        return addresses
+
+    async def delete_topic_in_brokers(self, topic: str, addresses: list[str]) -> None:
+        """Delete a topic with its messages on these brokers (215)."""
+        command = request(
+            RequestCode.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicHeader(topic=topic)
+        )
+        await ask_all(addresses, lambda address: self.ask(address, command))
+
+    async def delete_topic_in_namesrv(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic on all name servers (216), its order configuration as well."""
+        header = DeleteTopicInNamesrvHeader(topic=topic, clusterName=cluster)
+        command = request(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+        await ask_all(self.name_servers, lambda address: self.ask(address, command))
+        await self.delete_kv(ORDER_TOPICS, topic)
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
+        """All topics of one broker (21), its system's as well."""
+        answer = await self.ask(address, request(RequestCode.GET_ALL_TOPIC_CONFIG))
+        return decode_body(TopicConfigTable, answer.body).topic_config_table
+
+    async def topic_config(self, address: str, topic: str) -> TopicConfig:
+        """One topic's configuration on one broker (351)."""
+        header = headers.GetTopicConfigHeader(topic=topic)
+        answer = await self.ask(address, request(RequestCode.GET_TOPIC_CONFIG, header))
+        return decode_body(TopicConfig, answer.body)
+
+    async def topic_stats(
+        self, topic: str, *, route_of: str | None = None
+    ) -> tuple[Offsets, float]:
+        """Bounds of all queues of a topic, sorted, and messages put a second (5.3 brokers).
+
+        A light queue has no route of its own: `route_of` names the topic whose route it shares.
+        """
+        addresses = (await self.brokers_of(route_of or topic)).values()
+        tables = await ask_all(addresses, lambda address: self.topic_stats_of(address, topic))
+        offsets = [pair for found, _ in tables.values() for pair in found.items()]
+        return dict(sorted(offsets, key=_queue)), sum(tps for _, tps in tables.values())
+
+    async def topic_stats_of(self, address: str, topic: str) -> tuple[Offsets, float]:
+        """The same of one broker (202); `Refused` when it has no such topic."""
+        header = headers.GetTopicStatsHeader(topic=topic)
+        answer = await self.ask(address, request(RequestCode.GET_TOPIC_STATS_INFO, header))
+        table = decode_body(TopicStatsTable, answer.body)
+        return dict(mq_map_decode(table.offset_table)), table.topic_put_tps
+
+    async def groups_of(self, topic: str) -> list[str]:
+        """Consumer groups that consume `topic`, or did (300), sorted."""
+        header = headers.QueryTopicConsumeByWhoHeader(topic=topic)
+        command = request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        addresses = (await self.brokers_of(topic)).values()
+        answers = await ask_all(addresses, lambda address: self.ask(address, command))
+        lists = (decode_body(GroupList, answer.body).group_list for answer in answers.values())
+        return sorted({group for groups in lists for group in groups})
+
+
+def _queue(pair: tuple[MessageQueue, TopicOffset]) -> MessageQueue:
+    return pair[0]

@@ -1,0 +1,234 @@
+"""The calls a consumer makes to brokers, typed: pull, offsets, members, locks, send back."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.name_servers import checked
+from epochmq.client.core.pull_state import PullStatus, status_of
+from epochmq.client.core.retrying import retry_of, send_request
+from epochmq.model import batch, record
+from epochmq.model.message import StoredMessage
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import SubscriptionData
+from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.client import ConsumerList
+from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers import offset as offsets
+from epochmq.wire.headers import pull
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.client import GetConsumerListHeader
+from epochmq.wire.headers.send import SendBackHeader
+
+log = logging.getLogger(__name__)
+
+HOLD_MS = 15_000
+PULL_TIMEOUT_MS = 30_000
+LOCK_TIMEOUT_MS = 1_000
+SEND_BACK_TIMEOUT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The answer to a pull; `next_offset` is where to go on, whatever the status."""
+
+    status: PullStatus
+    messages: list[StoredMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+
+
+class BrokerCalls:
+    """Calls of the consumer group `group`."""
+
+    def __init__(self, instance: Instance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        count: int,
+        data: SubscriptionData,
+        *,
+        hold_ms: int = 0,
+        broker_id: int = 0,
+        commit: int | None = None,
+    ) -> Pulled:
+        """Up to `count` messages from `offset`; waits up to `hold_ms` when there are none."""
+        address = self._address(queue, broker_id)
+        is_master = self._instance.routes.replica_id(queue.broker_name, address) == 0
+        commit = commit if is_master else None
+        flags = pull.SUBSCRIPTION | (pull.SUSPEND if hold_ms else 0)
+        header = pull.PullHeader(
+            consumerGroup=self._group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            queueOffset=offset,
+            maxMsgNums=count,
+            sysFlag=flags | (pull.COMMIT_OFFSET if commit is not None else 0),
+            commitOffset=commit or 0,
+            suspendTimeoutMillis=hold_ms,
+            subVersion=data.sub_version,
+            subscription=data.sub_string,
+            expressionType=data.expression_type,
+            bname=queue.broker_name,
+        )
+        command = request(RequestCode.PULL_MESSAGE, header)
+        answer = await self._instance.call(address, command, PULL_TIMEOUT_MS)
+        return _pulled(answer, offset)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's offset of `queue` at the broker; None when it has none."""
+        header = offsets.QueryConsumerOffsetHeader(
+            consumerGroup=self._group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            setZeroIfNotFound=False,
+            bname=queue.broker_name,
+        )
+        answer = await self._ask(queue, request(RequestCode.QUERY_CONSUMER_OFFSET, header))
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return decode_header(offsets.OffsetResponseHeader, checked(answer).ext).offset
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store `offset` of `queue` at the broker and wait for its word."""
+        header = offsets.UpdateConsumerOffsetHeader(
+            consumerGroup=self._group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            commitOffset=offset,
+            bname=queue.broker_name,
+        )
+        checked(await self._ask(queue, request(RequestCode.UPDATE_CONSUMER_OFFSET, header)))
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset of `queue` that can be read."""
+        header = offsets.GetMinOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
+        return await self._offset(queue, request(RequestCode.GET_MIN_OFFSET, header))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset behind the last message of `queue`."""
+        header = offsets.GetMaxOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
+        return await self._offset(queue, request(RequestCode.GET_MAX_OFFSET, header))
+
+    async def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
+        """The first offset of `queue` stored at `wall_ms` or later."""
+        header = offsets.SearchOffsetHeader(
+            topic=queue.topic, queueId=queue.queue_id, timestamp=wall_ms
+        )
+        return await self._offset(queue, request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))
+
+    async def members(self, topic: str) -> list[str]:
+        """Ids of all members of the group, from the first broker of `topic` that answers."""
+        problem: Exception = NotReachable(f"no broker of topic {topic} is known")
+        names = dict.fromkeys(q.broker_name for q in self._instance.routes.subscribe(topic))
+        for name in names:
+            address = self._instance.routes.address(name, 0)
+            if address is None:
+                continue
+            try:
+                header = GetConsumerListHeader(consumerGroup=self._group)
+                command = request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+                answer = await self._instance.call(address, command)
+                return list(decode_body(ConsumerList, checked(answer).body).consumer_id_list)
+            except (NotReachable, Refused) as error:
+                problem = error
+        raise problem
+
+    async def lock(self, broker_name: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock `queues` of one broker; those that this member holds now."""
+        command = request(RequestCode.LOCK_BATCH_MQ, None, self._lock_body(queues))
+        address = self._master(broker_name)
+        answer = await self._instance.call(address, command, LOCK_TIMEOUT_MS)
+        return set(decode_body(LockBatchResponse, checked(answer).body).lock_ok_mq_set)
+
+    async def unlock(self, broker_name: str, queues: Iterable[MessageQueue]) -> None:
+        """Give locks back, without waiting for an answer."""
+        command = request(RequestCode.UNLOCK_BATCH_MQ, None, self._lock_body(queues), True)
+        await self._instance.peers.oneway(self._master(broker_name), command)
+
+    async def send_back(
+        self, message: StoredMessage, broker_name: str, delay_level: int, max_reconsume: int
+    ) -> None:
+        """Have the broker deliver `message` again later, or put it to the dead letters.
+
+        What the broker will not take back by its place (a message inside a batch, one that was
+        deleted meanwhile) is sent to the retry topic as a message of its own.
+        """
+        header = SendBackHeader(
+            offset=message.offset,
+            group=self._group,
+            delayLevel=delay_level,
+            originMsgId=message.msg_id,
+            originTopic=message.topic,
+            unitMode=False,
+            maxReconsumeTimes=max_reconsume,
+        )
+        command = request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        address = self._master(broker_name)
+        try:
+            checked(await self._instance.call(address, command, SEND_BACK_TIMEOUT_MS))
+        except Refused as error:
+            log.info("%s is sent to the retry topic as a copy: %s", message.msg_id, error)
+            outgoing = retry_of(message, self._group, delay_level, max_reconsume)
+            command = send_request(outgoing, self._instance.clock.wall_ms())
+            checked(await self._instance.call(address, command, SEND_BACK_TIMEOUT_MS))
+
+    def _lock_body(self, queues: Iterable[MessageQueue]) -> bytes:
+        return encode_body(
+            LockBatchRequest(
+                consumer_group=self._group,
+                client_id=self._instance.client_id,
+                mq_set=sorted(queues),
+            )
+        )
+
+    async def _offset(self, queue: MessageQueue, command: Command) -> int:
+        answer = checked(await self._ask(queue, command))
+        return decode_header(offsets.OffsetResponseHeader, answer.ext).offset
+
+    async def _ask(self, queue: MessageQueue, command: Command) -> Command:
+        return await self._instance.call(self._address(queue, 0), command)
+
+    def _address(self, queue: MessageQueue, broker_id: int) -> str:
+        address = self._instance.routes.address(queue.broker_name, broker_id)
+        if address is None:
+            raise NotReachable(f"no address of broker {queue.broker_name} is known")
+        return address
+
+    def _master(self, broker_name: str) -> str:
+        address = self._instance.routes.master(broker_name)
+        if address is None:
+            raise NotReachable(f"broker {broker_name} has no master now")
+        return address
+
+
+def _pulled(answer: Command, asked: int) -> Pulled:
+    """A record may hold many messages, and `asked` may be one in its middle."""
+    status = status_of(answer.code)
+    if status is None:
+        raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
+    header = decode_header(pull.PullResponseHeader, answer.ext)
+    found = status is PullStatus.FOUND
+    return Pulled(
+        status,
+        [
+            message
+            for stored in (record.decode_all(answer.body) if found else ())
+            for message in batch.unwrap(stored)
+            if message.queue_offset >= asked or message is stored
+        ],
+        header.nextBeginOffset,
+        header.minOffset,
+        header.maxOffset,
+        header.suggestWhichBrokerId,
+    )

@@ -1,0 +1,404 @@
+"""One member of a consumer group: which queues it owns, their pulls and their offsets."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
+from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.local_offsets import LocalOffsets
+from epochmq.client.aio.subscribing import wants
+from epochmq.client.core import pull_state
+from epochmq.client.core.assignment import difference, wanted
+from epochmq.client.core.offset_table import OffsetTable
+from epochmq.client.core.process_queue import ProcessQueue
+from epochmq.client.core.pull_state import Cursor, PullStatus, StartPoint
+from epochmq.model import property_names as names
+from epochmq.model.allocate import Strategy
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import is_retry_topic, retry_topic
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import SubscriptionData, build
+from epochmq.wire.bodies.client import ConsumerData, HeartbeatData
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.session import Session
+
+log = logging.getLogger(__name__)
+
+CLUSTERING = "CLUSTERING"
+BROADCASTING = "BROADCASTING"
+REBALANCE_MS = 20_000
+UNSETTLED_REBALANCE_MS = 1_000
+PERSIST_MS = 5_000
+LOCK_MS = 20_000
+DRAIN_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How this member consumes; see `PushConsumer`."""
+
+    model: str
+    ordered: bool
+    start: StartPoint
+    start_wall_ms: int
+    batch_size: int
+    pull_count: int
+    max_reconsume_times: int
+    offsets_dir: Path
+    strategy: Strategy
+
+    def __post_init__(self) -> None:
+        if self.model not in (CLUSTERING, BROADCASTING):
+            raise UsageError(f"model is {self.model!r}; use {CLUSTERING} or {BROADCASTING}")
+        if self.batch_size < 1 or self.pull_count < 1:
+            raise UsageError("batch_size and pull_count must be 1 or more")
+
+
+@dataclass(eq=False, slots=True)
+class Owned:
+    """A queue that this member owns now."""
+
+    queue: MessageQueue
+    cursor: Cursor
+    window: ProcessQueue = field(default_factory=ProcessQueue)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @property
+    def progress(self) -> int:
+        """All before this offset was consumed."""
+        offset = self.window.commit_offset
+        return self.cursor.next_offset if offset is None else offset
+
+
+class Consuming(Protocol):
+    """What is done with messages once they are here."""
+
+    def start(self) -> None: ...
+
+    def took(self, owned: Owned) -> None:
+        """A queue was taken; its pulls begin after this."""
+        ...
+
+    def arrived(self, owned: Owned) -> None:
+        """Messages wait in `owned.window`."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until no listener holds a message."""
+        ...
+
+
+class GroupMember:
+    """Joins, shares queues by rebalance, pulls, commits, leaves (remoting.md 5.3 and 5.4)."""
+
+    def __init__(
+        self, instance: Instance, calls: BrokerCalls, group: str, options: Options
+    ) -> None:
+        self.instance = instance
+        self.calls = calls
+        self.group = group
+        self.options = options
+        self.owned: dict[MessageQueue, Owned] = {}
+        self.offsets = OffsetTable()
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.local = LocalOffsets(options.offsets_dir, group)
+        self._rebalance_now = asyncio.Event()
+        self._consuming: Consuming | None = None
+        self.is_stopping = False
+        self.is_settled = False
+        if self.is_clustering:
+            self.subscriptions[retry_topic(group)] = build(retry_topic(group), "*")
+        instance.heartbeat = self._heartbeat
+        instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
+
+    @property
+    def is_clustering(self) -> bool:
+        """Whether members share the queues; when broadcasting each has all of them."""
+        return self.options.model == CLUSTERING
+
+    async def subscribe(self, data: SubscriptionData) -> None:
+        """Add or change a subscription, before or after the start."""
+        self.subscriptions[data.topic] = data
+        if self._consuming is not None:
+            await self._refresh(data.topic)
+            await self.instance.greet_all()
+            self._rebalance_now.set()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Drop a subscription and give its queues back."""
+        self.subscriptions.pop(topic, None)
+        for queue in [queue for queue in self.owned if queue.topic == topic]:
+            await self.give(queue)
+        await self.instance.greet_all()
+
+    async def start(self, consuming: Consuming) -> None:
+        """Know the routes, greet the brokers, begin to rebalance."""
+        for topic in self.subscriptions:
+            await self._refresh(topic)
+        self._consuming = consuming
+        await self.instance.start()
+        await self.instance.greet_all()
+        consuming.start()
+        spawn = self.instance.spawn
+        spawn(self._rebalances(), "rebalance")
+        spawn(self._persists(), "persist offsets")
+        if self.options.ordered and self.is_clustering:
+            spawn(self._locks(), "renew locks")
+
+    async def stop(self) -> None:
+        """Stop pulling, let listeners finish, commit, give all queues back."""
+        self.is_stopping = True
+        if self._consuming is None:
+            return
+        for owned in self.owned.values():
+            self._stop_pull(owned)
+        try:
+            async with asyncio.timeout(DRAIN_MS / 1_000):
+                await self._consuming.drain()
+        except TimeoutError:
+            log.warning("listeners of %s did not finish in %d ms", self.group, DRAIN_MS)
+        for queue in list(self.owned):
+            await self.give(queue)
+
+    async def rebalance(self) -> bool:
+        """Bring what is owned in line with the members of the group; whether all went well."""
+        settled = True
+        for topic in list(self.subscriptions):
+            try:
+                settled &= await self._rebalance_topic(topic)
+            except NotFound:
+                continue  # the retry topic is made by the broker with the first heartbeat
+            except (NotReachable, Refused) as error:
+                log.info("rebalance of %s skipped: %s", topic, error)
+                settled = False
+        return settled
+
+    async def give(self, queue: MessageQueue) -> None:
+        """Stop consuming `queue`, commit its offset, unlock it."""
+        owned = self.owned.pop(queue, None)
+        if owned is None:
+            return
+        owned.window.dropped = True
+        for task in owned.tasks:
+            task.cancel()
+        self.note_progress(owned)
+        await self._persist(self.offsets.take_unsaved(queue))
+        self.offsets.drop(queue)
+        if self.options.ordered and self.is_clustering:
+            try:
+                await self.calls.unlock(queue.broker_name, [queue])
+            except NotReachable as error:
+                log.info("unlock of %s: %s", queue, error)
+
+    def note_progress(self, owned: Owned) -> None:
+        """What is done up to now may be committed."""
+        offset = owned.window.commit_offset
+        if offset is not None:
+            self.offsets.advance(owned.queue, offset)
+
+    async def restart_at(self, queue: MessageQueue, offset: int) -> None:
+        """An operator reset `queue`: forget what is here and begin again at `offset`."""
+        owned = self.owned.pop(queue, None)
+        if owned is None:
+            return
+        owned.window.dropped = True
+        for task in owned.tasks:
+            task.cancel()
+        self.offsets.reset(queue, offset)
+        await self._persist(self.offsets.take_unsaved(queue))
+        self._rebalance_now.set()
+
+    def _heartbeat(self) -> HeartbeatData:
+        consumer = ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_PASSIVELY",
+            message_model=self.options.model,
+            consume_from_where=self.options.start.value,
+            subscription_data_set=list(self.subscriptions.values()),
+            unit_mode=False,
+        )
+        return HeartbeatData(client_id=self.instance.client_id, consumer_data_set=[consumer])
+
+    def _on_members_changed(self, command: Command, session: Session) -> Reply | None:
+        self._rebalance_now.set()
+        return None
+
+    async def _refresh(self, topic: str) -> None:
+        try:
+            await self.instance.refresh(topic)
+        except NotFound:
+            log.info("topic %s is not there yet", topic)
+
+    async def _rebalances(self) -> None:
+        while not self.is_stopping:
+            self._rebalance_now.clear()
+            self.is_settled = await self.rebalance()
+            pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
+            try:
+                # Not wait_for: before Python 3.12 it loses a cancel that meets the event.
+                async with asyncio.timeout(pause_ms / 1_000):
+                    await self._rebalance_now.wait()
+            except TimeoutError:
+                continue
+
+    async def _rebalance_topic(self, topic: str) -> bool:
+        await self.instance.ensure_route(topic)
+        queues = self.instance.routes.subscribe(topic)
+        share = tuple(queues)
+        if self.is_clustering:
+            members = await self.calls.members(topic)
+            share = wanted(self.options.strategy, queues, members, self.instance.client_id)
+        change = difference([queue for queue in self.owned if queue.topic == topic], share)
+        for queue in change.give:
+            await self.give(queue)
+        taken = [await self._take(queue) for queue in change.take]
+        return all(taken)
+
+    async def _take(self, queue: MessageQueue) -> bool:
+        ordered = self.options.ordered and self.is_clustering
+        if ordered and queue not in await self.calls.lock(queue.broker_name, [queue]):
+            return False
+        locked_at = self.instance.clock.now_ms()
+        offset = await self._start_offset(queue)
+        if self.is_stopping or self._consuming is None or not self._is_wanted(queue):
+            return False
+        if queue.topic not in self.subscriptions:
+            return True  # unsubscribed in the meantime
+        owned = Owned(queue, Cursor(offset))
+        owned.window.locked_at_ms = locked_at if ordered else None
+        self.owned[queue] = owned
+        self._consuming.took(owned)
+        owned.tasks.append(self.instance.spawn(self._pulls(owned), f"pull {queue}"))
+        return True
+
+    def _is_wanted(self, queue: MessageQueue) -> bool:
+        """Still, after the calls that taking it needs: the user may have unsubscribed meanwhile."""
+        return queue.topic in self.subscriptions and queue not in self.owned
+
+    async def _start_offset(self, queue: MessageQueue) -> int:
+        if not self.is_clustering:
+            known = self.local.get(queue)
+        else:
+            known = await self.calls.committed(queue)
+        if known is not None:
+            self.offsets.loaded(queue, known)
+            return known
+        if is_retry_topic(queue.topic) or self.options.start is StartPoint.FIRST:
+            return 0
+        if self.options.start is StartPoint.LAST:
+            return await self.calls.max_offset(queue)
+        return await self.calls.offset_at(queue, self.options.start_wall_ms)
+
+    async def _pulls(self, owned: Owned) -> None:
+        while not owned.window.dropped and owned.queue.topic in self.subscriptions:
+            try:
+                await self._pull_once(owned)
+            except EpochError as error:
+                log.info("pull of %s: %s", owned.queue, error)
+                self.instance.routes.expire(owned.queue.topic)
+                await asyncio.sleep(pull_state.RETRY_AFTER_ERROR_MS / 1_000)
+                await self._try_refresh(owned.queue.topic)
+
+    async def _try_refresh(self, topic: str) -> None:
+        try:
+            await self.instance.ensure_route(topic)
+        except EpochError as error:
+            log.debug("route of %s: %s", topic, error)
+
+    async def _pull_once(self, owned: Owned) -> None:
+        window, cursor = owned.window, owned.cursor
+        if window.is_full():
+            await asyncio.sleep(pull_state.FULL_PAUSE_MS / 1_000)
+            return
+        if self._needs_lock(owned):
+            await asyncio.sleep(pull_state.FULL_PAUSE_MS / 1_000)
+            return
+        data = self.subscriptions[owned.queue.topic]
+        pulled = await self.calls.pull(
+            owned.queue,
+            cursor.next_offset,
+            self.options.pull_count,
+            data,
+            hold_ms=HOLD_MS,
+            broker_id=cursor.broker_id,
+            commit=self.offsets.get(owned.queue) if self.is_clustering else None,
+        )
+        if not window.dropped:
+            self._pulled(owned, data, pulled)
+
+    def _needs_lock(self, owned: Owned) -> bool:
+        if not (self.options.ordered and self.is_clustering):
+            return False
+        return not owned.window.is_locked(self.instance.clock.now_ms())
+
+    def _pulled(self, owned: Owned, data: SubscriptionData, pulled: Pulled) -> None:
+        messages = [message for message in pulled.messages if wants(data, message)]
+        for message in messages:
+            restore_topic(message, self.group)
+        if pulled.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning(
+                "offset %d of %s is outside the queue; going on at %d",
+                owned.cursor.next_offset,
+                owned.queue,
+                pulled.next_offset,
+            )
+        owned.cursor.found(pulled.next_offset, pulled.suggested_broker_id)
+        owned.window.put(messages, pulled.next_offset)
+        self.note_progress(owned)
+        if messages and self._consuming is not None:
+            self._consuming.arrived(owned)
+
+    def _stop_pull(self, owned: Owned) -> None:
+        for task in owned.tasks:
+            if task.get_name().startswith("pull "):
+                task.cancel()
+
+    async def _persists(self) -> None:
+        while True:
+            await asyncio.sleep(PERSIST_MS / 1_000)
+            await self._persist(self.offsets.take_unsaved())
+
+    async def _persist(self, unsaved: dict[MessageQueue, int]) -> None:
+        if not self.is_clustering:
+            self.local.save(unsaved)
+            return
+        for queue, offset in unsaved.items():
+            try:
+                await self.calls.commit(queue, offset)
+            except (NotReachable, Refused) as error:
+                log.info("commit of %s: %s", queue, error)
+                self.offsets.not_saved(queue, offset)
+
+    async def _locks(self) -> None:
+        while True:
+            await asyncio.sleep(LOCK_MS / 1_000)
+            by_broker: dict[str, list[MessageQueue]] = {}
+            for queue in self.owned:
+                by_broker.setdefault(queue.broker_name, []).append(queue)
+            for broker_name, queues in by_broker.items():
+                await self._renew(broker_name, queues)
+
+    async def _renew(self, broker_name: str, queues: list[MessageQueue]) -> None:
+        asked_at = self.instance.clock.now_ms()
+        try:
+            held = await self.calls.lock(broker_name, queues)
+        except (NotReachable, Refused) as error:
+            log.info("locks at %s: %s", broker_name, error)
+            return
+        for queue in queues:
+            owned = self.owned.get(queue)
+            if owned is not None:
+                owned.window.locked_at_ms = asked_at if queue in held else None
+
+
+def restore_topic(message: StoredMessage, group: str) -> None:
+    """A message from the group's retry topic shows the topic it was sent to (5.3 step 8)."""
+    origin = message.properties.get(names.RETRY_TOPIC)
+    if origin and message.topic == retry_topic(group):
+        message.topic = origin

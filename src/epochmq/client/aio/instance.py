@@ -1,0 +1,162 @@
+"""What every client object stands on: connections, routes that stay fresh, heartbeats."""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
+from epochmq.client.aio.name_servers import NameServers
+from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
+from epochmq.model.message_id import UniqIds
+from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.route import TopicRouteData
+from epochmq.runtime.clock import RealClock
+from epochmq.runtime.peers import Peers
+from epochmq.runtime.rng import RealRng
+from epochmq.runtime.tls import outgoing_tls
+from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.client import HeartbeatData
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply, request
+from epochmq.wire.headers.client import UnregisterClientHeader
+from epochmq.wire.session import Session
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_MS = 30_000
+CALL_TIMEOUT_MS = 3_000
+NEW_TOPIC_QUEUES = 4
+LOOPBACK = b"\x7f\x00\x00\x01"
+"""In place of an address: the random half of an id tells machines apart as well, and leaks less."""
+
+RequestHandler = Callable[[Command, Session], Reply | None]
+
+
+class Instance:
+    """One client process as brokers see it: one id, one heartbeat, one set of connections."""
+
+    def __init__(
+        self, namesrv: str, *, name: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.clock = RealClock()
+        self.rng = RealRng()
+        self.peers = Peers(requests=self._on_request, tls=tls or outgoing_tls.get())
+        self.name_servers = NameServers(namesrv, self.peers, self.rng)
+        self.routes = RouteCache()
+        self.handlers: dict[int, RequestHandler] = {}
+        self.heartbeat: Callable[[], HeartbeatData] | None = None
+        self.client_id = f"127.0.0.1@{name or f'{os.getpid()}#{self.rng.randrange(1 << 62)}'}"
+        self.uniq_ids = UniqIds(
+            LOOPBACK,
+            os.getpid(),
+            self.clock.wall_ms,
+            process_hash=self.rng.randrange(1 << 32),
+            counter=self.rng.randrange(1 << 16),
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._greeted: set[str] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run `work` until the instance closes; an unexpected end is logged, never lost."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s ended: %s", task.get_name(), task.exception(), exc_info=task.exception())
+
+    async def start(self) -> None:
+        """Begin to send heartbeats, if there is something to say."""
+        if self.heartbeat is not None:
+            self.spawn(self._heartbeats(), "heartbeats")
+
+    async def close(self, *, producer: str | None = None, consumer: str | None = None) -> None:
+        """Leave the groups, stop all tasks, close all connections."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        header = UnregisterClientHeader(
+            clientID=self.client_id, producerGroup=producer, consumerGroup=consumer
+        )
+        for address in sorted(self._greeted):
+            try:
+                await self.call(address, request(RequestCode.UNREGISTER_CLIENT, header))
+            except EpochError as error:
+                log.debug("leaving %s: %s", address, error)
+        await self.peers.close()
+
+    async def call(
+        self, address: str, command: Command, timeout_ms: int = CALL_TIMEOUT_MS
+    ) -> Command:
+        """Ask the broker at `address`; `NotReachable` without an answer."""
+        return await self.peers.invoke(address, command, timeout_ms)
+
+    async def refresh(self, topic: str, *, create: bool = False) -> bool:
+        """Ask for the route of `topic`; tells whether its queues changed.
+
+        With `create`, a topic that does not exist is given the route of the template, so that the
+        first send creates it at the broker (remoting.md 5.2 step 2).
+        """
+        try:
+            route = await self.name_servers.route(topic)
+        except NotFound:
+            if not create:
+                raise
+            route = await self._route_of_new(topic)
+        return self.routes.put(topic, route, self.clock.now_ms())
+
+    async def _route_of_new(self, topic: str) -> TopicRouteData:
+        try:
+            template = await self.name_servers.route(DEFAULT_TOPIC)
+        except NotFound:
+            raise NotFound(
+                f"topic {topic} does not exist and no broker creates topics by itself; create it"
+            ) from None
+        return route_of_new_topic(template, NEW_TOPIC_QUEUES)
+
+    async def ensure_route(self, topic: str, *, create: bool = False) -> None:
+        """Have a route of `topic` that is not older than the poll interval.
+
+        An old route is better than none: a name server that is away stops nothing.
+        """
+        if not self.routes.is_stale(topic, self.clock.now_ms()):
+            return
+        try:
+            await self.refresh(topic, create=create)
+        except (NotReachable, Refused):
+            if self.routes.route(topic) is None:
+                raise
+
+    async def greet_all(self) -> None:
+        """Send a heartbeat to every known broker now."""
+        if self.heartbeat is None:
+            return
+        data = self.heartbeat()
+        consumes = bool(data.consumer_data_set)
+        addresses = self.routes.all_addresses() if consumes else self.routes.masters()
+        body = encode_body(data)
+        await asyncio.gather(*(self._greet(address, body) for address in addresses))
+
+    async def _greet(self, address: str, body: bytes) -> None:
+        try:
+            await self.call(address, request(RequestCode.HEART_BEAT, None, body))
+            self._greeted.add(address)
+        except NotReachable as error:
+            log.warning("heartbeat to %s failed: %s", address, error)
+
+    async def _heartbeats(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1_000)
+            await self.greet_all()
+
+    def _on_request(self, command: Command, session: Session) -> Reply | None:
+        handler = self.handlers.get(command.code)
+        if handler is None:
+            return Reply(3, f" request type {command.code} not supported")
+        return handler(command, session)

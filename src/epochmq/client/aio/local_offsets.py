@@ -1,0 +1,49 @@
+"""Offsets of a broadcasting member: in a file of its own, since no broker keeps them."""
+
+import json
+from pathlib import Path
+
+from epochmq.base.errors import ConfigError
+from epochmq.model.queue import MessageQueue
+from epochmq.runtime.disk import RealDisk
+
+
+class LocalOffsets:
+    """`<directory>/<group>.json`: {"topic@broker@queue": offset}, replaced atomically."""
+
+    def __init__(self, directory: Path, group: str) -> None:
+        self._directory = directory
+        self._name = f"{group.replace('%', '_').replace('|', '_')}.json"
+        self._offsets: dict[str, int] | None = None
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """The stored offset of `queue`."""
+        return self._load().get(_key(queue))
+
+    def save(self, unsaved: dict[MessageQueue, int]) -> None:
+        """Store the offsets of some queues; the others stay."""
+        if not unsaved:
+            return
+        offsets = self._load()
+        offsets.update({_key(queue): offset for queue, offset in unsaved.items()})
+        RealDisk(str(self._directory)).write_file(self._name, json.dumps(offsets).encode())
+
+    def _load(self) -> dict[str, int]:
+        if self._offsets is None:
+            self._offsets = self._read()
+        return self._offsets
+
+    def _read(self) -> dict[str, int]:
+        data = RealDisk(str(self._directory)).read_file(self._name)
+        if data is None:
+            return {}
+        try:
+            return {str(key): int(value) for key, value in json.loads(data).items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            path = self._directory / self._name
+            problem = f"{path} is not readable ({error}); remove it to start anew"
+            raise ConfigError([problem]) from None
+
+
+def _key(queue: MessageQueue) -> str:
+    return f"{queue.topic}@{queue.broker_name}@{queue.queue_id}"

@@ -1,0 +1,62 @@
+"""Asks the name servers: one of them until it fails, then the next (remoting.md 5.2 step 0)."""
+
+from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
+from epochmq.base.ports import Rng
+from epochmq.model.route import TopicRouteData
+from epochmq.runtime.peers import Peers
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.namesrv import GetRouteHeader
+
+TIMEOUT_MS = 3_000
+
+
+class NameServers:
+    """The configured list "host:port;host:port"; sticks to one server until it does not answer."""
+
+    def __init__(self, addresses: str, peers: Peers, rng: Rng) -> None:
+        self.addresses = parse_addresses(addresses)
+        self._peers = peers
+        self._current = rng.randrange(len(self.addresses))
+
+    async def ask(self, command: Command, timeout_ms: int = TIMEOUT_MS) -> Command:
+        """The answer of the first server that gives one; `NotReachable` when none does."""
+        failures = []
+        for _ in self.addresses:
+            address = self.addresses[self._current]
+            try:
+                return await self._peers.invoke(address, command, timeout_ms)
+            except NotReachable as error:
+                failures.append(str(error))
+                self._current = (self._current + 1) % len(self.addresses)
+        raise NotReachable("no name server answers: " + "; ".join(failures))
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """The route of `topic`; `NotFound` when no broker has it."""
+        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        answer = await self.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise NotFound(f"topic {topic} is not known to the name server; create it first")
+        return decode_body(TopicRouteData, checked(answer).body)
+
+
+def parse_addresses(text: str) -> list[str]:
+    """Split "host:port;host:port"; `UsageError` for an empty or unreadable list."""
+    addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise UsageError(
+                f"{address!r} is no name server address; write host:port, as 127.0.0.1:9876"
+            )
+    if not addresses:
+        raise UsageError("no name server is given; write host:port, as 127.0.0.1:9876")
+    return addresses
+
+
+def checked(answer: Command) -> Command:
+    """`answer` if it is a success, else `Refused` with its code and remark."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
+    return answer

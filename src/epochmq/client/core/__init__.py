@@ -1,0 +1,1 @@
+"""What the client decides, without a clock, a socket or a task."""

@@ -1,0 +1,64 @@
+"""A message that failed, sent to its group's retry topic as a copy.
+
+RocketMQ's clients do so when a broker does not take a message back by its place in the log
+(facts/remoting.md 5.3): brokers cannot take back one message of a batch that is a single record.
+"""
+
+from epochmq.client.core.outgoing import Outgoing
+from epochmq.model import property_names as names
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import DEFAULT_TOPIC, retry_topic
+from epochmq.model.properties import encode
+from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.send import SendHeaderV2
+
+PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+FIRST_RETRY_LEVEL = 3
+"""Delay level of the first retry; each further one is a level later."""
+
+
+def retry_of(message: StoredMessage, group: str, delay_level: int, max_reconsume: int) -> Outgoing:
+    """The copy: a negative `delay_level` makes it a dead letter, 0 leaves the level to us."""
+    tries = message.reconsume_times + 1
+    if delay_level < 0:
+        tries = max_reconsume + 1  # tried more often than allowed: so the broker tells dead letters
+    properties = dict(message.properties)
+    properties.setdefault(names.RETRY_TOPIC, message.topic)
+    properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_msg_id)
+    properties[names.RECONSUME_TIME] = str(tries)
+    properties[names.MAX_RECONSUME_TIMES] = str(max_reconsume)
+    properties[names.DELAY] = str(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
+    if delay_level < 0:
+        del properties[names.DELAY]
+    return Outgoing(
+        retry_topic(group),
+        message.body,
+        encode(properties),
+        message.flag,
+        message.sys_flag & (COMPRESSED | COMPRESSION_MASK),
+        message.msg_id,
+        tries,
+        max_reconsume,
+    )
+
+
+def send_request(outgoing: Outgoing, wall_ms: int) -> Command:
+    """The request that sends it; the broker chooses the queue."""
+    header = SendHeaderV2(
+        producerGroup=PRODUCER_GROUP,
+        topic=outgoing.topic,
+        defaultTopic=DEFAULT_TOPIC,
+        defaultTopicQueueNums=1,
+        queueId=-1,
+        sysFlag=outgoing.sys_flag,
+        bornTimestamp=wall_ms,
+        flag=outgoing.flag,
+        properties=outgoing.properties,
+        reconsumeTimes=outgoing.reconsume_times,
+        maxReconsumeTimes=outgoing.max_reconsume_times,
+        unitMode=False,
+        batch=False,
+    )
+    return request(RequestCode.SEND_MESSAGE_V2, header, outgoing.body)

@@ -1,0 +1,20 @@
+"""One small cluster of ours for all commands that administer one, and one with replicas."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.admin.replicated import Replicas
+from tests.admin.world import World, world_on
+from tests.compat.peers.epochmq import EpochCluster
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    with world_on(EpochCluster()) as filled:
+        yield filled
+
+
+@pytest.fixture(scope="session")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    with Replicas(tmp_path_factory.mktemp("replicas")) as running:
+        yield running

@@ -1,0 +1,78 @@
+"""The two properties files."""
+
+from pathlib import Path
+
+import pytest
+
+from epochmq.admin.local import config_files
+from epochmq.admin.local.port_block import PortBlock
+from epochmq.base.errors import ConfigError
+from epochmq.base.java_properties import parse_properties
+from epochmq.base.options import load
+from epochmq.broker.options import load_options
+from epochmq.nameserver.options import NamesrvOptions
+
+PORTS = PortBlock(1876, 1911, 1909, 1912)
+
+
+def test_they_are_what_the_servers_understand(tmp_path: Path) -> None:
+    config_files.write_missing(tmp_path / "", PORTS)
+    broker = load_options(parse_properties((tmp_path / "broker.properties").read_text()), env={})
+    assert (broker.listen_port, broker.fast_listen_port, broker.ha_listen_port) == (
+        1911,
+        1909,
+        1912,
+    )
+    assert broker.namesrv_addr == "127.0.0.1:1876"
+    assert broker.enable_property_filter
+    assert broker.store_path_root_dir == str(tmp_path / "store")
+    text = (tmp_path / "namesrv.properties").read_text()
+    (namesrv,) = load([NamesrvOptions], parse_properties(text))
+    assert namesrv.listen_port == 1876
+    assert namesrv.kv_config_path == str(tmp_path / "namesrv" / "kvConfig.json")
+    assert config_files.read_ports(tmp_path) == PORTS
+
+
+def test_what_the_user_wrote_stays(tmp_path: Path) -> None:
+    config_files.write_missing(tmp_path, PORTS)
+    path = tmp_path / "broker.properties"
+    text = path.read_text().replace("brokerName=broker-a", "brokerName = mine  ")
+    path.write_text(text.replace("fastListenPort=1909\n", ""))
+    config_files.write_missing(tmp_path, PortBlock())
+    assert config_files.read_ports(tmp_path) == PORTS
+    config_files.move_ports(tmp_path, PORTS.shifted(10))
+    assert config_files.read_ports(tmp_path) == PORTS.shifted(10)
+    after = path.read_text()
+    assert "brokerName = mine  \n" in after
+    assert "namesrvAddr=127.0.0.1:1886\n" in after
+    assert after.count("# ") == text.count("# ")
+
+
+def test_ports_that_are_not_there(tmp_path: Path) -> None:
+    assert config_files.read_ports(tmp_path) == PortBlock()
+    (tmp_path / "broker.properties").write_text("listenPort=x\n")
+    with pytest.raises(ConfigError, match="'listenPort' must be a whole number, not x"):
+        config_files.read_ports(tmp_path)
+
+
+def test_replicas_with_their_controllers(tmp_path: Path) -> None:
+    ports = PortBlock(1876, 1911, 1909, 1912, replicas=3)
+    config_files.write_missing(tmp_path, ports)
+    assert config_files.names(tmp_path) == (
+        *("namesrv", "controller-0", "controller-1", "controller-2"),
+        *("broker-0", "broker-1", "broker-2"),
+    )
+    assert config_files.read_ports(tmp_path) == ports
+    assert config_files.address_of(tmp_path, "controller-2") == "127.0.0.1:1880"
+    assert config_files.address_of(tmp_path, "broker-1") == "127.0.0.1:1921"
+    values = parse_properties((tmp_path / "broker-2.properties").read_text())
+    assert values["controllerAddr"] == "127.0.0.1:1878;127.0.0.1:1879;127.0.0.1:1880"
+    assert values["enableControllerMode"] == "true"
+    assert "brokerId" not in values
+    moved = ports.shifted(10)
+    config_files.move_ports(tmp_path, moved)
+    assert config_files.read_ports(tmp_path) == moved
+    assert config_files.address_of(tmp_path, "controller-0") == "127.0.0.1:1888"
+    values = parse_properties((tmp_path / "broker-2.properties").read_text())
+    assert values["controllerAddr"] == "127.0.0.1:1888;127.0.0.1:1889;127.0.0.1:1890"
+    assert (values["listenPort"], values["haListenPort"]) == ("1941", "1942")

@@ -1,0 +1,34 @@
+"""Blocks of ports, moved as a whole."""
+
+import os
+import socket
+
+import pytest
+
+from epochmq.admin.local import port_block
+from epochmq.admin.local.port_block import PortBlock, choose, choose_anywhere, is_free
+from epochmq.base.errors import PortInUse
+
+
+def test_a_free_block_is_taken_as_it_is() -> None:
+    wanted = choose_anywhere()
+    assert choose(wanted) == port_block.Choice(wanted)
+
+
+def test_one_taken_port_moves_all() -> None:
+    wanted = choose_anywhere()
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", wanted.fast))
+        holder.listen()
+        assert not is_free(wanted.fast)
+        choice = choose(wanted)
+    moved = choice.ports.namesrv - wanted.namesrv
+    assert moved >= port_block.STEP
+    assert choice.ports == wanted.shifted(moved)
+    assert f"port {wanted.fast} is taken by process {os.getpid()}" in choice.taken[0]
+
+
+def test_no_block_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_block, "is_free", lambda port: False)
+    with pytest.raises(PortInUse, match="no free block of ports above 9876"):
+        choose(PortBlock())

@@ -1,0 +1,48 @@
+"""`epochmq group`: reading."""
+
+import pytest
+from tests.admin.world import OFFLINE, ONLINE, QUEUES, TOPIC, World
+
+
+def test_list(world: World) -> None:
+    with world.member():
+        rows = {row["group"]: row for row in world.run("group", "list", "-o", "json").rows}
+    assert (rows[OFFLINE]["members"], rows[OFFLINE]["lag"]) == (0, 4)
+    assert (rows[ONLINE]["members"], rows[ONLINE]["type"]) == (1, "PUSH")
+    assert "TOOLS_CONSUMER" not in rows
+    assert "TOOLS_CONSUMER" in world.run("group", "list", "--all").out
+
+
+def test_show(world: World) -> None:
+    (row,) = world.run("group", "show", OFFLINE, "-o", "json").rows
+    assert (row["broker"], row["groupName"], row["retryMaxTimes"]) == ("broker-a", OFFLINE, 16)
+    lines = [line.split() for line in world.run("group", "show", OFFLINE).lines]
+    assert lines[0] == ["SETTING", "BROKER-A"]
+    assert ["retryMaxTimes", "16"] in lines
+
+
+def test_lag(world: World) -> None:
+    rows = world.run("group", "lag", OFFLINE, "-t", TOPIC, "-o", "json").rows
+    assert [(row["queue"], row["lag"], row["member"]) for row in rows] == [
+        (queue.queue_id, 2, None) for queue in QUEUES
+    ]
+    ran = world.run("group", "lag", OFFLINE)
+    assert ran.lines[0].split()[-1] == "MEMBER"
+    assert "lag 4, of these in flight 0" in ran.err
+
+
+def test_members(world: World) -> None:
+    with world.member() as client_id:
+        (row,) = world.run("group", "members", ONLINE, "-o", "json").rows
+    assert (row["member"], row["language"], row["version"]) == (client_id, "PYTHON", "V5_0_0")
+    assert row["subscriptions"][TOPIC] == "odd"
+    for group in (ONLINE, OFFLINE):
+        ran = world.run("group", "members", group)
+        assert (ran.code, f"nobody is in group {group} now" in ran.err) == (0, True)
+
+
+@pytest.mark.parametrize("verb", ["show", "lag", "members"])
+def test_a_name_that_is_near(world: World, verb: str) -> None:
+    ran = world.run("group", verb, "biling")
+    assert ran.code == 5
+    assert "there is no group 'biling' (did you mean 'billing'?)" in ran.err

@@ -1,0 +1,81 @@
+"""`epochmq dev` as a newcomer meets it: twice, detached, killed, with a port taken."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+from tests.admin.shell import Shell, read_until, shell_in
+
+from epochmq.admin.local import config_files
+from epochmq.admin.local.port_block import choose_anywhere
+
+
+def settle(shell: Shell) -> None:
+    """Free ports for this test, as a user would write them; the usual ones may be taken."""
+    (shell.directory / ".epochmq").mkdir()
+    config_files.write_missing(shell.directory / ".epochmq", choose_anywhere())
+
+
+def test_detached_twice_status_and_stop(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        assert shell.run("dev", "status")[0] == 3
+        code, out, said = shell.run("dev", "--detach")
+        assert code == 0
+        assert "broker       127.0.0.1:" in out
+        assert "started in .epochmq" in said
+        code, out, said = shell.run("dev")
+        assert code == 0
+        assert "it runs already" in said
+        code, out, _ = shell.run("dev", "status", "-o", "json")
+        assert code == 0
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert [row["state"] for row in rows] == ["running", "running"]
+        os.kill(rows[1]["pid"], signal.SIGKILL)
+        assert shell.run("dev", "status")[0] == 4
+        assert shell.run("dev", "stop")[2] == "stopped namesrv\n"
+        assert shell.run("dev", "stop")[2] == "nothing runs in .epochmq\n"
+
+
+def test_a_line_there_and_back(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        shell.run("dev", "--detach")
+        code, out, said = shell.run("produce", "greetings", stdin=b"hello\n")
+        assert (code, out) == (0, "")
+        assert said.startswith("sent 1 messages")
+        ended = shell.run("consume", "greetings", "--from", "first", "--exit")
+        assert ended == (0, "hello\n", "")
+
+
+def test_ctrl_c_stops_both_and_kill_nine_does_no_harm(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        killed = shell.start("dev")
+        read_until(killed, "consume greetings")
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert "it runs already" in shell.run("dev", "-d")[2]
+        shell.run("dev", "stop")
+        running = shell.start("dev")
+        read_until(running, "consume greetings")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+        assert shell.run("dev", "status")[0] == 3
+
+
+def test_a_taken_port_moves_the_block_and_names_the_holder(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell, socket.socket() as holder:
+        settle(shell)
+        ports = config_files.read_ports(tmp_path / ".epochmq")
+        holder.bind(("127.0.0.1", ports.broker))
+        holder.listen()
+        code, out, said = shell.run("dev", "--detach")
+        assert code == 0
+        assert f"port {ports.broker} is taken by process {os.getpid()}" in said
+        moved = config_files.read_ports(tmp_path / ".epochmq")
+        assert moved.broker != ports.broker
+        assert f"127.0.0.1:{moved.broker}" in out
+        assert shell.run("produce", "t", stdin=b"x\n")[0] == 0  # finds it all the same

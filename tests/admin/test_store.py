@@ -1,0 +1,63 @@
+"""`epochmq store verify` on a store that a broker wrote."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+from tests.admin.shell import shell_in
+from tests.admin.test_dev import settle
+from tests.broker.client import RawClient
+from tests.broker.desk import send
+from tests.broker.test_service import running
+
+from epochmq.admin.cli import cli
+
+
+def test_a_store_in_use_sound_and_damaged(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        store = tmp_path / ".epochmq" / "store"
+        shell.run("dev", "-d")
+        shell.run("produce", "t", stdin=b"message\n" * 50)
+        code, _, said = shell.run("store", "verify", str(store))
+        assert code == 1
+        assert "in use" in said
+        shell.run("dev", "stop")
+        code, out, _ = shell.run("store", "verify", str(store))
+        assert code == 0
+        assert out.startswith("50 records in ")
+        assert "sound" in out
+        log = store / "commitlog" / f"{0:020d}"
+        with log.open("r+b") as file:
+            file.seek(4)
+            file.write(b"torn")
+        code, out, _ = shell.run("store", "verify", str(store), "-o", "json")
+        assert code == 4
+        assert json.loads(out)["problems"]
+        code, out, _ = shell.run("store", "verify", str(store))
+        assert code == 4
+        assert "NOT SOUND" in out
+
+
+async def test_a_commit_log_that_lies_elsewhere(tmp_path: Path) -> None:
+    log, config = tmp_path / "fast disk" / "log", tmp_path / "broker.conf"
+    log.mkdir(parents=True)
+    store = tmp_path / "store"
+    async with running(store, storePathCommitLog=log) as broker:
+        client = await RawClient.connect(broker.port)
+        for _ in range(3):
+            assert (await client.ask(send())).code == 0
+        await client.close()
+    config.write_text(f"storePathCommitLog={log}\nmaxIndexNum=1000\nmaxHashSlotNum=100\n")
+    verify = ["store", "verify", str(store)]
+    found = CliRunner().invoke(cli, [*verify, "-c", str(config)])
+    assert found.output.startswith("3 records in ")
+    assert found.exit_code == 0
+    assert (CliRunner().invoke(cli, verify)).exit_code == 5
+
+
+def test_no_store_is_not_found(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        code, _, said = shell.run("store", "verify", str(tmp_path))
+    assert code == 5
+    assert "holds no store" in said

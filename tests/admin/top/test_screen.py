@@ -1,0 +1,36 @@
+"""The screen and the rows of `top`."""
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+from tests.admin.top.test_view import VIEW, A
+
+from epochmq.admin.top.screen import draw, rows
+from epochmq.admin.top.view import Timeline, View
+
+
+def drawn(view: View, timeline: Timeline) -> str:
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(draw(view, timeline))
+    return console.export_text()
+
+
+def test_one_screen() -> None:
+    timeline = Timeline()
+    timeline.take(VIEW)
+    timeline.take(replace(VIEW, controller_leader="c:2"))
+    text = drawn(VIEW, timeline)
+    assert "controllers 2, leader c:1" in text
+    assert "broker-a  epoch 3  set 2/2 (set epoch 7)" in text
+    assert "controllers: leader c:1 -> c:2" in text
+    assert "no controllers" in drawn(replace(VIEW, controllers=()), Timeline())
+    assert "no name server" in drawn(replace(VIEW, problem="no name server"), Timeline())
+
+
+def test_rows() -> None:
+    first, second = rows(VIEW)
+    assert (first["role"], first["lag_bytes"]) == ("master", 0)
+    assert (second["role"], second["lag_bytes"], second["in_sync"]) == ("slave", 50, True)
+    dead = replace(VIEW.groups[0], replicas=(replace(A, alive=False),))
+    assert rows(replace(VIEW, groups=(dead,)))[0]["role"] == "dead"

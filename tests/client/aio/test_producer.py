@@ -1,0 +1,94 @@
+"""The producer against a real broker."""
+
+import pytest
+
+from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
+from epochmq.client.aio import Producer, PullConsumer
+from epochmq.client.core.send_policy import SendStatus
+from epochmq.model.message import Message
+from epochmq.model.queue import MessageQueue
+
+
+async def bodies(namesrv: str, topic: str) -> dict[int, list[bytes]]:
+    found = {}
+    async with PullConsumer(namesrv, "check") as consumer:
+        for queue in await consumer.queues(topic):
+            result = await consumer.pull(queue, 0)
+            found[queue.queue_id] = [message.plain_body() for message in result.messages]
+    return found
+
+
+async def test_a_send_says_where_the_message_is(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p") as producer:
+        queue = MessageQueue(topic, "broker-a", 0)
+        await producer.queues(topic)
+        first = await producer.send(Message(topic, b"one", tags="A", keys=("k",)), queue=queue)
+        second = await producer.send(Message(topic, b"two"), queue=queue)
+    assert first.status is second.status is SendStatus.SEND_OK
+    assert (first.queue, first.queue_offset, second.queue_offset) == (queue, 0, 1)
+    assert len(first.msg_id) == len(first.offset_msg_id) == 32
+    assert (await bodies(namesrv, topic))[0] == [b"one", b"two"]
+
+
+async def test_queues_are_taken_in_turn(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p") as producer:
+        results = [await producer.send(Message(topic, b"x")) for _ in range(8)]
+    assert sorted(result.queue.queue_id for result in results) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+async def test_a_key_keeps_its_order(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p") as producer:
+        for number in range(5):
+            await producer.send_ordered(Message(topic, b"%d" % number), "key")
+    found = [queue for queue in (await bodies(namesrv, topic)).values() if queue]
+    assert found == [[b"0", b"1", b"2", b"3", b"4"]]
+
+
+async def test_a_batch_lies_together(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p") as producer:
+        messages = [Message(topic, b"%d" % number) for number in range(3)]
+        result = await producer.send_batch(messages)
+    assert result.msg_id.count(",") == result.offset_msg_id.count(",") == 2
+    assert (await bodies(namesrv, topic))[result.queue.queue_id] == [b"0", b"1", b"2"]
+    async with PullConsumer(namesrv, "check") as consumer:
+        await consumer.queues(topic)
+        found = (await consumer.pull(result.queue, 0)).messages
+    assert ",".join(str(message.uniq_key) for message in found) == result.msg_id
+
+
+async def test_one_way_and_large_bodies_arrive(namesrv: str, topic: str) -> None:
+    large = b"large" * 10_000
+    async with Producer(namesrv, "p") as producer:
+        await producer.send_oneway(Message(topic, b"one way"))
+        await producer.send(Message(topic, large))
+    found = [body for queue in (await bodies(namesrv, topic)).values() for body in queue]
+    assert sorted(found) == sorted([b"one way", large])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], [Message("A", b""), Message("B", b"")], [Message("A", b"", delay_level=1)]],
+)
+async def test_a_wrong_batch_is_refused(namesrv: str, messages: list[Message]) -> None:
+    async with Producer(namesrv, "p") as producer:
+        with pytest.raises(UsageError):
+            await producer.send_batch(messages)
+
+
+async def test_what_the_broker_refuses_for_good_is_not_tried_again(namesrv: str) -> None:
+    async with Producer(namesrv, "p") as producer:
+        with pytest.raises(EpochError, match=r"system|SCHEDULE|forbidden"):
+            await producer.send(Message("SCHEDULE_TOPIC_XXXX", b"x"))
+
+
+async def test_an_unknown_queue_is_refused(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p", retries=0) as producer:
+        await producer.send(Message(topic, b"x"))
+        with pytest.raises(Refused, match="queue"):
+            await producer.send(Message(topic, b"x"), queue=MessageQueue(topic, "broker-a", 99))
+
+
+async def test_no_name_server_is_one_clear_error() -> None:
+    async with Producer("127.0.0.1:1", "p", retries=0) as producer:
+        with pytest.raises(NotReachable, match="no name server answers"):
+            await producer.send(Message("T", b"x"), timeout_ms=500)

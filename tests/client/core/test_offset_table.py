@@ -1,0 +1,36 @@
+"""Offsets only rise, except on purpose; what could not be saved is tried again."""
+
+from epochmq.client.core.offset_table import OffsetTable
+from epochmq.model.queue import MessageQueue
+
+Q = MessageQueue("t", "b", 0)
+
+
+def test_offsets_never_go_back_by_themselves() -> None:
+    table = OffsetTable()
+    table.advance(Q, 5)
+    table.advance(Q, 3)
+    assert table.get(Q) == 5
+    table.reset(Q, 1)
+    assert table.take_unsaved() == {Q: 1}
+    assert table.take_unsaved() == {}
+
+
+def test_a_failed_save_is_repeated_unless_overtaken() -> None:
+    table = OffsetTable()
+    table.advance(Q, 5)
+    taken = table.take_unsaved(Q)
+    table.not_saved(Q, taken[Q])
+    assert table.take_unsaved(Q) == {Q: 5}
+    table.advance(Q, 7)
+    table.not_saved(Q, 5)
+    assert table.take_unsaved(Q) == {Q: 7}
+    assert table.take_unsaved(Q) == {}
+
+
+def test_a_dropped_queue_is_forgotten() -> None:
+    table = OffsetTable()
+    table.loaded(Q, 4)
+    assert table.snapshot() == {Q: 4}
+    table.drop(Q)
+    assert table.get(Q) is None
