@@ -1,0 +1,1 @@
+"""Real processes under real faults, judged by what their clients saw."""

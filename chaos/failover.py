@@ -1,0 +1,143 @@
+"""Masters die again and again under load; nothing acknowledged may be lost."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.compat.peers.group import Group, Server
+
+from chaos.drain import compare_logs, read_all
+from chaos.load import Book, Client, now_us
+from epochmq.client.aio import Admin
+from epochmq.model.topic import TopicConfig
+
+TOPIC = "Chaos"
+QUEUES = 4
+CLIENTS = 6
+IN_FLIGHT = 4
+SETTLE_ACKS = 200
+"""So many acknowledgements between two faults at least."""
+SETTLE_S = 1.0
+WHOLE_S = 60.0
+FAULTS = ("kill", "pause", "kill-slave", "kill-controller", "kill-all")
+
+
+@dataclass
+class Outcome:
+    """What a run gave."""
+
+    fault: str
+    seed: int
+    pauses_ms: list[float] = field(default_factory=list)
+    """For each fault the longest time without an acknowledgement from it on."""
+    whole_ms: list[float] = field(default_factory=list)
+    """For each fault the time until all replicas were in the set again."""
+    acked: int = 0
+    unknown: int = 0
+    stored: int = 0
+    compared_bytes: int = 0
+    seconds: float = 0.0
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+class Failover:
+    """One run on a started group."""
+
+    def __init__(self, group: Group, fault: str, count: int, seed: int) -> None:
+        self.group = group
+        self.outcome = Outcome(fault, seed)
+        self._count = count
+        self._chance = random.Random(seed)
+        self._book = Book()
+        self._say: Callable[[str], None] = print
+
+    async def run(self) -> Outcome:
+        """All faults, then the verdict; raises `Violation` or `AssertionError`."""
+        began = time.monotonic()
+        await self._make_topic()
+        seed = self.outcome.seed
+        clients = [
+            Client(self.group.namesrv_addr, f"client-{n}", TOPIC, self._book, seed)
+            for n in range(CLIENTS)
+        ]
+        tasks = [asyncio.create_task(client.run(IN_FLIGHT)) for client in clients]
+        try:
+            for number in range(self._count):
+                await self._one(number)
+        finally:
+            for client in clients:
+                client.stop()
+            await asyncio.gather(*tasks)
+        self.outcome.seconds = time.monotonic() - began
+        await self._conclude()
+        return self.outcome
+
+    async def _make_topic(self) -> None:
+        async with Admin(self.group.namesrv_addr) as admin:
+            await admin.create_topic(TopicConfig(TOPIC, QUEUES, QUEUES))
+
+    async def _one(self, number: int) -> None:
+        await self._book.wait_acks(SETTLE_ACKS)
+        # Time for leases and leaders to settle, so that faults come one by one.
+        await asyncio.sleep(SETTLE_S + self._chance.random() * 0.3)
+        began = now_us()
+        victims = await self._strike()
+        await self._book.wait_acks(SETTLE_ACKS)
+        await asyncio.to_thread(self._heal, victims)
+        await asyncio.to_thread(self.group.wait_ready, WHOLE_S)
+        ended = now_us()
+        pause, after = self._book.longest_pause(began, ended)
+        self.outcome.pauses_ms.append(pause)
+        self.outcome.whole_ms.append((ended - began) / 1_000)
+        names = ", ".join(server.root.name for server in victims)
+        fault = f"{number + 1:3} {self.outcome.fault} {names}"
+        self._say(f"{fault}: pause {pause:.0f} ms, from {after:.0f} ms on")
+
+    async def _strike(self) -> list[Server]:
+        victims = await asyncio.to_thread(self._victims)
+        for server in victims:
+            if self.outcome.fault == "pause":
+                os.kill(server.process.pid, signal.SIGSTOP)
+            else:
+                os.kill(server.process.pid, signal.SIGKILL)
+        if self.outcome.fault == "kill-all":
+            await asyncio.to_thread(self._heal, victims)
+        return victims
+
+    def _victims(self) -> list[Server]:
+        fault = self.outcome.fault
+        if fault == "kill-all":
+            return list(self.group.brokers)
+        if fault == "kill-controller":
+            leader = self.group.controller_leader()
+            assert leader is not None
+            return [leader]
+        master = self.group.master()
+        assert master is not None
+        if fault == "kill-slave":
+            slaves = [server for server in self.group.brokers if server is not master]
+            return [self._chance.choice(slaves)]
+        return [master]
+
+    def _heal(self, victims: list[Server]) -> None:
+        for server in victims:
+            if self.outcome.fault == "pause":
+                os.kill(server.process.pid, signal.SIGCONT)
+            else:
+                server.process.kill9()
+                if not server.process.is_alive:
+                    server.start()
+
+    async def _conclude(self) -> None:
+        outcome, oracle = self.outcome, self._book.oracle
+        await asyncio.to_thread(self.group.wait_ready, WHOLE_S)
+        outcome.acked = len(oracle.acked)
+        outcome.unknown = len(oracle.sends) - outcome.acked
+        outcome.stored = await read_all(self.group, TOPIC, self._book)
+        end = max(send.place[1] for send in oracle.acked if send.place)
+        outcome.compared_bytes = compare_logs(self.group, end)
+        outcome.errors = self._book.errors

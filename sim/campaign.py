@@ -1,0 +1,72 @@
+"""Many histories: by number or by time, on one process or several, with a summary."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
+from multiprocessing import get_context
+
+from sim.plan import Outcome, Plan
+from sim.worlds import run
+
+
+@dataclass
+class Summary:
+    """What a campaign came to."""
+
+    histories: int = 0
+    events: int = 0
+    simulated_ms: int = 0
+    seconds: float = 0.0
+    marks: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.histories += 1
+        self.events += outcome.events
+        self.simulated_ms += outcome.simulated_ms
+        self.marks.update(outcome.marks)
+        if outcome.violation is not None:
+            self.failures.append(outcome)
+
+    def line(self) -> str:
+        rate = self.histories / self.seconds if self.seconds else 0.0
+        return (
+            f"{self.histories} histories, {self.events} events,"
+            f" {self.simulated_ms / 1000:.0f} simulated s in {self.seconds:.1f} s"
+            f" ({rate:.1f} a second), {len(self.failures)} violations"
+        )
+
+
+def outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[Outcome]:
+    """Outcomes in the order of the plans."""
+    if jobs <= 1:
+        yield from map(run, plans)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(run, plans, chunksize=4)
+
+
+def campaign(
+    plans: Iterable[Plan], jobs: int = 1, seconds_max: float | None = None, failures_max: int = 10
+) -> Summary:
+    """Play plans until they end, time is up, or enough of them failed."""
+    summary = Summary()
+    begin = time.monotonic()
+    for outcome in outcomes(plans, jobs):
+        summary.add(outcome)
+        summary.seconds = time.monotonic() - begin
+        if seconds_max is not None and summary.seconds > seconds_max:
+            break
+        if len(summary.failures) >= failures_max:
+            break
+    return summary
+
+
+def plans(
+    world: str, first: int, number: int | None, off: tuple[str, ...] = (), scenario: str = ""
+) -> Iterator[Plan]:
+    """Plans for seeds from `first` on; without a number, without end."""
+    seeds = count(first) if number is None else islice(count(first), number)
+    return (Plan(world, seed, off, None, scenario) for seed in seeds)

@@ -1,0 +1,1 @@
+"""One file an invariant; the law is docs/INVARIANTS.md."""

@@ -1,0 +1,76 @@
+"""INV-10, INV-12, INV-13: one history of confirmed bytes.
+
+What any replica ever called confirmed goes into one golden log. Each replica that confirms more is
+compared with it, each restarted one from its first byte, so any two agree up to the smaller of
+their confirmed offsets (INV-10), and confirmed bytes never change (INV-13). `confirmed` never goes
+back while a process lives (INV-12).
+"""
+
+from epochmq.store.store import Store
+from sim.checkers.base import Checker
+from sim.host import Host
+from sim.violation import Violation
+from sim.world import World
+
+
+def span(store: Store, start: int, stop: int) -> bytes:
+    """The log's bytes `[start, stop)`."""
+    parts: list[bytes] = []
+    while start < stop:
+        part = bytes(store.slice(start, stop - start))
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+class ConfirmedLog(Checker):
+    """The golden log, and how far each process was compared with it."""
+
+    rule = "INV-13"
+
+    def __init__(self) -> None:
+        self.golden = bytearray()
+        self.compared: dict[tuple[str, int], int] = {}
+
+    def observe(self, world: World) -> None:
+        host = world.touched
+        store = getattr(host.process, "store", None) if host is not None else None
+        if host is None or not isinstance(store, Store):
+            return
+        key, confirmed = (host.name, host.incarnation), store.pointers.confirmed
+        before = self.compared.get(key, store.pointers.start)
+        if confirmed == before:
+            return
+        if confirmed < before:
+            raise Violation("INV-12", "confirmed went back", (host.name,), (before, confirmed))
+        self.compare(host, store, before, confirmed)
+        self.compared[key] = confirmed
+
+    def compare(self, host: Host, store: Store, start: int, stop: int) -> None:
+        found, golden = span(store, start, stop), self.golden
+        if len(found) != stop - start:
+            raise Violation(self.rule, "confirmed bytes are missing", (host.name,), (start, stop))
+        known = bytes(golden[start:stop])
+        if known != found[: len(known)]:
+            at = start + next(
+                i for i, (a, b) in enumerate(zip(known, found, strict=False)) if a != b
+            )
+            raise Violation(self.rule, "confirmed bytes differ", (host.name,), (at,))
+        if stop > len(golden):
+            if start > len(golden):
+                return  # a copy that began behind what others confirmed
+            golden += found[len(golden) - start :]
+
+    def truncated(self, host: Host, offset: int) -> None:
+        """After a cut everything confirmed is compared again."""
+        key = (host.name, host.incarnation)
+        if self.compared.get(key, 0) > offset:
+            raise Violation("INV-15", "cut below the own confirmed offset", (host.name,), (offset,))
+
+    def finish(self, world: World) -> None:
+        for _, host in sorted(world.hosts.items()):
+            store = getattr(host.process, "store", None)
+            if isinstance(store, Store):
+                self.compare(host, store, store.pointers.start, store.pointers.confirmed)

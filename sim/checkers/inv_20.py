@@ -1,0 +1,31 @@
+"""INV-20 to INV-24 at the end: every replica gives every reader what was acknowledged and shown."""
+
+from sim.brokers import Broker
+from sim.checkers.base import Checker
+from sim.oracle import Oracle
+from sim.violation import Violation
+from sim.workload import QUEUES, TOPICS, number_of, queue_offset_of, read_all
+from sim.world import World
+
+
+class Drain(Checker):
+    """Reads every queue of every replica to its end, and asks the clients' book."""
+
+    rule = "INV-20"
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+
+    def finish(self, world: World) -> None:
+        for name, host in sorted(world.hosts.items()):
+            if isinstance(host.process, Broker) and host.process.store.fenced is None:
+                for topic in TOPICS:
+                    for queue in range(QUEUES):
+                        self.drain(name, host.process, topic, queue)
+
+    def drain(self, name: str, broker: Broker, topic: str, queue: int) -> None:
+        records = read_all(broker.store, topic, queue)
+        offsets = [queue_offset_of(record) for record in records]
+        if offsets != list(range(len(offsets))):
+            raise Violation("INV-24", f"{topic}/{queue} has gaps: {offsets[:50]}", (name,))
+        self.oracle.judge_drain((topic, queue), [number_of(r) for r in records], name)

@@ -1,0 +1,29 @@
+"""A host's two clocks over true time: monotonic with a rate of its own, and wall that jumps."""
+
+BOOT_MS = 100_000
+WALL_MS = 1_700_000_000_000
+
+
+class HostClock:
+    """`base.ports.Clock`. The monotonic clock may run fast or slow, it never goes back."""
+
+    def __init__(self, drift_ppm: int = 0, wall_offset_ms: int = 0, boot_ms: int = BOOT_MS) -> None:
+        self._rate = 1_000_000 + drift_ppm
+        self._boot_ms = boot_ms
+        self._wall_ms = WALL_MS + wall_offset_ms
+        self.true_us = 0
+        """Set by the world before the host runs."""
+
+    def now_ms(self) -> int:
+        return self._boot_ms + self.true_us * self._rate // 1_000_000_000
+
+    def wall_ms(self) -> int:
+        return self._wall_ms + self.true_us * self._rate // 1_000_000_000
+
+    def step_wall(self, ms: int) -> None:
+        """The wall clock is set."""
+        self._wall_ms += ms
+
+    def true_us_of(self, now_ms: int) -> int:
+        """The first microsecond of true time at which `now_ms()` is at least `now_ms`."""
+        return -(-(now_ms - self._boot_ms) * 1_000_000_000 // self._rate)

@@ -1,0 +1,194 @@
+"""A broker's process as far as its membership goes: the product's core, its files, its requests.
+
+What roles mean is left to subclasses: `sim.light` has a log that is only a number, `sim.brokers`
+the real store and replication.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.broker.membership.core import Membership
+from epochmq.broker.membership.effects import (
+    Ask,
+    BecomeFollower,
+    BecomeMaster,
+    DropTemp,
+    Effect,
+    Fence,
+    ProposalFailed,
+    SaveIdentity,
+    SaveKnown,
+    SaveTemp,
+    SetCommitted,
+    Switch,
+    Tell,
+)
+from epochmq.broker.membership.identity import IdentityFiles
+from epochmq.broker.membership.options import LogState, MembershipOptions
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply
+from sim.host import Host
+from sim.rpc import Rpc, Session
+from sim.world import MS
+
+if TYPE_CHECKING:
+    from sim.cluster import Cluster
+
+CLUSTER, GROUP = "C", "g"
+
+
+class Member(ABC):
+    """One process of one broker; made anew at each start."""
+
+    def __init__(self, cluster: "Cluster", host: Host, *, clean_start: bool) -> None:
+        self.cluster = cluster
+        self.host = host
+        self.world = host.world
+        names = self.world.streams["names"]
+        self.files = IdentityFiles(host.disk, "", CLUSTER, GROUP)
+        self.options = MembershipOptions(
+            cluster=CLUSTER,
+            broker=GROUP,
+            address=cluster.address_of(host.name),
+            ha_address=cluster.address_of(host.name),
+            controllers=tuple(cluster.address_of(name) for name in cluster.controller_names),
+            clean_start=clean_start,
+            incarnation=f"{names.getrandbits(64):x}",
+            session=f"{names.getrandbits(64):x}",
+            min_in_sync_replicas=cluster.minimum,
+            learner=host.name in cluster.learners,
+            **cluster.member_times,
+        )
+        self.rpc = Rpc(cluster.net, host)
+        self.membership = Membership(
+            self.options,
+            self.log_state,
+            broker_id=self.files.broker_id(),
+            temp=self.files.temp(),
+            known=self.files.known(),
+        )
+        self.rpc.on_closed = self._closed
+
+    # What subclasses bring --------------------------------------------------------------------
+
+    @abstractmethod
+    def wake(self, now: int) -> int | None: ...
+
+    @abstractmethod
+    def state_line(self) -> str: ...
+
+    @abstractmethod
+    def log_state(self) -> LogState: ...
+
+    @abstractmethod
+    def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
+        """Take the role, then call `done`; what it raises is why it cannot be taken."""
+
+    @abstractmethod
+    def fenced(self, reason: str) -> None: ...
+
+    @abstractmethod
+    def set_committed(self, members: frozenset[int], set_epoch: int) -> None: ...
+
+    @abstractmethod
+    def proposal_failed(self, effect: ProposalFailed) -> None: ...
+
+    # Membership's effects -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.perform(self.membership.start(self.host.now, self.host.wall))
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Carry out in order; what a step leads to comes behind the rest."""
+        for effect in effects:
+            if isinstance(effect, Ask):
+                self._ask(effect)
+            elif isinstance(effect, Tell):
+                name = self.cluster.host_at(effect.address)
+                self.rpc.call(name, effect.command, MS, lambda _c: None, lambda _lost: None)
+            elif isinstance(effect, BecomeMaster | BecomeFollower):
+                self._switch(effect)
+            elif isinstance(effect, Fence):
+                self.fenced(effect.reason)
+            elif isinstance(effect, SetCommitted):
+                self.set_committed(effect.members, effect.set_epoch)
+            elif isinstance(effect, ProposalFailed):
+                self.proposal_failed(effect)
+            elif not self._save(effect):
+                return
+
+    def _save(self, effect: Effect) -> bool:
+        """Whether it is on the device; a process that cannot say who it is ends."""
+        try:
+            self._put_file(effect)
+        except EnvironmentFault:
+            self.world.mark("member.unsaved")
+            self.world.exit(self.host)
+            return False
+        return True
+
+    def _put_file(self, effect: Effect) -> None:
+        if isinstance(effect, SaveTemp):
+            self.files.save_temp(effect.temp)
+        elif isinstance(effect, DropTemp):
+            self.files.drop_temp()
+        elif isinstance(effect, SaveIdentity):
+            self.files.save_id(effect.broker_id)
+            self.world.tell("identity_given", self.host.name, effect.broker_id)
+        elif isinstance(effect, SaveKnown):
+            self.files.save_known(effect.known)
+            self.world.tell("known_saved", self.host, effect.known.master_epoch)
+
+    def _ask(self, ask: Ask) -> None:
+        def answered(command: Command) -> None:
+            if open_:
+                open_.clear()
+                self.perform(self.membership.answered(ask.tag, command, self.host.now))
+
+        def failed(lost: bool) -> None:
+            open_.clear()
+            self.perform(self.membership.failed(ask.tag, self.host.now, lost=lost))
+
+        open_ = [True]
+        name = self.cluster.host_at(ask.address)
+        self.rpc.call(name, ask.command, ask.timeout_ms * MS, answered, failed)
+
+    def _switch(self, switch: Switch) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None and not isinstance(error, self.cluster.switch_errors):
+                raise error
+            problem = "" if error is None else f"{type(error).__name__}: {error}"
+            ok = error is None
+            self.perform(self.membership.role_done(switch, self.host.now, ok=ok, problem=problem))
+
+        try:
+            self.become(switch, done)
+        except EpochError as error:
+            done(error)
+
+    def _closed(self, name: str) -> None:
+        if name in self.cluster.controller_names:
+            address = self.cluster.address_of(name)
+            self.perform(self.membership.closed(address, self.host.now))
+
+    # Requests -----------------------------------------------------------------------------------
+
+    def request(self, command: Command, session: Session) -> None:
+        if command.code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED:
+            session.answer(command, Reply())
+            self.perform(self.membership.notified(command, self.host.now))
+
+    def session_closed(self, session: Session) -> None:  # noqa: B027
+        """Controllers come and go."""
+
+    # What checkers ask --------------------------------------------------------------------------
+
+    def may_acknowledge(self, now: int) -> bool:
+        return self.membership.is_master and self.membership.lease.valid(now)
+
+    @property
+    def epoch(self) -> int:
+        role = self.membership.role
+        return role.epoch if role is not None else 0

@@ -1,0 +1,130 @@
+"""What clients saw: every call with its times and its outcome, judged at the end.
+
+A timeout is UNKNOWN, never a failure: the message may appear, or not. FAIL means that it will
+never appear. OK means that it must never be lost.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sim.violation import Violation
+
+
+class Result(Enum):
+    """How a send ended, as its client knows."""
+
+    UNKNOWN = "unknown"
+    OK = "ok"
+    FAIL = "fail"
+
+
+@dataclass(slots=True)
+class Send:
+    """One message that a client tried to send."""
+
+    number: int
+    client: str
+    queue: tuple[str, int]
+    called_us: int
+    result: Result = Result.UNKNOWN
+    returned_us: int = -1
+    """-1: never returned."""
+    place: tuple[int, int] | None = None
+    """(queue offset, log offset) as acknowledged."""
+    epoch: int = 0
+    """The master epoch that the acknowledgement carried."""
+    broker: str = ""
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One message that a reader was given."""
+
+    number: int
+    reader: str
+    queue: tuple[str, int]
+    queue_offset: int
+    at_us: int
+    broker: str
+    offset: int = -1
+    """Position in the log."""
+
+
+@dataclass
+class Oracle:
+    """The clients' book; one line an event would be its file."""
+
+    sends: dict[int, Send] = field(default_factory=dict)
+    placed: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """(topic, queue id, queue offset) -> number, of everything acknowledged or delivered."""
+    log_offsets: dict[int, int] = field(default_factory=dict)
+    """number -> log offset, of the same."""
+    deliveries: int = 0
+
+    def call(self, number: int, client: str, queue: tuple[str, int], now_us: int) -> Send:
+        send = self.sends[number] = Send(number, client, queue, now_us)
+        return send
+
+    def ok(self, number: int, place: tuple[int, int], epoch: int, broker: str, now: int) -> None:
+        """An acknowledgement arrived (INV-22: one place for ever)."""
+        send = self.sends[number]
+        if send.result is Result.FAIL:
+            raise Violation("INV-21", f"message {number} was acknowledged after it had failed")
+        send.result, send.returned_us = Result.OK, now
+        send.place, send.epoch, send.broker = place, epoch, broker
+        self._take_place((*send.queue, place[0]), number, broker)
+        self.log_offsets[number] = place[1]
+
+    def fail(self, number: int, now_us: int) -> None:
+        """It was refused before anything was written."""
+        send = self.sends[number]
+        if send.result is Result.UNKNOWN:
+            send.result, send.returned_us = Result.FAIL, now_us
+
+    def delivered(self, delivery: Delivery) -> None:
+        """A reader got a message (INV-21, INV-22)."""
+        self.deliveries += 1
+        send = self.sends.get(delivery.number)
+        if send is None or send.queue != delivery.queue:
+            text = f"message {delivery.number} was never sent to {delivery.queue}"
+            raise Violation("INV-21", text, (delivery.broker,), (delivery.queue_offset,))
+        if send.result is Result.FAIL:
+            text = f"message {delivery.number} was refused, and yet it is here"
+            raise Violation("INV-21", text, (delivery.broker,), (delivery.queue_offset,))
+        place = (*delivery.queue, delivery.queue_offset)
+        self._take_place(place, delivery.number, delivery.broker)
+        self.log_offsets[delivery.number] = delivery.offset
+
+    def excuse(self, log_offset: int) -> int:
+        """What lies at or beyond `log_offset` was promised to nobody; how many that were."""
+        gone = [number for number, at in self.log_offsets.items() if at >= log_offset]
+        for number in gone:
+            del self.log_offsets[number]
+            if self.sends[number].result is Result.OK:
+                self.sends[number].result = Result.UNKNOWN
+        dead = set(gone)
+        self.placed = {place: n for place, n in self.placed.items() if n not in dead}
+        return len(gone)
+
+    def _take_place(self, place: tuple[str, int, int], number: int, broker: str) -> None:
+        there = self.placed.setdefault(place, number)
+        if there != number:
+            text = f"{place[0]}/{place[1]}: messages {there} and {number} at one place"
+            raise Violation("INV-22", text, (broker,), (place[2],))
+
+    @property
+    def acked(self) -> list[Send]:
+        return [send for send in self.sends.values() if send.result is Result.OK]
+
+    def judge_drain(self, queue: tuple[str, int], numbers: list[int], broker: str) -> None:
+        """All of a queue as read at the end (INV-20, INV-22, INV-23, INV-24)."""
+        for (topic, queue_id, offset), number in sorted(self.placed.items()):
+            if (topic, queue_id) != queue:
+                continue
+            if offset >= len(numbers) or numbers[offset] != number:
+                there = numbers[offset] if offset < len(numbers) else "nothing"
+                acked = self.sends[number].result is Result.OK
+                rule = "INV-20" if acked else "INV-23"
+                what = "acknowledged" if acked else "read"
+                text = f"{topic}/{queue_id}: message {number} was {what}, now there is {there}"
+                raise Violation(rule, text, (broker,), (offset,))

@@ -1,0 +1,61 @@
+"""One history as a value: which world, which seed, which faults are kept, what is switched off."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from epochmq.base.safeguards import SAFE, Safeguards
+
+if TYPE_CHECKING:
+    from sim.violation import Violation
+
+SWITCHES = tuple(field.name for field in fields(Safeguards))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides a history; the same plan gives the same hash (INV-90)."""
+
+    world: str
+    seed: int
+    off: tuple[str, ...] = ()
+    """Safeguards that are switched off."""
+    keep: tuple[int, ...] | None = None
+    """Numbers of the faults that are carried out; None: all that the seed draws."""
+    scenario: str = ""
+    """A story to play in place of drawn faults."""
+
+    @property
+    def safeguards(self) -> Safeguards:
+        return replace(SAFE, **dict.fromkeys(self.off, False)) if self.off else SAFE
+
+    def command(self) -> str:
+        """The one command that plays this history again."""
+        words = ["python -m sim replay --world", self.world]
+        if self.scenario:
+            words = ["python -m sim replay --scenario", self.scenario]
+        words += ["--seed", str(self.seed)]
+        for name in self.off:
+            words += ["--off", name]
+        if self.keep is not None:
+            words += ["--keep", ",".join(map(str, self.keep)) or "none"]
+        return " ".join(words)
+
+
+@dataclass
+class Outcome:
+    """What a history came to."""
+
+    plan: Plan
+    digest: str
+    events: int
+    simulated_ms: int
+    marks: dict[str, int]
+    faults: list[str] = field(default_factory=list)
+    """The schedule, one line a fault."""
+    violation: "Violation | None" = None
+    last: list[str] = field(default_factory=list)
+    """The last events."""
+    states: list[str] = field(default_factory=list)
+    """One line a host."""
+    traceback: str = ""
+    """Of an error that no checker raised."""

@@ -1,0 +1,89 @@
+"""A Raft node on the event heap: what `service.py` does on the loop, with drawn latencies.
+
+One sync runs at a time beside the loop; the call itself and the report of its end are two events,
+so that a crash may come between. A failed write or sync ends the process.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.base.errors import EnvironmentFault, StoreDamaged
+from epochmq.raft.node import Effect, RaftNode, Send
+from sim.host import Host
+from sim.net import Net
+from sim.violation import Violation
+from sim.world import SECOND
+
+VOTE_REPLY = 2
+"""The tag of a vote's answer, at byte 2 of a message."""
+
+
+class RaftShell:
+    """Runs one node for one process; `act` gets every effect that is no message."""
+
+    def __init__(
+        self, host: Host, net: Net, raft: RaftNode, act: Callable[[Effect], None], sync_us: int
+    ) -> None:
+        self.host = host
+        self.net = net
+        self.raft = raft
+        self._act = act
+        self._sync_us = sync_us
+        self._chance = host.world.streams[f"sync:{host.name}"]
+        self._syncing = False
+
+    def wake(self, now: int) -> int:
+        if now >= self.raft.next_deadline():
+            self.raft.tick(now)
+        self.pump()
+        return self.raft.next_deadline()
+
+    def hear(self, data: bytes) -> None:
+        """A message came."""
+        try:
+            self.raft.receive(data, self.host.now)
+        except StoreDamaged as error:
+            raise Violation("INV-05", str(error), (self.host.name,)) from error
+        self.pump()
+
+    def pump(self) -> None:
+        """Carry out what the node wants; call it after each of its verbs."""
+        world = self.host.world
+        for effect in self.raft.take():
+            if type(effect) is not Send:
+                self._act(effect)
+                continue
+            if effect.data[2] == VOTE_REPLY:
+                world.tell("voted", self.host, effect.data)
+            target = world.hosts.get(effect.node_id)
+            if target is not None:
+                self.net.send(self.host, target, "raft", partial(_deliver, target, effect.data))
+        if not self._syncing and (call := self.raft.pending_sync()) is not None:
+            self._syncing = True
+            world.after(self._latency(), "sync", partial(self._sync, call), self.host)
+
+    def _sync(self, call: Callable[[], None]) -> None:
+        host, world = self.host, self.host.world
+        try:
+            call()
+        except EnvironmentFault as error:
+            world.mark(f"died.{type(error).__name__}")
+            world.kill(host)
+            world.after(SECOND // 2, "start again", lambda: world.start(host))
+            return
+        world.after(self._latency(), "synced", self._synced, host)
+
+    def _synced(self) -> None:
+        self._syncing = False
+        self.raft.synced(self.host.now)
+        self.pump()
+
+    def _latency(self) -> int:
+        return 1 + int(self._chance.random() * self._sync_us) * self.host.slow
+
+
+def _deliver(target: Host, data: bytes) -> None:
+    process = target.process
+    shell = getattr(process, "shell", None)
+    if isinstance(shell, RaftShell):
+        shell.hear(data)

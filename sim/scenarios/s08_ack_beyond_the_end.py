@@ -1,0 +1,53 @@
+"""S08 (rocketmq#3015, #1155): an acknowledgement beyond the master's end makes all replicated.
+
+A stranger speaks in the name of a follower that is cut off. Expected: what is not between 0 and the
+master's end cuts the link, and counts for nothing.
+"""
+
+from collections.abc import Iterator
+
+from epochmq.replication.frames import Hello, encode_ack, encode_hello
+from sim.brokers import accept_link
+from sim.host import Host
+from sim.net import Ends, Stream
+from sim.plan import Plan
+from sim.scenarios.story import Step
+from sim.scenarios.story import Story as Base
+
+
+class Idle:
+    """A process that does nothing by itself."""
+
+    def wake(self, now: int) -> int | None:
+        return None
+
+    def state_line(self) -> str:
+        return "a stranger"
+
+
+class Story(Base):
+    name = "S08"
+    minimum = 1
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.stranger: Host = self.world.add_host("x", lambda _host: Idle())
+
+    def script(self) -> Iterator[Step]:
+        a = self.master()
+        b, c = self.others(a)
+        number = self.broker(b).membership.broker_id
+        assert number is not None
+        self.cut(b, (a, c))
+        target = self.host(a)
+
+        def opened(stream: Stream) -> None:
+            stream.send(0, encode_hello(Hello(False, False, number)))
+            self.world.after(5000, "ack", lambda: stream.send(0, encode_ack(1 << 40)))
+
+        self.cluster.net.connect(self.stranger, target, accept_link, Ends(opened, lambda: None))
+        yield self.noise(30, 80)
+        self.cut((a, c), self.controllers)
+        self.world.power_off(target)
+        self.cut(c, b)
+        yield self.noise(2000, 2500)

@@ -1,0 +1,24 @@
+"""S17: a process is paused past its lease, wakes up, and acknowledges as if nothing had been.
+
+Expected: the lease is looked at again before each acknowledgement.
+"""
+
+from collections.abc import Iterator
+
+from sim.scenarios.story import Step
+from sim.scenarios.story import Story as Base
+
+
+class Story(Base):
+    name = "S17"
+    minimum = 1
+
+    def script(self) -> Iterator[Step]:
+        a = self.master()
+        b, c = self.others(a)
+        yield lambda: self.tail(a) > 0
+        self.world.pause(self.host(a))
+        yield lambda: self.is_master(b, c)
+        yield self.noise(0, 300)
+        self.world.resume(self.host(a))
+        yield self.noise(100, 400)

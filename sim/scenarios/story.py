@@ -1,0 +1,156 @@
+"""What stories have in common: a group of three, a script that waits and strikes, noise by seed.
+
+A script is a generator: what it does between two yields happens at one moment; it yields
+microseconds to pass, or a condition to wait for. A seed moves times, sizes and the workload; when
+its condition is not met a story does not come about, which is marked and counted.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from epochmq.controller.state import Group
+from sim.brokers import Broker
+from sim.controllers import ControllerProcess
+from sim.faults import Fault
+from sim.group_world import GroupHistory
+from sim.host import Host
+from sim.member import CLUSTER, GROUP
+from sim.world import MS, SECOND
+
+Step = int | Callable[[], bool]
+PATIENCE_US = 8 * SECOND
+
+
+class Missed(Exception):
+    """The story's situation did not come about under this seed."""
+
+
+class Story(GroupHistory):
+    """Subclasses write `script`, and say what they need."""
+
+    name = ""
+    sync = True
+    """Sync flush."""
+    minimum = 2
+    """minInSyncReplicas"""
+    count = 3
+
+    def draw_counts(self, sizes: Random) -> None:
+        self.broker_count = self.count
+        self.controller_count = 3
+        self.client_count = 1
+        self.sync_flush = self.sync
+        self.least = self.minimum
+
+    def draw_sizes(self, sizes: Random) -> None:
+        super().draw_sizes(sizes)
+        self.cluster.net.weather.delay_max_us = sizes.choice((1, 2, 5)) * MS
+        self.safety_us = 60 * SECOND
+        self.pace_us = sizes.choice((3, 6, 12)) * MS
+        self.sync_us = sizes.choice((200, 1000))
+        self.telling = True
+
+    def draw_faults(self, sizes: Random) -> list[Fault]:
+        return []
+
+    def busy(self) -> bool:
+        return self.telling
+
+    def script(self) -> Iterator[Step]:
+        """The story."""
+        raise NotImplementedError
+
+    def storm(self) -> None:
+        world = self.world
+        try:
+            self._until(self.is_well)
+            world.run_until(world.time_us + self.noise(20, 200))
+            for step in self.script():
+                if isinstance(step, int):
+                    world.run_until(world.time_us + step)
+                else:
+                    self._until(step)
+            world.mark(f"covered.{self.name}")
+        except Missed:
+            world.mark(f"missed.{self.name}")
+        self.telling = False
+        self.cluster.misled.clear()
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        world = self.world
+        if not world.run_until(world.time_us + PATIENCE_US, condition):
+            raise Missed
+
+    # Words of scripts -----------------------------------------------------------------------------
+
+    def noise(self, low_ms: int, high_ms: int) -> int:
+        """Microseconds; the seed decides."""
+        return self.world.streams["story"].randint(low_ms * MS, high_ms * MS)
+
+    def host(self, name: str) -> Host:
+        return self.world.hosts[name]
+
+    def broker(self, name: str) -> Broker:
+        process = self.world.hosts[name].process
+        if not isinstance(process, Broker):
+            raise Missed
+        return process
+
+    def master(self) -> str:
+        """The broker that may acknowledge now."""
+        for broker in self.brokers():
+            if broker.may_acknowledge(broker.host.now):
+                return broker.host.name
+        raise Missed
+
+    def is_master(self, *names: str) -> bool:
+        """Whether one of `names` may acknowledge."""
+        brokers = [b for b in self.brokers() if b.host.name in names]
+        return any(b.may_acknowledge(b.host.now) for b in brokers)
+
+    def others(self, *names: str) -> list[str]:
+        return [name for name in self.cluster.broker_names if name not in names]
+
+    def cut(self, one: str | tuple[str, ...], other: str | tuple[str, ...]) -> None:
+        """Both ways."""
+        self.cut_way(one, other)
+        self.cut_way(other, one)
+
+    def cut_way(self, source: str | tuple[str, ...], target: str | tuple[str, ...]) -> None:
+        for a in (source,) if isinstance(source, str) else source:
+            for b in (target,) if isinstance(target, str) else target:
+                if a != b:
+                    self.cluster.net.cut(a, b)
+
+    def mend(self) -> None:
+        """All cuts heal."""
+        self.cluster.net.heal_all()
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        return self.cluster.controller_names
+
+    def group(self) -> Group:
+        """The group as the controller that has applied most knows it."""
+        processes = [self.host(name).process for name in self.controllers]
+        machines = [p.node.machine for p in processes if isinstance(p, ControllerProcess)]
+        newest = max(machines, key=lambda machine: machine.applied)
+        found = newest.groups.get((CLUSTER, GROUP))
+        if found is None:
+            raise Missed
+        return found
+
+    def members(self) -> list[str]:
+        """Hosts of the committed set."""
+        ids = self.group().members
+        return [b.host.name for b in self.brokers() if b.membership.broker_id in ids]
+
+    def counted(self, master: str) -> int:
+        """How many replicas the master's acknowledgements count now; 0 for no master."""
+        node = self.broker(master).node
+        return len(node.master.in_sync.effective) if node and node.master else 0
+
+    def tail(self, name: str) -> int:
+        """Bytes of its log that are not confirmed."""
+        pointers = self.broker(name).store.pointers
+        return pointers.appended - pointers.confirmed

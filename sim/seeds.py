@@ -1,0 +1,31 @@
+"""Which seeds a landing plays: a fixed part, the seeds that failed once, and new ground."""
+
+import hashlib
+
+from sim.report import commit
+
+FIXED = 500
+
+FAILED_ONCE: dict[str, tuple[int, ...]] = {
+    "store": (12, 126),
+    "controller": (),
+    "group": (),
+    "raft": (),
+}
+"""A seed that ever failed is played for ever."""
+
+
+def landing_seeds(world: str, count: int, at_commit: str | None = None) -> list[int]:
+    """`count` seeds: known ones first, then numbers that the commit's hash decides."""
+    fixed = min(count, FIXED)
+    seeds = list(dict.fromkeys([*FAILED_ONCE.get(world, ()), *range(fixed)]))
+    name = at_commit if at_commit is not None else commit()
+    digest = hashlib.sha256(f"{name}:{world}".encode()).digest()
+    base = int.from_bytes(digest[:5], "big") * 10_000 + FIXED
+    seeds += range(base, base + max(0, count - len(seeds)))
+    return seeds[:count] if len(seeds) > count else seeds
+
+
+def chunks(seeds: list[int], size: int) -> list[list[int]]:
+    """The seeds in runs of `size`, one test each."""
+    return [seeds[at : at + size] for at in range(0, len(seeds), size)]

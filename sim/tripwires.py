@@ -1,0 +1,49 @@
+"""While a history runs, the real world's doors ring (rule 4): clock, chance, threads, sockets."""
+
+import logging
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_DOORS: tuple[tuple[object, str], ...] = (
+    *((time, name) for name in ("time", "time_ns", "monotonic", "monotonic_ns", "sleep")),
+    *((random, name) for name in ("random", "randrange", "randint", "choice", "shuffle")),
+    *((os, name) for name in ("urandom", "fsync", "fdatasync")),
+    *((uuid, name) for name in ("uuid1", "uuid4")),
+    (secrets, "token_bytes"),
+    (threading.Thread, "start"),
+    (socket, "create_connection"),
+)
+
+
+class Tripped(AssertionError):
+    """Code under simulation reached for the real world."""
+
+
+@contextmanager
+def armed() -> Iterator[None]:
+    """No door may be used inside; logging is off, as records ask the real clock."""
+    before = [(owner, name, getattr(owner, name)) for owner, name in _DOORS]
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    for owner, name in _DOORS:
+        setattr(owner, name, _alarm(name))
+    try:
+        yield
+    finally:
+        for owner, name, door in before:
+            setattr(owner, name, door)
+        logging.disable(level)
+
+
+def _alarm(name: str) -> object:
+    def ring(*_args: object, **_kwargs: object) -> object:
+        raise Tripped(f"{name} was called inside a simulated history")
+
+    return ring

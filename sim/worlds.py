@@ -1,0 +1,29 @@
+"""The kinds of world by name; each is imported when it is first played."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from sim.plan import Outcome, Plan
+from sim.run import History, play
+
+MODULES = {
+    "store": "sim.store_world",
+    "raft": "sim.raft_world",
+    "controller": "sim.controller_world",
+    "group": "sim.group_world",
+}
+
+
+def maker(plan: Plan) -> Callable[[Plan], History]:
+    """The function `history(plan)` of the plan's world or scenario."""
+    if plan.scenario:
+        from sim.scenarios.index import history_of
+
+        return history_of
+    found: Callable[[Plan], History] = import_module(MODULES[plan.world]).history
+    return found
+
+
+def run(plan: Plan) -> Outcome:
+    """Play one plan."""
+    return play(plan, maker(plan))

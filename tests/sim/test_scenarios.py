@@ -1,0 +1,28 @@
+"""Every story, under 20 noisy seeds each: nothing breaks, and the story does come about."""
+
+from collections import Counter
+
+import pytest
+from sim.plan import Plan
+from sim.report import report
+from sim.scenarios.index import listing, names
+from sim.worlds import run
+
+SEEDS = 20
+STORIES = tuple(names())
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    marks: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        outcome = run(Plan("group", seed, (), None, story))
+        assert outcome.violation is None, "\n" + report(outcome)
+        marks.update(outcome.marks)
+    assert marks[f"covered.{story}"] >= SEEDS // 2
+
+
+def test_all_stories_of_controller_mode_are_there() -> None:
+    wanted = {*(f"S{n:02d}" for n in range(1, 12)), "S16", "S17", "S18"}
+    assert wanted <= set(STORIES)
+    assert all(len(line) > 20 for line in listing())
