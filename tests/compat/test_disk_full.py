@@ -1,0 +1,103 @@
+"""A disk that is really full: writes are refused with RocketMQ's code, reads go on, it heals."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from epochmq.base.errors import Refused
+from epochmq.client.aio import Producer, PullConsumer
+from epochmq.model.message import Message
+from epochmq.model.queue import MessageQueue
+from epochmq.wire.codes import ResponseCode
+
+from .peers.epochmq import EpochCluster
+
+TOPIC = "FullTopic"
+QUEUE = MessageQueue(TOPIC, "broker-a", 0)
+BALLAST_BYTES = 12 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", mount], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", mount], check=False)
+
+
+async def send_until_refused(producer: Producer) -> tuple[int, int]:
+    """How many messages of 100 KiB fit, and the code that the next one is refused with."""
+    for number in range(1_000):
+        try:
+            await producer.send(Message(TOPIC, os.urandom(100_000)), queue=QUEUE)
+        except Refused as error:
+            return number, error.code
+    raise AssertionError("the disk never became full")
+
+
+async def send_until_taken(producer: Producer) -> None:
+    """Wait until the broker takes messages again, by itself."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await producer.send(Message(TOPIC, b"again"), queue=QUEUE)
+            except Refused:
+                await asyncio.sleep(0.1)
+                continue
+            return
+
+
+async def run(namesrv: str, ballast: Path) -> None:
+    async with Producer(namesrv, "full", retries=0) as producer:
+        await producer.queues(TOPIC)
+        stored, code = await send_until_refused(producer)
+        assert (stored > 10, code) == (True, ResponseCode.SERVICE_NOT_AVAILABLE)
+        async with PullConsumer(namesrv, "full-check") as consumer:
+            assert await count(consumer) == stored
+            ballast.unlink()
+            await send_until_taken(producer)
+            assert await count(consumer) == stored + 1
+
+
+async def count(consumer: PullConsumer) -> int:
+    """Messages that can be read from the start, each of them whole."""
+    offset = found = 0
+    end = await consumer.max_offset(QUEUE)
+    while offset < end:
+        result = await consumer.pull(QUEUE, offset)
+        found += len(result.messages)
+        offset = result.next_offset
+    return found
+
+
+def test_a_full_disk_refuses_writes_serves_reads_and_heals(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST_BYTES))
+    config = {
+        "storePathRootDir": str(small_disk / "store"),
+        "storePathCommitLog": str(small_disk / "store" / "commitlog"),
+        "mappedFileSizeCommitLog": 1 << 20,
+        "maxMessageSize": 1 << 18,
+        "mappedFileSizeConsumeQueue": 20_000,
+        "messageIndexEnable": False,
+        "defaultTopicQueueNums": 1,
+    }
+    with EpochCluster(broker_config=config) as cluster:
+        asyncio.run(run(cluster.namesrv_addr, ballast))
+        assert cluster.broker.is_alive
+        cluster.restart_broker()
+        assert cluster.broker.is_alive
