@@ -13,9 +13,6 @@ from .peers.cache import UnavailableError
 from .peers.cluster import Cluster, Config
 from .peers.epochmq import EpochCluster
 from .peers.java import JavaCluster
-from .twice import pytest_runtest_protocol, report_flaky
-
-__all__ = ["pytest_runtest_protocol"]
 
 T = TypeVar("T")
 PEER = os.environ.get("EPOCHMQ_COMPAT_PEER", "epochmq")
@@ -63,7 +60,6 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was skipped even in a quiet run: a silent gap looks like a pass."""
-    report_flaky(terminalreporter)
     reasons: dict[str, int] = {}
     for report in terminalreporter.stats.get("skipped", []):
         if "compat" in report.nodeid:

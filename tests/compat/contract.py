@@ -46,7 +46,6 @@ def in_order_by_queue(events: Sequence[Event]) -> bool:
     return all(seen == sorted(seen) for seen in offsets.values())
 
 
-@pytest.mark.tried_twice
 class ClientContract:
     """The tests; ``driver`` is what the client's ``build`` makes, once a class."""
 
@@ -287,7 +286,7 @@ class ClientContract:
         assert record.properties["TAGS"] == "A"
         assert len(record.properties["ORIGIN_MESSAGE_ID"]) == 32
 
-    @pytest.mark.tried_twice(False)
+    @pytest.mark.tried_once
     def test_client_restart_in_the_middle(self, cluster: Cluster, driver: Driver) -> None:
         """A member stops cleanly, its successor is killed, the third finishes: nothing is lost."""
         topic, group = self.topic(cluster, "again"), self.group(cluster, "again")
