@@ -5,14 +5,14 @@ import platform
 import time
 from pathlib import Path
 
-from bench import failover, footprint, groups, recovery, replicated, rows, throughput
+from bench import failover, floor, footprint, groups, recovery, replicated, rows, throughput
 
 
 def main() -> None:
     """Run the chosen parts and write what they gave."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
-    parts += ["failover", "replicated", "catchup", "groups"]
+    parts += ["floor", "failover", "replicated", "catchup", "groups"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -38,6 +38,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         table = rows.PULLS if part == "pull" else rows.SENDS
         measured = throughput.measure(kinds, table, part == "sync", args.runs, args.seconds)
         return throughput.table(measured)
+    if part == "floor":
+        return floor.table(args.runs, args.seconds)
     if part == "failover":
         return failover.table(kinds, args.kills)
     if part == "replicated":
