@@ -14,7 +14,7 @@ from tests.compat.peers.group import JAVA, OURS, Group, Server
 from tests.compat.peers.java import BENCH_FLAGS
 from tests.compat.peers.process import wait_until
 
-from bench import load
+from bench import copy_floor, load, peers
 from bench.rows import Row
 
 ROWS = (
@@ -128,10 +128,13 @@ def catch_up(kinds: list[str], gib: float) -> str:
     for kind in kinds:
         lines.append(_catch_up(kind, int(gib * _GIB)))
         print(lines[-1], flush=True)
+    peers.free_page_cache()
+    lines.append(copy_floor.row(int(gib * _GIB)))
     return "\n".join(lines)
 
 
 def _catch_up(kind: str, size: int) -> str:
+    peers.free_page_cache()
     with group_of(kind, 2) as group:
         master = _master(group)
         (follower,) = (server for server in group.brokers if server is not master)
