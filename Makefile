@@ -9,7 +9,7 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test verify static unit compat chaos fix bench clean
+.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak-spark fix bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -27,6 +27,7 @@ test: setup ## verify, then every other test (third-party clients included)
 	@status=0; \
 	$(MAKE) --no-print-directory static || status=1; \
 	$(MAKE) --no-print-directory unit || status=1; \
+	$(MAKE) --no-print-directory spark || status=1; \
 	$(MAKE) --no-print-directory compat || status=1; \
 	$(MAKE) --no-print-directory chaos || status=1; \
 	if [ $$status -ne 0 ]; then echo 'make test: FAILED (see above)' >&2; fi; \
@@ -45,13 +46,20 @@ static: setup
 	exit $$status
 
 unit: setup
-	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py -n $(WORKERS) --dist=loadfile -q $(PYTEST_ARGS)
+	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py --ignore=tests/spark/jvm -n $(WORKERS) --dist=loadfile -q $(PYTEST_ARGS)
 
 # One at a time: these start real servers and compilers, and measure waiting times.
 compat: setup
 	@if [ -d tests/compat ]; then \
 	  echo '$(PYTEST) tests/compat -q --timeout=600'; \
 	  $(PYTEST) tests/compat -q --timeout=600 $(PYTEST_ARGS); \
+	fi
+
+# One JVM, one session for all of them.
+spark: setup
+	@if [ -d tests/spark/jvm ]; then \
+	  echo '$(PYTEST) tests/spark/jvm -q --timeout=300'; \
+	  $(PYTEST) tests/spark/jvm -q --timeout=300 $(PYTEST_ARGS); \
 	fi
 
 # Serial too: real groups whose masters are killed and paused under load.
