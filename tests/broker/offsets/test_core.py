@@ -203,3 +203,42 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
+
+
+def test_what_changed_since() -> None:
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    before = offsets.changes
+    assert offsets.changed_since(before) == {}
+    offsets.commit("h", "T", 0, 1)
+    offsets.commit("h", "T", 1, 2)
+    assert offsets.changed_since(before) == {"T@h": {0: 1, 1: 2}}
+    assert offsets.changed_since(0) == {"T@g": {0: 5}, "T@h": {0: 1, 1: 2}}
+    assert offsets.changed_since(offsets.changes + 1) is None
+
+
+def content(rows: dict[str, dict[int, int]]) -> dict[str, object]:
+    version = {"stateVersion": 0, "counter": 3, "timestamp": WALL}
+    return {"offsetTable": rows, "dataVersion": version}
+
+
+def test_a_masters_rows_come_over_ours() -> None:
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("h", "T", 0, 7)
+    before = offsets.changes
+    offsets.adopt(content({"T@g": {0: 6}}), whole=False)
+    assert (offsets.get("g", "T", 0), offsets.get("h", "T", 0)) == (6, 7)
+    assert offsets.version == DataVersion(0, 3, WALL)
+    assert offsets.changed_since(before) is None  # who asks again gets everything
+    offsets.adopt(content({}), whole=True)  # a master that has lost its own
+    assert offsets.get("h", "T", 0) == 7
+    offsets.adopt(content({"T@g": {0: 9}}), whole=True)
+    assert (offsets.get("g", "T", 0), offsets.get("h", "T", 0)) == (9, NONE)
+
+
+def test_too_many_rows_of_a_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
+    offsets = ConsumerOffsets()
+    with pytest.raises(ValueError, match="2 rows of offsets are more than 1"):
+        offsets.adopt(content({"a@g": {0: 1}, "b@g": {0: 1}}), whole=True)

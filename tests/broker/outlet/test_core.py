@@ -96,3 +96,12 @@ def test_the_route_can_be_changed() -> None:
     later.pop()()
     assert said == [[Outcome.STORED] * 2]
     assert outlet.statistics()["stored_dead_letter"] == 2
+
+
+def test_who_may_not_write_keeps_it_for_later() -> None:
+    store = FakeStore(stored(0))
+    outlet = Outlet(Local(store, sync_flush=False, writable=lambda: False))
+    found: list[list[Outcome]] = []
+    outlet.put(drafts(2), Origin.DELAYED, 0, found.append)
+    assert found == [[Outcome.LATER] * 2]
+    assert store.appended == []

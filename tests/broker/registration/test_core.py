@@ -100,3 +100,12 @@ def test_everything_changed_registers_in_full_now() -> None:
     core = started(A)
     core.everything_changed()
     assert core.due(1) == [Register(A, None)]
+
+
+def test_a_server_whose_connection_broke_is_told_everything_again() -> None:
+    core = started(A, B)
+    core.lost(A, 100)
+    core.lost(A, 200)  # known as gone already
+    core.lost("c:1", 100)  # none of ours
+    assert core.next_deadline() == 100 + RETRY_MS
+    assert core.due(100 + RETRY_MS) == [Register(A, None)]

@@ -248,3 +248,18 @@ def test_where_the_master_waits_for_news_the_next_question_follows_at_once() -> 
     # Answered at once that nothing changed: a master that does not wait. Not in a tight loop.
     pair.core.answered(topics, answer_of(pair.master, topics), pair.now)
     assert not [f for f in pair.core.due(pair.now + PERIOD - 1) if f.table is Table.TOPICS]
+
+
+def test_a_refusal_and_silence_are_tried_again_and_told() -> None:
+    pair = Pair()
+    fetches = pair.core.due(0)
+    pair.core.answered(fetches[0], Command(1, remark="busy"), 0)
+    assert pair.core.problem == f"{MASTER}: 1 busy"
+    pair.core.failed(fetches[1], "no answer", 0)
+    assert pair.core.problem == "no answer"
+    pair.core.failed(Fetch("another:1", fetches[2].table, fetches[2].command), "old", 0)
+    assert pair.core.problem == "no answer"
+    assert pair.core.statistics()["came"] == 0
+    deadline = pair.core.next_deadline()
+    assert deadline is not None
+    assert {fetch.table for fetch in pair.core.due(deadline)} >= {fetches[0].table}

@@ -135,3 +135,15 @@ def test_everything_is_delivered_once_acked_in_order_and_not_early(
         wall += step
         assert wall < 2_000_000, "a level stopped"
     assert delivered == [put + delay for put in put_walls]
+
+
+def test_a_saved_progress_is_taken_over_and_looked_at() -> None:
+    core = Schedule((1000, 5000), {1: 7})
+    assert core.looks(50) == [Look(1, 7), Look(2, 0)]
+    core.found(1, [], wall=50)
+    core.found(2, [], wall=50)
+    assert core.looks(60) == []
+    core.restore({1: 9, 2: -4})
+    core.look_again()
+    assert core.progress() == {1: 9, 2: 0}
+    assert core.looks(60) == [Look(1, 9), Look(2, 0)]
