@@ -101,7 +101,10 @@ class FakeStore:
         offset: int,
         max_count: int,
         max_bytes: int,
-        accept: Callable[[int], bool] | None,
+        accept: Callable[[int], bool] | None = None,
+        verify: Callable[[memoryview], bool] | None = None,
+        *,
+        stop: int = 1 << 62,
     ) -> ReadResult:
         low, high = self.queue_bounds(topic, queue_id)
         chunks: list[memoryview] = []

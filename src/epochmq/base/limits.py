@@ -26,6 +26,21 @@ GROUP_LENGTH_MAX = 120
 NAME_LENGTH_MAX = 255
 
 PULL_COUNT_MAX = 1024
+BULK_READ_BYTES = 1024 * 1024
+"""Records in the answer to a bulk read that does not say how much it wants."""
+BULK_READ_BYTES_MAX = 8 * 1024 * 1024
+BULK_READ_RECORDS_MAX = 16_384
+"""Units that one bulk read looks at: with small records it ends before the bytes do, so that no
+request keeps the loop for long."""
+DIGEST_BLOCK_BYTES = 1024 * 1024
+DIGEST_BLOCK_BYTES_MIN = 4096
+DIGEST_BLOCK_BYTES_MAX = 8 * 1024 * 1024
+DIGEST_BYTES_MAX = 64 * 1024 * 1024
+"""Log that one request for digests is answered for."""
+DIGEST_RUNS_MAX = 4
+"""Requests for digests that one broker works at."""
+BULK_UNSENT_BYTES_MAX = 16 * 1024 * 1024
+"""Answers of one loop turn that may wait for a connection that asks for more by a bulk read."""
 QUERY_COUNT_MAX = 64
 QUEUES_PER_TOPIC_MAX = 1024
 

@@ -82,7 +82,7 @@ ROWS: dict[Code, Row] = {
     ),
     **_rows(
         Access.SUBSCRIBE, 0,
-        Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE,
+        Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.BULK_READ,
         fast_port=False,
     ),
     **_rows(
@@ -167,6 +167,8 @@ ROWS: dict[Code, Row] = {
         Code.CONTROLLER_GET_NEXT_BROKER_ID, Code.CONTROLLER_APPLY_BROKER_ID,
         Code.CONTROLLER_GET_TIMELINE,
         Code.RAFT_MESSAGE,
+        # Ours, not served yet.
+        Code.EPOCH_OFFSETS, Code.LOG_DIGESTS, Code.LOG_READ,
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         # Transactions, the timer wheel, POP.

@@ -17,6 +17,7 @@ SCAN_UNITS_MIN = 800
 """A filtered read looks at this many units at least before it answers "none matched"."""
 
 _EMPTY = memoryview(b"")
+_FAR = 1 << 62
 
 
 class GetStatus(Enum):
@@ -84,21 +85,25 @@ class Reader:
         max_bytes: int,
         accept: Accept | None = None,
         verify: Verify | None = None,
+        *,
+        stop: int = _FAR,
     ) -> ReadResult:
         """Up to `max_count` records and about `max_bytes` (at least one record) from `offset`.
 
-        `accept` judges a unit's tags code, `verify` the record itself.
+        `accept` judges a unit's tags code, `verify` the record itself. Nothing that begins at
+        queue offset `stop` or behind it is looked at.
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return self._miss(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = self._bounds(queue)
         if low <= offset < high:
+            span = (offset, min(high, max(stop, offset + 1)))
             if isinstance(queue, BatchQueue):
-                return self._batches(queue, (offset, high), max_count, max_bytes, accept, verify)
+                return self._batches(queue, span, max_count, max_bytes, accept, verify)
             if accept is None and verify is None:
-                return self._plain(queue, offset, max_count, max_bytes, low, high)
-            return self._filtered(queue, offset, max_count, max_bytes, accept, verify)
+                return self._plain(queue, span, max_count, max_bytes)
+            return self._filtered(queue, span, max_count, max_bytes, accept, verify)
         if high == 0:
             return self._miss(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if offset < low:
@@ -112,11 +117,12 @@ class Reader:
         return ReadResult(status, [], 0, next_offset, low, high, 0)
 
     def _plain(
-        self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int, low: int, high: int
+        self, queue: ConsumeQueue, span: tuple[int, int], max_count: int, max_bytes: int
     ) -> ReadResult:
         """No filter: neighbours in the log are handed out as one view."""
         spans: list[tuple[int, int]] = []
         start = end = total = count = holes = 0
+        offset, high = span
         units = queue.units(offset, min(max_count, high - offset))
         for at, size, _tags in UNIT.iter_unpack(units):
             if size == PRE_BLANK_SIZE:
@@ -163,7 +169,7 @@ class Reader:
     def _filtered(
         self,
         queue: ConsumeQueue,
-        offset: int,
+        span: tuple[int, int],
         max_count: int,
         max_bytes: int,
         accept: Accept | None,
@@ -172,8 +178,9 @@ class Reader:
         low, high = self._bounds(queue)
         chunks: list[memoryview] = []
         total = 0
-        at = offset
-        scan = min(max(SCAN_UNITS_MIN, max_count), high - offset)
+        at, end = span
+        offset = at
+        scan = min(max(SCAN_UNITS_MIN, max_count), end - offset)
         for start, size, tags in UNIT.iter_unpack(queue.units(offset, scan)):
             at += 1
             if accept is not None and not accept(tags):

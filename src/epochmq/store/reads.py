@@ -19,10 +19,12 @@ class StoreReads:
         max_bytes: int,
         accept: Accept | None = None,
         verify: Verify | None = None,
+        *,
+        stop: int = 1 << 62,
     ) -> ReadResult:
         """Records of a queue from `offset`; see `Reader.read_queue`."""
         return self._reader.read_queue(
-            topic, queue_id, offset, max_count, max_bytes, accept, verify
+            topic, queue_id, offset, max_count, max_bytes, accept, verify, stop=stop
         )
 
     def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]:

@@ -164,6 +164,14 @@ class RequestCode(IntEnum):
     """Ours, one-way, between controllers: the body is one message of the Raft core."""
     CONTROLLER_GET_TIMELINE = 34002
     """Ours: the latest elections as the leader saw them."""
+    BULK_READ = 34003
+    """Ours: raw records of one queue, up to megabytes an answer."""
+    EPOCH_OFFSETS = 34004
+    """Ours: where an epoch's master began to write, as queue offsets of a topic."""
+    LOG_DIGESTS = 34005
+    """Ours: digests of the log's blocks up to the confirmed offset."""
+    LOG_READ = 34006
+    """Ours: the log's bytes up to the confirmed offset."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

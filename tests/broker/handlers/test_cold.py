@@ -10,6 +10,7 @@ from epochmq.base.errors import HeaderError, Refused
 from epochmq.broker import handlers
 from epochmq.broker.handlers import (
     admin,
+    bulk_read,
     client,
     config,
     consume_admin,
@@ -30,14 +31,14 @@ from epochmq.broker.handlers.cold import COLD
 from epochmq.wire.command import Command
 
 MODULES = (
-    *(admin, client, config, consume_admin, group, heartbeat, lock, offset),
+    *(admin, bulk_read, client, config, consume_admin, group, heartbeat, lock, offset),
     *(progress, query, queue_bounds, relay, replica, reset, runtime_info, topic),
 )
 _FIELDS = """
     topic consumerGroup group producerGroup queueId offset commitOffset timestamp key maxNum
     beginTimestamp endTimestamp clientID clientId groupName statsName statsKey index count
     isOrder srcGroup destGroup compareGroup perm readQueueNums writeQueueNums defaultTopic
-    topicFilterType order attributes
+    topicFilterType order attributes maxBytes endOffset tags
 """
 FIELDS = _FIELDS.split()
 texts = st.sampled_from(["", "T", "g", "-1", "0", "1", "9" * 19, "9" * 40, "true", "\x00", "é|%"])

@@ -2,6 +2,7 @@
 
 from epochmq.broker.handlers import (
     admin,
+    bulk_read,
     client,
     config,
     consume_admin,
@@ -22,6 +23,7 @@ from epochmq.broker.handlers.common import NodeHandler
 
 COLD: dict[int, NodeHandler] = {
     **admin.HANDLERS,
+    **bulk_read.HANDLERS,
     **client.HANDLERS,
     **config.HANDLERS,
     **consume_admin.HANDLERS,

@@ -50,6 +50,21 @@ def check_queue_id(queue_id: int) -> None:
         )
 
 
+def check_unsent(session: Session, size: int) -> None:
+    """`Refused` 215 when a connection has too many answers waiting to get `size` bytes more.
+
+    A peer that reads slowly is not read from (`runtime/connection.py`), so this bounds what it can
+    ask for in one turn.
+    """
+    waiting = session.outbox_bytes
+    if waiting + size > limits.BULK_UNSENT_BYTES_MAX:
+        raise Refused(
+            ResponseCode.FLOW_CONTROL,
+            f"{waiting} bytes of answers wait for this connection already; take them before asking"
+            " for more",
+        )
+
+
 def queue_of(node: BrokerNode, topic: str, queue_id: int) -> MessageQueue:
     """One of this broker's queues as clients name it."""
     return MessageQueue(topic, node.options.broker_name, queue_id)

@@ -75,7 +75,8 @@ def admit(
     node: BrokerNode, code: int, version: int, header: PullFields, session: Session, opaque: int
 ) -> PullRequest:
     """The request to execute; raises `Refused`, or `Forbidden`, which is one."""
-    _check_broker(node, code)
+    check_broker(node)
+    _check_lite(node, code)
     group = _check_group(node, header.consumerGroup)
     topic = _check_topic(node, header, version, session)
     request = PullRequest(
@@ -96,7 +97,8 @@ def admit(
     return request
 
 
-def _check_broker(node: BrokerNode, code: int) -> None:
+def check_broker(node: BrokerNode) -> None:
+    """`Refused` or `Forbidden` unless this broker, in its present role, may be read."""
     options = node.options
     rights = node.rights
     if not rights.readable or (rights.read_needs_slave_read and not options.slave_read_enable):
@@ -105,6 +107,10 @@ def _check_broker(node: BrokerNode, code: int) -> None:
         raise Forbidden(
             Forbidden.BROKER, f"the broker[{options.broker_ip1}] pulling message is forbidden"
         )
+
+
+def _check_lite(node: BrokerNode, code: int) -> None:
+    options = node.options
     if code == RequestCode.LITE_PULL_MESSAGE and not options.lite_pull_message_enable:
         raise Forbidden(
             Forbidden.BROKER,
@@ -124,15 +130,21 @@ def _check_group(node: BrokerNode, name: str) -> SubscriptionGroupConfig:
     return group
 
 
-def _check_topic(
-    node: BrokerNode, header: PullFields, version: int, session: Session
-) -> TopicConfig:
-    name, queue_id = header.topic, header.queueId
+def readable_topic(node: BrokerNode, name: str) -> TopicConfig:
+    """The topic's configuration; `Refused` 17 without one, `Forbidden` when it has no R."""
     topic = node.topics.get(name)
     if topic is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
     if not is_readable(topic.perm):
         raise Forbidden(Forbidden.TOPIC, f"the topic[{name}] pulling message is forbidden")
+    return topic
+
+
+def _check_topic(
+    node: BrokerNode, header: PullFields, version: int, session: Session
+) -> TopicConfig:
+    name, queue_id = header.topic, header.queueId
+    topic = readable_topic(node, name)
     if node.groups.forbidden(header.consumerGroup, name) & _FORBIDDEN_READ_BIT:
         raise Forbidden(
             Forbidden.SUBSCRIPTION,

@@ -1,0 +1,81 @@
+"""Bulk calls to a real broker, and what a broker without them says."""
+
+import pytest
+from tests.compat.peers.cluster import Cluster
+
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio import Producer, SendResult
+from epochmq.client.aio.bulk_calls import BulkCalls
+from epochmq.client.aio.instance import Instance
+from epochmq.client.core.pull_state import PullStatus
+from epochmq.model.message import Message
+from epochmq.model.queue import MessageQueue
+from epochmq.model.record import decode_all
+from epochmq.wire.codes import ResponseCode
+
+BODY = b"x" * 4_000
+"""Just below what producers compress."""
+COUNT = 600
+
+
+@pytest.fixture
+async def queue(namesrv: str, topic: str) -> MessageQueue:
+    """600 messages of 4 KB and a few small ones with tags, all in queue 0."""
+    async with Producer(namesrv, "p") as producer:
+        await producer.send(Message(topic, b"first"))
+        queue = next(q for q in await producer.queues(topic) if q.queue_id == 0)
+        for n in range(COUNT):
+            await producer.send(Message(topic, BODY + b"%d" % n), queue=queue)
+        for tag in ("Aa", "BB", "Aa"):
+            await producer.send(Message(topic, tag.encode(), tag), queue=queue)
+    return queue
+
+
+async def test_a_queue_is_read_in_megabytes(instance: Instance, queue: MessageQueue) -> None:
+    await instance.ensure_route(queue.topic)
+    calls = BulkCalls(instance)
+    at, reads, found = 0, 0, []
+    while True:
+        read = await calls.read(queue, at, max_bytes=1 << 20)
+        if read.status is not PullStatus.FOUND:
+            break
+        assert len(read.records) <= 1 << 20
+        messages = decode_all(read.records)
+        assert read.count == len(messages)
+        assert [m.queue_offset for m in messages] == list(range(at, read.next_offset))
+        found += [m.body for m in messages if m.body.startswith(b"x")]
+        at, reads = read.next_offset, reads + 1
+    assert found == [BODY + b"%d" % n for n in range(COUNT)]
+    assert (read.status, read.next_offset, read.epoch) == (PullStatus.NO_NEW_MSG, at, None)
+    assert reads <= 4
+    whole = await calls.read(queue, 0, max_bytes=8 << 20)
+    assert (whole.next_offset, whole.max_offset) == (at, at)
+    tagged = await calls.read(queue, 0, tags="BB")
+    assert [m.body for m in decode_all(tagged.records)] == [b"BB"]
+    assert (await calls.read(queue, 5, end=7)).next_offset == 7
+    moved = await calls.read(queue, 10_000)
+    assert (moved.status, moved.max_offset) == (PullStatus.OFFSET_ILLEGAL, at)
+
+
+async def test_errors_keep_their_code(instance: Instance, queue: MessageQueue) -> None:
+    await instance.ensure_route(queue.topic)
+    with pytest.raises(Refused) as refused:
+        await BulkCalls(instance).read(MessageQueue("Nope", queue.broker_name, 0), 0)
+    assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
+    with pytest.raises(NotReachable, match="broker-x"):
+        await BulkCalls(instance).read(MessageQueue(queue.topic, "broker-x", 0), 0)
+
+
+async def test_a_broker_that_does_not_know_them(
+    any_cluster: Cluster, topic: str, orders: list[SendResult]
+) -> None:
+    if any_cluster.kind == "epochmq":
+        pytest.skip("ours knows them")
+    instance = Instance(any_cluster.namesrv_addr)
+    try:
+        await instance.ensure_route(topic)
+        with pytest.raises(Refused) as refused:
+            await BulkCalls(instance).read(orders[0].queue, 0)
+        assert refused.value.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    finally:
+        await instance.close()
