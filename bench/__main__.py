@@ -1,6 +1,7 @@
 """`python -m bench`: the tables of docs/benchmarks.md, measured on this machine."""
 
 import argparse
+import importlib
 import platform
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ def main() -> None:
     """Run the chosen parts and write what they gave."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
-    parts += ["floor", "failover", "replicated", "catchup", "groups"]
+    parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -49,6 +50,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return replicated.catch_up(kinds, args.gib)
     if part == "groups":
         return groups.table()
+    if part == "decode":
+        return importlib.import_module("bench.decode").table()  # type: ignore[no-any-return]
     if part == "footprint":
         return footprint.table(kinds)
     return recovery.table()

@@ -1,0 +1,138 @@
+"""Raw records, as pulls, bulk reads and log files hold them, to Arrow batches.
+
+Everything is done for many records at once, in windows of the buffer; only bodies that are
+compressed and batches kept as one record are looked at singly. What comes out is what
+`model.record.decode` gives record by record, and tests hold the two against each other.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from epochmq.base.errors import UsageError
+from epochmq.base.types import Buffer
+from epochmq.model.crc import crc32
+from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
+from epochmq.spark import columns as cols
+from epochmq.spark import decode_bodies, decode_columns, decode_heads, decode_inner
+from epochmq.spark.decode_chase import Bytes, Walk, chase, follow
+from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import Rows
+
+__all__ = ["CorruptRecord", "Decoder", "chase"]
+
+ROWS = 2000
+"""Rows a batch: best for decoding and for Spark (facts/spark.md 3 and 4.1)."""
+ROWS_MAX = 1_000_000
+WINDOW_BYTES = 16 * 1024 * 1024
+"""Records are searched for in so much of the buffer at a time."""
+BATCH_BYTES_MAX = 64 * 1024 * 1024
+"""Records of one batch, but for a single larger one."""
+
+
+class Decoder:
+    """Decodes into the same columns again and again; keeps nothing between calls.
+
+    `check_crc` compares each body with its checksum too. Half messages and rolled-back ones are
+    never rows. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        properties: str = "map",
+        decompress: bool = True,
+        check_crc: bool = False,
+    ) -> None:
+        self._names = cols.chosen(columns, properties)
+        self._raw_properties = properties == "raw"
+        self._inflates = decompress and "body" in self._names
+        self._check_crc = check_crc
+        self.schema: pa.Schema = cols.schema(self._names, properties)
+
+    def batches(
+        self,
+        records: Buffer,
+        broker_name: str,
+        rows: int = ROWS,
+        queue_offsets: tuple[int, int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` rows, in the buffer's order; none of them is empty.
+
+        `records` is whole records one after the other; fillers are skipped. `queue_offsets`
+        (from, to), half-open, leaves out rows beside it, which a batch kept as one record may
+        hold. CorruptRecord, after all rows before it, where a record is not sound.
+        """
+        if not 1 <= rows <= ROWS_MAX:
+            raise UsageError(f"rows a batch must be within 1..{ROWS_MAX}, not {rows}")
+        view = memoryview(records).cast("B")
+        at = 0
+        while at < len(view):
+            walk = follow(view, at, at + WINDOW_BYTES)
+            for part in self._sound(np.frombuffer(view, np.uint8), walk, rows):
+                yield from self._plain_rows(part, broker_name, rows, queue_offsets)
+            at = walk.stop
+
+    def _sound(self, raw: Bytes, walk: Walk, most: int) -> Iterator[Rows]:
+        """What becomes one batch each, then the fault that ends it, if there is one."""
+        begin, ends = 0, walk.at + walk.sizes
+        while begin < len(ends):
+            reach = np.searchsorted(ends, walk.at[begin] + BATCH_BYTES_MAX, "right")
+            end = max(begin + 1, min(begin + most, int(reach)))
+            rows, fault = decode_heads.read(raw, walk.at[begin:end], walk.sizes[begin:end])
+            if self._check_crc:
+                rows, fault = _checked(rows, fault)
+            yield rows.pick((rows.sys_flag & TX_PREPARED) == 0)
+            if fault:
+                raise fault
+            begin = end
+        if walk.fault:
+            raise walk.fault
+
+    def _plain_rows(
+        self, rows: Rows, broker_name: str, most: int, only: tuple[int, int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of `rows`, batches kept as one record written out first."""
+        if not decode_inner.wrapped(rows).any():
+            yield from self._made(rows, broker_name, only)
+            return
+        for piece in decode_inner.written_out(rows):
+            view = memoryview(piece.data)
+            raw = np.frombuffer(view, np.uint8)
+            try:
+                for part in self._sound(raw, follow(view, 0, len(view)), most):
+                    yield from self._made(part, broker_name, only)
+            except CorruptRecord as fault:
+                raise piece.origin(fault) from None
+
+    def _made(
+        self, rows: Rows, broker_name: str, only: tuple[int, int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if only is not None:
+            offsets = rows.head["queueOffset"].astype(np.int64)
+            rows = rows.pick((offsets >= only[0]) & (offsets < only[1]))
+        if self._inflates and bool((rows.sys_flag & COMPRESSED).any()):
+            for done in decode_bodies.inflated(rows):
+                yield from self._batch(done.rows, done.plain, broker_name)
+        else:
+            yield from self._batch(rows, [], broker_name)
+
+    def _batch(self, rows: Rows, plain: list[bytes], broker_name: str) -> Iterator[pa.RecordBatch]:
+        if len(rows):
+            part = decode_columns.Part(rows, plain, broker_name, self._raw_properties)
+            arrays = [decode_columns.build(name, part) for name in self._names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _checked(rows: Rows, fault: CorruptRecord | None) -> tuple[Rows, CorruptRecord | None]:
+    """The rows before the first body that does not fit its checksum."""
+    view = rows.raw.data
+    crcs = rows.head["bodyCRC"].view(">u4").tolist()
+    spans = zip(rows.body_at.tolist(), rows.body_to.tolist(), crcs, strict=True)
+    for at, (start, end, crc) in enumerate(spans):
+        if crc32(view[start:end]) != crc:
+            why = f"its body does not fit its checksum {crc}"
+            bad = CorruptRecord(int(rows.at[at]), why, resume_at=int(rows.end[at]))
+            return rows.pick(slice(at)), bad
+    return rows, fault

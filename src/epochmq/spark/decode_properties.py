@@ -1,0 +1,172 @@
+"""The properties of many records at once: as a map, as text, or the values of single names.
+
+All rows' properties are copied into one run of bytes, each with one byte in front that marks where
+it begins. So every pair, the first of a row too, starts behind a mark or a 0x02 and ends before
+the next one, with or without a 0x02 at the row's end. The rules are those of
+`model.properties.decode`: pairs without a name or a value are skipped, the last of a name wins.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from epochmq.spark import decode_cells as cells
+from epochmq.spark.decode_chase import Bytes, Ints, gather
+from epochmq.spark.decode_heads import Rows
+
+_NAME_END = 1
+_PAIR_END = 2
+_MARK = 3
+_WORD = 8
+_MASKS = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)
+"""The first n bytes of a little-endian word."""
+_TWINS_MAX = 12
+"""Pairs a row up to which each is compared with all others; above, names are sorted."""
+
+
+@dataclass
+class Pairs:
+    """The pairs of all rows, in order; places are in `data`, which has 8 more bytes at its end."""
+
+    data: Bytes
+    name_at: Ints
+    name_to: Ints
+    value_to: Ints
+    row: Ints
+    count: int
+    """Rows, with and without pairs."""
+
+    @property
+    def value_at(self) -> Ints:
+        return self.name_to + 1
+
+    @cached_property
+    def words(self) -> NDArray[np.uint64]:
+        """The first 8 bytes of each name; what a shorter one lacks is 0."""
+        front = gather(self.data, self.name_at, _WORD).view("<u8").astype(np.uint64)
+        return front & _MASKS[np.minimum(self.sizes, _WORD)]
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Bytes of each name."""
+        return self.name_to - self.name_at
+
+
+def raw(rows: Rows) -> pa.StringArray:
+    """The stored text."""
+    return cells.text(rows.raw, rows.properties_at, rows.end)
+
+
+def split(rows: Rows) -> Pairs:
+    """Find all pairs of all rows."""
+    data, begins = _marked(rows)
+    size = len(data) - _WORD
+    ends = data[:size] == _PAIR_END
+    ends[begins] = True
+    marks = np.flatnonzero(ends)
+    first = np.flatnonzero(data[marks] == _MARK)
+    row = np.repeat(np.arange(len(rows)), np.diff(first, append=len(marks)))
+    start, stop = marks + 1, np.append(marks[1:], size)
+    some = stop > start
+    if not some.all():
+        start, stop, row = start[some], stop[some], row[some]
+    return _named(data, start, stop, row, len(rows))
+
+
+def _marked(rows: Rows) -> tuple[Bytes, NDArray[np.int32]]:
+    """All properties with a mark in front of each, and where the marks are."""
+    # The byte before the text is its length's second one: room for the mark.
+    taken = cells.binary(rows.raw, rows.properties_at - 1, rows.end)
+    offsets, found = cells.parts(taken)
+    data = np.zeros(len(found) + _WORD, np.uint8)
+    data[: len(found)] = found
+    data[offsets[:-1]] = _MARK
+    if cells.is_text(data[: len(found)], offsets):
+        return data, offsets[:-1]
+    fixed = pa.array([b"\x03" + cells.mended(cell[1:]) for cell in taken.to_pylist()], pa.binary())
+    offsets, found = cells.parts(fixed)
+    return np.concatenate((found, np.zeros(_WORD, np.uint8))), offsets[:-1]
+
+
+def _named(data: Bytes, start: Ints, stop: Ints, row: Ints, count: int) -> Pairs:
+    """Cut each piece at its first 0x01; pieces without one, or with an empty side, go."""
+    equals = np.flatnonzero(data[: len(data) - _WORD] == _NAME_END)
+    if len(equals) == len(start) and bool(((equals > start) & (equals < stop - 1)).all()):
+        return Pairs(data, start, equals, stop, row, count)
+    place = np.append(equals, len(data))[np.searchsorted(equals, start)]
+    good = (place > start) & (place < stop - 1)
+    return Pairs(data, start[good], place[good], stop[good], row[good], count)
+
+
+def as_map(pairs: Pairs) -> pa.MapArray:
+    """One map a row, each name once."""
+    pairs = _last_of_each(pairs)
+    bounds = np.zeros(pairs.count + 1, np.int32)
+    np.cumsum(np.bincount(pairs.row, minlength=pairs.count), out=bounds[1:])
+    names = _pieces(pairs.data, pairs.name_at, pairs.name_to)
+    values = _pieces(pairs.data, pairs.value_at, pairs.value_to)
+    return pa.MapArray.from_arrays(pa.array(bounds), names, values)
+
+
+def _pieces(data: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
+    """Text that is known to be UTF-8."""
+    found = cells.binary(data, starts, ends)
+    return pa.Array.from_buffers(pa.string(), len(found), found.buffers())
+
+
+def _last_of_each(pairs: Pairs) -> Pairs:
+    """Without pairs whose name comes again in the same row (Spark would show both)."""
+    if not _may_repeat(pairs):
+        return pairs
+    keep = np.ones(len(pairs.row), bool)
+    seen: set[tuple[int, bytes]] = set()
+    for at in range(len(keep) - 1, -1, -1):
+        name = (int(pairs.row[at]), pairs.data[pairs.name_at[at] : pairs.name_to[at]].tobytes())
+        keep[at] = name not in seen
+        seen.add(name)
+    return Pairs(
+        pairs.data,
+        pairs.name_at[keep],
+        pairs.name_to[keep],
+        pairs.value_to[keep],
+        pairs.row[keep],
+        pairs.count,
+    )
+
+
+def _may_repeat(pairs: Pairs) -> bool:
+    """Whether two names of a row are of one length and begin with the same 8 bytes."""
+    if len(pairs.row) < 2:
+        return False
+    words, row = pairs.words, pairs.row
+    size = pairs.sizes
+    most = int(np.bincount(row).max())
+    if most > _TWINS_MAX:
+        order = np.lexsort((words, size, row))
+        words, size, row, most = words[order], size[order], row[order], 2
+    for apart in range(1, most):
+        same = words[apart:] == words[:-apart]
+        same &= row[apart:] == row[:-apart]
+        if same.any() and bool((same & (size[apart:] == size[:-apart])).any()):
+            return True
+    return False
+
+
+def values(pairs: Pairs, name: str) -> pa.StringArray:
+    """The value of one name (8 bytes or fewer) in each row, null where there is none."""
+    word = int.from_bytes(name.encode(), "little")
+    hits = np.flatnonzero((pairs.words == word) & (pairs.sizes == len(name)))
+    if not len(hits):
+        return pa.nulls(pairs.count, pa.string())
+    row = pairs.row[hits]
+    last = np.append(row[1:] != row[:-1], True)
+    hits, row = hits[last], row[last]
+    found = _pieces(pairs.data, pairs.value_at[hits], pairs.value_to[hits])
+    if len(hits) == pairs.count:
+        return found
+    place = np.full(pairs.count, -1, np.int64)
+    place[row] = np.arange(len(row))
+    return found.take(pa.array(place, mask=place < 0))
