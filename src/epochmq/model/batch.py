@@ -44,9 +44,14 @@ def encode(messages: Iterable[Message]) -> bytes:
 def _encode_one(message: Message) -> bytes:
     properties = props.encode(message.all_properties()).encode()
     props.check_length(properties)
-    size = _SMALLEST + len(message.body) + len(properties)
-    head = _HEAD.pack(size, 0, 0, message.flag, len(message.body))
-    return b"".join((head, message.body, _U16.pack(len(properties)), properties))
+    return entry(message.flag, message.body, properties)
+
+
+def entry(flag: int, body: bytes, properties: bytes) -> bytes:
+    """One record of a batch; `properties` are encoded and not longer than their limit."""
+    size = _SMALLEST + len(body) + len(properties)
+    head = _HEAD.pack(size, 0, 0, flag, len(body))
+    return b"".join((head, body, _U16.pack(len(properties)), properties))
 
 
 def decode(body: Buffer) -> list[BatchEntry]:

@@ -1,0 +1,144 @@
+"""The sink of `format("rocketmq")`: batch and streaming writers that Spark calls.
+
+Spark pickles the writer to each task; `write` sends one partition and returns only when brokers
+hold all of it. Neither commit nor abort has anything left to do: what is in a topic stays there,
+and a repeated partition is recognised by its numbers (docs/adr/0040-spark-sink.md).
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from epochmq.base.errors import UsageError
+from epochmq.runtime.rng import random_name
+from epochmq.spark.encode_columns import check_columns
+from epochmq.spark.sink_lanes import Identity
+from epochmq.spark.sink_options import SinkOptions, parse_sink
+from epochmq.spark.sink_task import write_partition
+
+log = logging.getLogger(__name__)
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote, all of it acknowledged."""
+
+    partition: int
+    rows: int
+    body_bytes: int
+    requests: int
+
+
+def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "BatchWriter":
+    """The writer of `df.write`; UsageError for options or columns that cannot work."""
+    parsed = _checked(options, schema, overwrite)
+    if parsed.sink_id and parsed.batch_id is None:
+        raise UsageError(
+            "option 'sinkId' of a batch write needs a 'batchId', a number that rises from write to"
+            " write: brokers drop what has a lower one"
+        )
+    if not parsed.sink_id:
+        # Tasks that Spark repeats are recognised; a second run of the program is another sink.
+        parsed = replace(parsed, sink_id=f"batch-{random_name()}", batch_id=0)
+    return BatchWriter(parsed)
+
+
+def stream_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "StreamWriter":
+    """The writer of `df.writeStream`; UsageError for options or columns that cannot work."""
+    return StreamWriter(_checked(options, schema, overwrite))
+
+
+def _checked(options: Mapping[str, str], schema: Any, overwrite: bool) -> SinkOptions:
+    parsed = parse_sink(options)
+    if overwrite:
+        raise UsageError("a topic cannot be overwritten; write with mode('append')")
+    check_columns(to_arrow_schema(schema), bool(parsed.topic))
+    return parsed
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame once."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send one partition; returns when brokers hold all of it."""
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        identity = Identity(self.options.sink_id, self.options.batch_id or 0, partition)
+        return _write(self.options, identity, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what was written; there is nothing left to do."""
+        _log("written", messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what stays in the topics: a log takes nothing back."""
+        _log("failed; in the topics stay", messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send one partition of one batch; returns when brokers hold all of it."""
+        return _write(self.options, stream_identity(self.options, TaskContext.get()), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Say what was written; there is nothing left to do."""
+        _log(f"batch {batchId}: written", messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Say what stays in the topics; Spark runs the batch again."""
+        _log(f"batch {batchId} failed; in the topics stay", messages)
+
+
+def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identity:
+    """Whose rows a task of a stream writes.
+
+    Spark tells `write` neither the query nor the batch, but every task has both as local
+    properties (facts/spark.md 2.1). The query's id stays with its checkpoint. A new checkpoint
+    counts batches from 0 again: with `sinkId` alone all of them would be taken for repeats.
+    """
+    query = batch = None
+    partition = 0
+    if context is not None:
+        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        partition = context.partitionId()
+    if query is not None and batch is not None:
+        sink_id = f"{options.sink_id}.{query}" if options.sink_id else query
+        return Identity(sink_id, int(batch), partition)
+    if options.sink_id and options.batch_id is not None:
+        return Identity(options.sink_id, options.batch_id, partition)
+    raise UsageError(
+        "Spark does not say which query and batch this task belongs to; give options 'sinkId' and"
+        " 'batchId', or write from foreachBatch with both"
+    )
+
+
+def _write(options: SinkOptions, identity: Identity, iterator: Iterator[pa.RecordBatch]) -> Written:
+    done = write_partition(options, identity, iterator)
+    return Written(identity.partition, done.rows, done.body_bytes, done.requests)
+
+
+def _log(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+    known = [message for message in messages if isinstance(message, Written)]
+    rows, size = sum(each.rows for each in known), sum(each.body_bytes for each in known)
+    log.info("%s %d rows, %d bytes, from %d tasks", what, rows, size, len(known))

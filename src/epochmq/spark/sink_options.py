@@ -1,0 +1,147 @@
+"""The options of `format("rocketmq")` when it is written, parsed and checked as a whole.
+
+`SINK_ROWS` is the list; docs/PIPELINE.md, "Writing", says the same with more words.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from epochmq.base.errors import ConfigError, Refused, UsageError
+from epochmq.base.limits import MESSAGE_BYTES_MAX
+from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
+from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.spark.option_table import (
+    OptionRow,
+    choice,
+    flag,
+    integer,
+    milliseconds,
+    names,
+    parse_options,
+    size_bytes,
+    text,
+)
+
+WHAT = 'writing to format("rocketmq")'
+EFFECTIVELY_ONCE = "effectively-once"
+AT_LEAST_ONCE = "at-least-once"
+SINK_ID_LENGTH_MAX = 120
+ROWS_MAX = 8_192
+_SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
+"""Spark shows these to every sink; in lower case."""
+
+
+def _checked(check: Callable[[str], None]) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        try:
+            check(value)
+        except Refused as error:
+            raise ValueError(error.remark) from None
+        return value
+
+    return parse
+
+
+def _sendable(topic: str) -> None:
+    check_topic(topic)
+    if topic in NOT_SENDABLE_TOPICS:
+        raise Refused(1, "it belongs to the brokers; nobody may write to it")
+
+
+def _sink_id(value: str) -> str:
+    if len(value) > SINK_ID_LENGTH_MAX or not value.isprintable():
+        raise ValueError(f"it must be 1 to {SINK_ID_LENGTH_MAX} printable characters")
+    return text(value)
+
+
+SINK_ROWS: tuple[OptionRow, ...] = (
+    OptionRow("nameServer", text, None, "host:port;host:port of the name servers", "namesrvAddr"),
+    OptionRow("topic", _checked(_sendable), "", "topic of rows that have no column topic"),
+    OptionRow(
+        "guarantee",
+        choice(EFFECTIVELY_ONCE, AT_LEAST_ONCE),
+        EFFECTIVELY_ONCE,
+        "whether EpochMQ brokers drop what a repeated batch brings again",
+    ),
+    OptionRow("sinkId", _sink_id, "", "names this sink to brokers; a stream adds its query's id"),
+    OptionRow("batchId", integer(0), None, "number of a batch write; rises from write to write"),
+    OptionRow("producerGroup", _checked(check_group), "SPARK_SINK", "group that brokers show"),
+    OptionRow("batchSize", integer(1, ROWS_MAX), 512, "most rows of a request; 1 sends singly"),
+    OptionRow("batchBytes", size_bytes, 512 << 10, "most bytes of bodies in a request"),
+    OptionRow("bufferBytes", size_bytes, 32 << 20, "bytes of bodies a task holds unacknowledged"),
+    OptionRow("maxMessageBytes", size_bytes, MESSAGE_BYTES_MAX, "a larger body is an error"),
+    OptionRow("sendTimeoutMs", milliseconds, 3_000, "longest wait for one answer"),
+    OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
+    OptionRow("orderBy", names, (), "columns that each partition is sorted by first"),
+    OptionRow("orderByBytes", size_bytes, 256 << 20, "most bytes of a partition to be sorted"),
+    OptionRow("tls.enable", flag, False, "whether connections speak TLS"),
+    OptionRow("tls.client.authServer", flag, True, "whether certificates are checked"),
+    OptionRow("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
+    OptionRow("tls.client.certPath", text, "", "PEM file with a certificate to show"),
+    OptionRow("tls.client.keyPath", text, "", "PEM file with its private key"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """All options of one write, checked. Plain values, so that it can travel to executors."""
+
+    name_server: str
+    topic: str
+    drops_repeats: bool
+    sink_id: str
+    batch_id: int | None
+    producer_group: str
+    batch_size: int
+    batch_bytes: int
+    buffer_bytes: int
+    max_message_bytes: int
+    send_timeout_ms: int
+    failover_timeout_ms: int
+    order_by: tuple[str, ...]
+    order_by_bytes: int
+    tls: OutgoingTls
+
+
+def parse_sink(given: Mapping[str, str]) -> SinkOptions:
+    """The options of a write; `UsageError` in one line for all that is wrong."""
+    ours = {key: value for key, value in given.items() if key.lower() not in _SPARKS_OWN}
+    values = parse_options(ours, SINK_ROWS, WHAT)
+    if values["nameServer"] is None:
+        raise UsageError("option nameServer is missing; set it to host:port, as 127.0.0.1:9876")
+    parse_addresses(values["nameServer"])
+    if values["batchBytes"] > MESSAGE_BYTES_MAX:
+        raise UsageError(f"batchBytes is more than {MESSAGE_BYTES_MAX}, a broker's limit")
+    return SinkOptions(
+        name_server=values["nameServer"],
+        topic=values["topic"],
+        drops_repeats=values["guarantee"] == EFFECTIVELY_ONCE,
+        sink_id=values["sinkId"],
+        batch_id=values["batchId"],
+        producer_group=values["producerGroup"],
+        batch_size=values["batchSize"],
+        batch_bytes=values["batchBytes"],
+        buffer_bytes=values["bufferBytes"],
+        max_message_bytes=values["maxMessageBytes"],
+        send_timeout_ms=values["sendTimeoutMs"],
+        failover_timeout_ms=values["failoverTimeoutMs"],
+        order_by=values["orderBy"],
+        order_by_bytes=values["orderByBytes"],
+        tls=_tls(values),
+    )
+
+
+def _tls(values: Mapping[str, object]) -> OutgoingTls:
+    tls = OutgoingTls(
+        tls_enable=values["tls.enable"] is True,
+        tls_client_auth_server=values["tls.client.authServer"] is True,
+        tls_client_trust_cert_path=str(values["tls.client.trustCertPath"]),
+        tls_client_cert_path=str(values["tls.client.certPath"]),
+        tls_client_key_path=str(values["tls.client.keyPath"]),
+    )
+    try:
+        client_tls(tls)
+    except ConfigError as error:
+        raise UsageError("; ".join(error.problems)) from None
+    return tls

@@ -1,0 +1,242 @@
+"""Sends the requests of one task: one at a time in a lane, lanes side by side, each until acked.
+
+A request that no master takes is tried again until `failoverTimeoutMs` is over; nothing counts as
+written before a broker said so without a reservation.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio.producer import Producer, SendResult
+from epochmq.client.core.backoff import delay_ms
+from epochmq.client.core.route_cache import publish_queues
+from epochmq.client.core.send_policy import SendStatus, Verdict, judge
+from epochmq.model.queue import MessageQueue
+from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import PERM_WRITE
+from epochmq.runtime.tls import client_tls
+from epochmq.spark.sink_lanes import Lane, Layout, Request, seq_of, spread
+from epochmq.spark.sink_options import SinkOptions
+from epochmq.wire.codes import RequestCode
+
+T = TypeVar("T")
+
+PAUSE_MS_MAX = 1_000
+UNSURE_MAX = 5
+"""So often a request is sent again that a broker stored, but not as safely as it is to be."""
+NO_TIMER = "timer message is not enabled"
+"""RocketMQ's words, under a code that stands for passing trouble as well."""
+
+
+class _SinkProducer(Producer):
+    """A producer that takes requests as they are."""
+
+    async def send_request(self, request: Request, timeout_ms: int) -> SendResult:
+        code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
+        return await self._send(request.outgoing, code, request.queue, timeout_ms)
+
+
+class _Line:
+    """Requests of one lane that wait for the one before them."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.waiting: deque[Request] = deque()
+        self.wake = asyncio.Event()
+        self.mark: tuple[int, str] | None = None
+        """The last number that the broker holds of an earlier try, with its id."""
+
+    def take_mark(self, uniq_id: str | None) -> None:
+        """Heed the id in an answer: a repeat is answered with that of the last one held."""
+        seq = seq_of(uniq_id or "", self.lane.prefix)
+        if uniq_id is not None and seq is not None:
+            self.mark = (seq, uniq_id)
+
+    def check(self, request: Request) -> None:
+        """UsageError when `request` repeats a number with another row than the first time."""
+        if self.mark is None:
+            return
+        seq, uniq_id = self.mark
+        at = seq - request.first_seq
+        if 0 <= at < len(request.ids) and request.ids[at] != uniq_id:
+            raise self.changed()
+
+    def check_end(self) -> None:
+        """UsageError when the earlier try had more rows than this one."""
+        if self.mark is not None and self.mark[0] > self.lane.sent:
+            raise self.changed()
+
+    def changed(self) -> UsageError:
+        return UsageError(
+            f"a repeated batch brought other rows to {self.lane.queue}, or in another order, than"
+            " the first time: brokers would drop the wrong ones. Sort with option orderBy by"
+            " columns that tell all rows apart, or write with guarantee=at-least-once"
+        )
+
+
+class Sender:
+    """All requests of one task. Every method runs in one event loop."""
+
+    def __init__(self, options: SinkOptions, partition: int) -> None:
+        self._options = options
+        self._partition = partition
+        self._producer = _SinkProducer(
+            options.name_server,
+            options.producer_group,
+            timeout_ms=options.send_timeout_ms,
+            tls=client_tls(options.tls),
+        )
+        self._lines: dict[int, _Line] = {}
+        self._workers: list[asyncio.Task[None]] = []
+        self._unsent_bytes = 0
+        self._unsent = 0
+        self._room = asyncio.Event()
+        self._error: BaseException | None = None
+        self.requests = 0
+
+    async def start(self) -> None:
+        await self._producer.__aenter__()
+
+    async def close(self) -> None:
+        """Stop everything; what was not acknowledged may or may not be stored."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        await self._producer.close()
+
+    async def layout(self, topic: str) -> Layout:
+        """The writable queues of `topic`; waits while its brokers are away."""
+
+        async def ask() -> Layout:
+            await self._producer.queues(topic)
+            route = self._producer.instance.routes.route(topic)
+            return spread(writable_queues(topic, route or TopicRouteData()))
+
+        return await self._patiently(f"topic {topic}", ask)
+
+    async def offer(self, requests: Iterable[tuple[Lane, Request]]) -> None:
+        """Queue `requests`; waits while too much is unacknowledged. Raises what failed before."""
+        for lane, request in requests:
+            most = self._options.buffer_bytes - request.size
+            await self._wait(lambda most=most: self._unsent_bytes <= max(most, 0))  # type: ignore[misc]
+            self._unsent += 1
+            self._unsent_bytes += request.size
+            line = self._line(lane)
+            line.waiting.append(request)
+            line.wake.set()
+
+    async def drain(self) -> None:
+        """Wait until brokers hold everything."""
+        await self._wait(lambda: not self._unsent)
+        for line in self._lines.values():
+            line.check_end()
+
+    async def _wait(self, enough: Callable[[], bool]) -> None:
+        while not enough() and self._error is None:
+            self._room.clear()
+            await self._room.wait()
+        if self._error is not None:
+            raise self._error
+
+    def _line(self, lane: Lane) -> _Line:
+        line = self._lines.get(id(lane))
+        if line is None:
+            line = self._lines[id(lane)] = _Line(lane)
+            self._workers.append(asyncio.create_task(self._work(line)))
+        return line
+
+    async def _work(self, line: _Line) -> None:
+        while self._error is None:
+            if not line.waiting:
+                line.wake.clear()
+                await line.wake.wait()
+                continue
+            request = line.waiting.popleft()
+            try:
+                await self._deliver(line, request)
+            except Exception as error:
+                self._fail(error)
+            finally:
+                self._unsent -= 1
+                self._unsent_bytes -= request.size
+                self._room.set()
+
+    def _fail(self, error: Exception) -> None:
+        """Keep the first error; everybody stops at it."""
+        if self._error is None:
+            self._error = error
+
+    async def _deliver(self, line: _Line, request: Request) -> None:
+        """Send until it is acknowledged."""
+        line.check(request)
+        unsure = 0
+
+        async def send() -> SendResult:
+            nonlocal unsure
+            result = await self._producer.send_request(request, self._options.send_timeout_ms)
+            if result.status is not SendStatus.SEND_OK:
+                unsure += 1
+                raise _Unsure(f"the broker stored it and answers {result.status.value}")
+            return result
+
+        result = await self._patiently(self._name(request), send, lambda: unsure >= UNSURE_MAX)
+        self.requests += 1
+        line.take_mark(result.transaction_id)
+        line.check(request)
+
+    def _name(self, request: Request) -> str:
+        rows = f"row {request.first_row}"
+        if request.is_batch:
+            rows = f"rows {request.first_row} to {request.last_row}"
+        return f"{rows} of partition {self._partition} for topic {request.outgoing.topic}"
+
+    async def _patiently(
+        self, what: str, work: Callable[[], Awaitable[T]], enough: Callable[[], bool] = bool
+    ) -> T:
+        """The outcome of `work`, tried again as long as a failover may explain its failing."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.failover_timeout_ms / 1_000
+        for attempt in range(1, 1 << 30):
+            try:
+                return await work()
+            except (NotReachable, NotFound, Refused) as error:
+                pause_s = delay_ms(attempt, self._producer.instance.rng, most_ms=PAUSE_MS_MAX) / 1e3
+                if _is_final(error) or enough() or loop.time() + pause_s > deadline:
+                    raise _told(what, error) from None
+            await asyncio.sleep(pause_s)
+        raise AssertionError("unreachable")
+
+
+class _Unsure(NotReachable):
+    """Stored, but a master that dies now may take it along."""
+
+
+def _is_final(error: EpochError) -> bool:
+    if not isinstance(error, Refused):
+        return False
+    return judge(error.code) is Verdict.RAISE or NO_TIMER in error.remark
+
+
+def _told(what: str, error: EpochError) -> EpochError:
+    text = f"{what}: {error}"
+    if isinstance(error, Refused):
+        return Refused(error.code, text)
+    return type(error)(text)
+
+
+def writable_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """All queues that may be written, those of groups without a master now included.
+
+    A failover must not change which queue a key has.
+    """
+    if route.order_topic_conf:
+        return publish_queues(topic, route)
+    return tuple(
+        MessageQueue(topic, data.broker_name, index)
+        for data in route.queue_datas
+        if data.perm & PERM_WRITE
+        for index in range(data.write_queue_nums)
+    )

@@ -1,0 +1,126 @@
+"""One partition: rows from Spark on this thread, requests to brokers on another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.encode import Encoder, Row
+from epochmq.spark.loop_thread import LoopThread
+from epochmq.spark.sink_lanes import Identity, Lane, Request, TopicLanes
+from epochmq.spark.sink_options import SinkOptions
+from epochmq.spark.sink_send import Sender
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was written and acknowledged."""
+
+    rows: int
+    body_bytes: int
+    requests: int
+
+
+def write_partition(
+    options: SinkOptions, identity: Identity, batches: Iterator[pa.RecordBatch]
+) -> Done:
+    """Send all rows of `batches` and wait until brokers hold them."""
+    loop = LoopThread("epochmq-sink")
+    try:
+        sender = Sender(options, identity.partition)
+        loop.run(sender.start())
+        try:
+            return _Task(options, identity, loop, sender).run(batches)
+        finally:
+            loop.run(sender.close())
+    finally:
+        loop.close()
+
+
+class _Task:
+    """Cuts the rows of one partition into requests, the same way every time."""
+
+    def __init__(
+        self, options: SinkOptions, identity: Identity, loop: LoopThread, sender: Sender
+    ) -> None:
+        self._options = options
+        self._identity = identity
+        self._loop = loop
+        self._sender = sender
+        self._topics: dict[str, TopicLanes] = {}
+        self._ready: list[tuple[Lane, Request]] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Done:
+        if self._options.order_by:
+            batches = iter(_sorted(batches, self._options))
+        encoder: Encoder | None = None
+        for batch in batches:
+            if encoder is None:
+                encoder = self._encoder(batch.schema)
+            for row in encoder.rows(batch):
+                self._put(row)
+            self._send()
+        self._flush()
+        self._send()
+        self._loop.run(self._sender.drain())
+        return Done(self._rows, self._bytes, self._sender.requests)
+
+    def _encoder(self, schema: pa.Schema) -> Encoder:
+        return Encoder(
+            schema,
+            topic=self._options.topic,
+            partition=self._identity.partition,
+            max_message_bytes=self._options.max_message_bytes,
+        )
+
+    def _put(self, row: Row) -> None:
+        topic = self._topics.get(row.topic) or self._open(row.topic)
+        self._ready.extend(topic.put(row))
+        self._rows += 1
+        self._bytes += len(row.body)
+        if topic.size > self._options.buffer_bytes:
+            self._flush()
+
+    def _open(self, topic: str) -> TopicLanes:
+        self._topics[topic] = lanes = TopicLanes(
+            self._loop.run(self._sender.layout(topic)),
+            self._identity,
+            rows_max=self._options.batch_size,
+            bytes_max=self._options.batch_bytes,
+            marked=self._options.drops_repeats,
+        )
+        return lanes
+
+    def _flush(self) -> None:
+        for topic in self._topics.values():
+            self._ready.extend(topic.rest())
+
+    def _send(self) -> None:
+        if self._ready:
+            ready, self._ready = self._ready, []
+            self._loop.run(self._sender.offer(ready))
+
+
+def _sorted(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> list[pa.RecordBatch]:
+    """All rows of the partition, in the order of `orderBy`."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > options.order_by_bytes:
+            raise UsageError(
+                f"a partition has more than orderByBytes = {options.order_by_bytes} to sort; raise"
+                " it, or make smaller batches or more partitions"
+            )
+        held.append(batch)
+    if not held:
+        return []
+    for name in options.order_by:
+        if name not in held[0].schema.names:
+            raise UsageError(f"option 'orderBy': there is no column {name!r}")
+    table = pa.Table.from_batches(held).sort_by([(name, "ascending") for name in options.order_by])
+    found: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=2_000)
+    return found

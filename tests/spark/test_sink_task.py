@@ -1,0 +1,161 @@
+"""One partition into a real broker, and through the death and return of that broker."""
+
+import threading
+import zlib
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from tests.compat.peers.epochmq import EpochCluster
+from tests.spark.sinking import batches, bodies, messages, options
+
+from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
+from epochmq.spark.encode_properties import SINK_ID
+from epochmq.spark.sink_lanes import Identity
+from epochmq.spark.sink_task import write_partition
+
+IDENTITY = Identity("test", 0, 0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EpochCluster]:
+    config = {"defaultTopicQueueNums": 4, "messageDelayLevel": "1s 1s 1s"}
+    with EpochCluster(broker_config=config) as running:
+        yield running
+
+
+@pytest.fixture
+def namesrv(cluster: EpochCluster) -> str:
+    return cluster.namesrv_addr
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic of the test's own; the first send creates it."""
+    return f"Sink_{zlib.crc32(request.node.nodeid.encode())}"
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("guarantee", ["effectively-once", "at-least-once"])
+def test_every_row_is_held_once(namesrv: str, topic: str, size: int, guarantee: str) -> None:
+    wanted = [b"%03d" % number for number in range(50)]
+    chosen = options(namesrv, topic, batchSize=size, guarantee=guarantee)
+    done = write_partition(chosen, IDENTITY, iter(batches({"body": wanted})))
+    assert (done.rows, done.body_bytes) == (50, 150)
+    assert done.requests == (50 if size == 1 else 10)
+    assert bodies(namesrv, topic) == wanted
+    marked = guarantee == "effectively-once"
+    assert {SINK_ID in message.properties for message in messages(namesrv, topic)} == {marked}
+
+
+def test_a_key_keeps_queue_and_order_beside_rows_without_one(namesrv: str, topic: str) -> None:
+    keys = ["a", None, "b", "c", None] * 20
+    columns = {"body": [b"%03d" % n for n in range(100)], "orderingKey": keys}
+    write_partition(options(namesrv, topic, batchSize=3), IDENTITY, iter(batches(columns)))
+    found = messages(namesrv, topic)
+    assert sorted(m.body for m in found) == columns["body"]
+    for key in "abc":
+        of_key = [m for m in found if m.properties.get("__SHARDINGKEY") == key]
+        assert len({m.queue_id for m in of_key}) == 1
+        assert [m.body for m in of_key] == sorted(m.body for m in of_key)
+
+
+def test_properties_arrive_whole(namesrv: str, topic: str) -> None:
+    columns = {
+        "topic": [topic],
+        "body": ["täxt"],
+        "keys": ["k1 k2"],
+        "tags": ["red"],
+        "flag": [9],
+        "properties": pa.array(
+            [[("carrier", "AA"), ("x", "ü")]], pa.map_(pa.string(), pa.string())
+        ),
+    }
+    write_partition(options(namesrv), IDENTITY, iter(batches(columns)))
+    (message,) = messages(namesrv, topic)
+    assert (message.plain_body(), message.tags, message.keys) == (
+        "täxt".encode(),
+        "red",
+        ("k1", "k2"),
+    )
+    assert (message.properties["carrier"], message.properties["x"]) == ("AA", "ü")
+    assert message.flag == 9
+
+
+def test_rows_of_several_topics_and_delays(namesrv: str, topic: str) -> None:
+    columns = {
+        "topic": [topic, f"{topic}_2", topic, f"{topic}_2"],
+        "body": [b"0", b"1", b"2", b"3"],
+        "delayTimeLevel": [0, 0, 1, 0],
+    }
+    done = write_partition(options(namesrv), IDENTITY, iter(batches(columns)))
+    assert done.rows == 4
+    assert bodies(namesrv, f"{topic}_2") == [b"1", b"3"]
+    assert b"0" in bodies(namesrv, topic)  # the delayed one follows when it is due
+
+
+def test_rows_can_be_sorted_first(namesrv: str, topic: str) -> None:
+    columns = {"body": [b"3", b"1", b"2"], "queueId": [0, 0, 0]}
+    chosen = options(namesrv, topic, orderBy="queueId,body")
+    write_partition(chosen, IDENTITY, iter(batches(columns, rows=2)))
+    assert [m.body for m in messages(namesrv, topic)] == [b"1", b"2", b"3"]
+    with pytest.raises(UsageError, match="no column 'nobody'"):
+        write_partition(options(namesrv, topic, orderBy="nobody"), IDENTITY, iter(batches(columns)))
+    chosen = options(namesrv, topic, orderBy="body", orderByBytes=4)
+    with pytest.raises(UsageError, match="more than orderByBytes = 4"):
+        write_partition(chosen, IDENTITY, iter(batches(columns)))
+
+
+def test_little_room_ends_requests_early(namesrv: str, topic: str) -> None:
+    wanted = [b"%03d" % n * 100 for n in range(40)]
+    chosen = options(namesrv, topic, bufferBytes=1_000, batchBytes=5_000)
+    done = write_partition(chosen, IDENTITY, iter(batches({"body": wanted})))
+    assert done.requests >= 10
+    assert bodies(namesrv, topic) == wanted
+
+
+def test_no_rows_are_no_requests(namesrv: str, topic: str) -> None:
+    assert write_partition(options(namesrv, topic), IDENTITY, iter([])).requests == 0
+
+
+def test_a_refusal_names_the_rows(namesrv: str, topic: str) -> None:
+    columns = {"body": [b"x"], "deliverTime": [99_999_999_999_999]}
+    with pytest.raises(Refused, match=f"row 0 of partition 0 for topic {topic}: .*timer"):
+        write_partition(options(namesrv, topic), IDENTITY, iter(batches(columns)))
+
+
+def test_nobody_there_is_one_clear_error_after_the_time_given(topic: str) -> None:
+    chosen = options("127.0.0.1:1", topic, failoverTimeoutMs=300)
+    with pytest.raises(NotReachable, match="no name server answers"):
+        write_partition(chosen, IDENTITY, iter(batches({"body": [b"x"]})))
+
+
+def test_an_error_of_the_rows_source_comes_through(namesrv: str, topic: str) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from batches({"body": [b"x"]})
+        raise EpochError("the rows end here")
+
+    with pytest.raises(EpochError, match="the rows end here"):
+        write_partition(options(namesrv, topic), IDENTITY, broken())
+
+
+@pytest.mark.tried_once
+def test_a_broker_that_dies_and_comes_back_loses_nothing(tmp_path: object) -> None:
+    wanted = [b"%05d" % number for number in range(4_000)]
+    with EpochCluster(broker_config={"flushDiskType": "SYNC_FLUSH"}) as cluster:
+        half = threading.Event()
+        back = threading.Thread(target=lambda: (half.wait(30), cluster.start_broker()))
+        back.start()
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for at, batch in enumerate(batches({"body": wanted}, rows=100)):
+                if at == 20:
+                    cluster.kill9_broker()
+                    half.set()
+                yield batch
+
+        chosen = options(cluster.namesrv_addr, "Dies", batchSize=20)
+        write_partition(chosen, IDENTITY, rows())
+        back.join()
+        found = bodies(cluster.namesrv_addr, "Dies")
+        assert sorted(set(found)) == wanted
