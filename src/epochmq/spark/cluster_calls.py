@@ -1,0 +1,119 @@
+"""The asynchronous half of `Cluster`: what is asked of brokers, each call with patience."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio.admin import Admin
+from epochmq.client.core.route_cache import MASTER_ID
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.names import retry_topic
+from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import TopicConfig
+from epochmq.spark.patience import Patience
+from epochmq.wire.codes import ResponseCode
+
+Bounds = dict[MessageQueue, tuple[int, int]]
+
+
+class ClusterCalls:
+    """Calls to one cluster; offsets are queue offsets."""
+
+    def __init__(self, admin: Admin, patience: Patience) -> None:
+        self._admin = admin
+        self._patience = patience
+
+    async def topics(self) -> list[str]:
+        return sorted(await self._patience.ask("listing the topics", self._admin.topics))
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        async def work() -> list[MessageQueue]:
+            return sorted(self._admin.instance.routes.subscribe(topic))
+
+        return await self._patience.ask(f"finding the queues of {topic}", work, topic)
+
+    async def bounds_of(self, topics: list[str], *, master: bool = False) -> Bounds:
+        found = await asyncio.gather(*(self.bounds(topic, master=master) for topic in topics))
+        return {queue: pair for each in found for queue, pair in each.items()}
+
+    async def bounds(self, topic: str, *, master: bool = False) -> Bounds:
+        """One call a broker; queues that may not be read are left out."""
+
+        async def work() -> Bounds:
+            readable = self._admin.instance.routes.subscribe(topic)
+            names = sorted({queue.broker_name for queue in readable})
+            tables = await asyncio.gather(*(self._stats(topic, name, master) for name in names))
+            merged = {queue: pair for table in tables for queue, pair in table.items()}
+            return {queue: merged[queue] for queue in sorted(readable) if queue in merged}
+
+        return await self._patience.ask(f"asking how far {topic} goes", work, topic)
+
+    async def _stats(self, topic: str, broker_name: str, master: bool) -> Bounds:
+        address = self._master(broker_name) if master else self._any(broker_name)
+        table, _ = await self._admin.topic_stats_of(address, topic)
+        return {
+            MessageQueue(topic, broker_name, queue.queue_id): (at.min_offset, at.max_offset)
+            for queue, at in table.items()
+        }
+
+    async def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        found = await asyncio.gather(*(self._offset_at(*each) for each in times.items()))
+        return dict(zip(times, found, strict=True))
+
+    async def _offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
+        async def work() -> int:
+            return await self._admin.offset_at(self._any(queue.broker_name), queue, wall_ms)
+
+        return await self._patience.ask(f"searching {queue} by time", work, queue.topic)
+
+    async def committed(
+        self, group: str, queues: Sequence[MessageQueue]
+    ) -> dict[MessageQueue, int]:
+        found = await asyncio.gather(*(self._committed(group, queue) for queue in queues))
+        pairs = zip(queues, found, strict=True)
+        return {queue: offset for queue, offset in pairs if offset is not None}
+
+    async def _committed(self, group: str, queue: MessageQueue) -> int | None:
+        async def work() -> int | None:
+            return await self._admin.committed_at(self._master(queue.broker_name), group, queue)
+
+        return await self._patience.ask(f"asking for {group}'s offset", work, queue.topic)
+
+    async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        await asyncio.gather(*(self._commit(group, *each) for each in offsets.items()))
+
+    async def _commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        async def work() -> None:
+            address = self._master(queue.broker_name)
+            try:
+                await self._admin.commit_at(address, group, queue, offset)
+            except Refused as error:
+                if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                    raise
+                await self._make_group(address, group)
+                await self._admin.commit_at(address, group, queue, offset)
+
+        await self._patience.ask(f"publishing {group}'s offset of {queue}", work, queue.topic)
+
+    async def _make_group(self, address: str, group: str) -> None:
+        """With its retry topic, by whose route RocketMQ's tools find a group's brokers."""
+        await self._admin.put_group(address, SubscriptionGroupConfig(group_name=group))
+        await self._admin.put_topic(
+            address, TopicConfig(retry_topic(group), read_queue_nums=1, write_queue_nums=1)
+        )
+
+    async def epoch_offsets(self, topic: str, epoch: int) -> dict[MessageQueue, int]:
+        raise NotImplementedError
+
+    def _any(self, broker_name: str) -> str:
+        """The master's address, else that of the follower with the smallest id."""
+        address = self._admin.instance.routes.address(broker_name, MASTER_ID)
+        if address is None:
+            raise NotReachable(f"broker {broker_name} has no replica now")
+        return address
+
+    def _master(self, broker_name: str) -> str:
+        address = self._admin.instance.routes.master(broker_name)
+        if address is None:
+            raise NotReachable(f"broker {broker_name} has no master now")
+        return address

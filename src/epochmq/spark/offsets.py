@@ -1,0 +1,121 @@
+"""Queue offsets as JSON: what a user writes in an option, and what Spark keeps in a checkpoint.
+
+A queue is written `brokerName:queueId` within its topic: {"flights": {"broker-a:0": 12}}. Spark
+compares offsets as texts, so queues always come in one order (facts/spark.md 2.2).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from epochmq.base.errors import UsageError
+from epochmq.model.queue import MessageQueue
+
+EARLIEST, LATEST = -2, -1
+"""In place of an offset, as in Spark's Kafka source."""
+
+VERSION = 1
+TEXT_LENGTH_MAX = 16 << 20
+
+Offsets = dict[MessageQueue, int]
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """`brokerName:queueId`."""
+    return f"{queue.broker_name}:{queue.queue_id}"
+
+
+def parse_queue(topic: str, text: str) -> MessageQueue:
+    """The queue behind `brokerName:queueId`; `UsageError` for another text."""
+    broker_name, _, number = text.rpartition(":")
+    if not broker_name or not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise UsageError(f"{text!r} is no queue; write brokerName:queueId, as broker-a:0")
+    return MessageQueue(topic, broker_name, int(number))
+
+
+def by_topic(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, int]]:
+    """As it goes into JSON, in the one order."""
+    table: dict[str, dict[str, int]] = {}
+    for queue in sorted(offsets):
+        table.setdefault(queue.topic, {})[queue_text(queue)] = offsets[queue]
+    return table
+
+
+def from_topics(table: Any, low: int = 0) -> Offsets:
+    """The reverse; `UsageError` for anything that is no such table, or an offset below `low`."""
+    if not isinstance(table, dict):
+        raise UsageError(f"offsets must be an object by topic, not {str(table)[:80]!r}")
+    offsets: Offsets = {}
+    for topic, queues in table.items():
+        if not isinstance(queues, dict):
+            raise UsageError(f"offsets of topic {topic} must be an object by queue")
+        for text, offset in queues.items():
+            offsets[parse_queue(topic, text)] = check_offset(topic, text, offset, low)
+    return offsets
+
+
+def check_offset(topic: str, queue: str, offset: Any, low: int) -> int:
+    """`offset` if it is a whole number that may stand there."""
+    if isinstance(offset, bool) or not isinstance(offset, int) or not low <= offset < 2**63:
+        raise UsageError(f"{offset!r} is no offset for queue {queue} of topic {topic}")
+    return offset
+
+
+def load(text: str) -> Any:
+    """A JSON text of a user's; `UsageError` says where it breaks."""
+    if len(text) > TEXT_LENGTH_MAX:
+        raise UsageError(f"a JSON text of more than {TEXT_LENGTH_MAX} characters")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"it is no JSON ({error})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """How far a streaming query has read: every queue it ever saw, with the next queue offset.
+
+    `init` holds where the batch that ends here begins, for the queues whose begin the batch before
+    does not tell. `fresh` marks the position that a query is planned from before its first batch is
+    in the checkpoint. Spark keeps no start position for Python sources, so if it is `latest` or a
+    time, and the first batch fails, asking again would give another one and lose what lies between
+    (facts/spark.md 4.4). Therefore the first batch's end carries it.
+    """
+
+    at: Offsets
+    init: Offsets = field(default_factory=dict)
+    fresh: bool = False
+
+    def begin_of(self, before: "StreamOffset", queue: MessageQueue) -> int | None:
+        """Where the batch from `before` to here begins in `queue`; None when it is not in it."""
+        found = self.init.get(queue)
+        return before.at.get(queue) if found is None else found
+
+    def to_json(self) -> dict[str, Any]:
+        """What Spark keeps; equal offsets give equal texts."""
+        table: dict[str, Any] = {"version": VERSION, "offsets": by_topic(self.at)}
+        if self.init:
+            table["init"] = by_topic(self.init)
+        if self.fresh:
+            table["fresh"] = True
+        return table
+
+    @classmethod
+    def from_json(cls, table: Any) -> "StreamOffset":
+        """`UsageError` for what another source, or a later version, left in the checkpoint."""
+        if not isinstance(table, dict) or table.get("version") != VERSION:
+            raise UsageError(
+                "the checkpoint's offsets are not of this source, or of a later version of it:"
+                f" {str(table)[:120]}"
+            )
+        return cls(
+            from_topics(table.get("offsets")),
+            from_topics(table.get("init", {})),
+            table.get("fresh") is True,
+        )
+
+
+def topics_of(queues: Iterable[MessageQueue]) -> list[str]:
+    """Their topics, sorted."""
+    return sorted({queue.topic for queue in queues})

@@ -1,0 +1,126 @@
+"""Options of Spark sources and sinks: a table of rows, read as a whole, all faults in one error."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epochmq.base.errors import UsageError
+
+_SPANS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_SPAN = re.compile(r"(\d{1,15})\s*(ms|s|m|h)?")
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?")
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRow:
+    """One option: `parse` reads its text and raises `ValueError` saying what it should be."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    doc: str
+    alias: str | None = None
+
+
+def parse_options(given: Mapping[str, str], rows: Sequence[OptionRow], what: str) -> dict[str, Any]:
+    """Every row's value by its name, defaults included.
+
+    Spark keeps option names in any case, so case does not count. `UsageError` with one sentence for
+    each unknown name and each unreadable value; `what` names whose options they are.
+    """
+    by_lower = {name.lower(): row for row in rows for name in (row.name, row.alias) if name}
+    values = {row.name: row.default for row in rows}
+    problems = []
+    for key, text in given.items():
+        row = by_lower.get(key.lower())
+        if row is None:
+            problems.append(_unknown(key, rows, what))
+            continue
+        try:
+            values[row.name] = row.parse(str(text).strip())
+        except ValueError as error:
+            problems.append(f"option {row.name}={shown(text)}: {error}")
+    if problems:
+        raise UsageError("; ".join(problems))
+    return values
+
+
+def _unknown(key: str, rows: Sequence[OptionRow], what: str) -> str:
+    by_lower = {row.name.lower(): row.name for row in rows}
+    near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.6)
+    hint = f" (did you mean '{by_lower[near[0]]}'?)" if near else ""
+    return f"{what} has no option '{key}'{hint}"
+
+
+def shown(text: object) -> str:
+    """A value for an error's text: not longer than a line."""
+    whole = str(text)
+    return repr(whole if len(whole) <= 80 else whole[:77] + "...")
+
+
+def text(value: str) -> str:
+    """Any text but an empty one."""
+    if not value:
+        raise ValueError("it is empty; give a value or leave the option out")
+    return value
+
+
+def integer(low: int = 1, high: int = 2**63 - 1) -> Callable[[str], int]:
+    """A whole number within bounds."""
+
+    def parse(value: str) -> int:
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+            raise ValueError("it is no whole number")
+        if not low <= int(value) <= high:
+            raise ValueError(f"it must lie within {low} and {high}")
+        return int(value)
+
+    return parse
+
+
+def milliseconds(value: str) -> int:
+    """A duration: a number of ms, or with a unit as `30s` and `15m`."""
+    match = _SPAN.fullmatch(value.lower())
+    if match is None:
+        raise ValueError("it is no duration; write ms, or a unit as 500ms, 30s, 15m, 1h")
+    return int(match[1]) * _SPANS_MS[match[2] or "ms"]
+
+
+def size_bytes(value: str) -> int:
+    """A size: a number of bytes, or with a unit as `512k` and `64m`; at least 1."""
+    match = _SIZE.fullmatch(value.lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError("it is no size; write bytes, or a unit as 512k, 64m, 1g")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def flag(value: str) -> bool:
+    """`true` or `false`."""
+    found = _FLAGS.get(value.lower())
+    if found is None:
+        raise ValueError("it must be true or false")
+    return found
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """One of a few words."""
+
+    def parse(value: str) -> str:
+        if value.lower() not in allowed:
+            raise ValueError(f"it must be one of {', '.join(allowed)}")
+        return value.lower()
+
+    return parse
+
+
+def names(value: str) -> tuple[str, ...]:
+    """A list with commas; blanks around names do not count, a name counts once."""
+    found = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not found:
+        raise ValueError("it names nothing")
+    return found

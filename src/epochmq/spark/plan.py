@@ -1,0 +1,181 @@
+"""What one batch reads: how much of each queue, cut into tasks, and what is found missing. Pure.
+
+Queue offsets of a queue run without gaps, so the rows of a span are counted, never guessed.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from epochmq.base.errors import UsageError
+from epochmq.model.queue import MessageQueue
+from epochmq.spark.lost import Lost
+from epochmq.spark.offsets import Offsets, StreamOffset
+
+Bounds = Mapping[MessageQueue, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Queue offsets `start` to `stop` (exclusive) of one queue."""
+
+    queue: MessageQueue
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        """Rows in it."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """All that could be read now: a span for each known queue, empty ones as well.
+
+    `init` are the begins that the offset before does not tell; `lost` is what is not there.
+    """
+
+    spans: list[Span]
+    init: Offsets
+    lost: list[Lost]
+
+
+def backlog(before: StreamOffset, bounds: Bounds) -> Backlog:
+    """What lies between `before` and the ends of the queues, judged queue by queue."""
+    spans, init, lost = [], {}, []
+    for queue in sorted(bounds):
+        low, high = bounds[queue]
+        begin = before.at.get(queue)
+        if begin is None:
+            begin = init[queue] = low  # a queue that was added: everything in it is new
+        elif missing := missing_at(queue, begin, low, high):
+            lost.append(missing)
+            begin = init[queue] = low
+        elif before.fresh:
+            init[queue] = begin
+        spans.append(Span(queue, begin, high))
+    return Backlog(spans, init, lost)
+
+
+def missing_at(queue: MessageQueue, begin: int, low: int, high: int) -> Lost | None:
+    """What is lost when reading goes on at `begin` of a queue that has `low` to `high`."""
+    if begin < low:
+        return Lost(queue, begin, low, f"the queue begins at {low} now, older ones were deleted")
+    if begin > high:
+        why = (
+            f"the queue ends at {high}, but was read up to {begin} before: the topic was made"
+            " anew, or its log was cut"
+        )
+        return Lost(queue, high, begin, why)
+    return None
+
+
+def after(before: StreamOffset, found: Backlog, taken: Iterable[Span]) -> StreamOffset:
+    """The offset that a batch of these spans ends at; `before` itself when nothing changes."""
+    at = {**before.at, **found.init}
+    at.update((span.queue, span.stop) for span in taken)
+    if not before.fresh and not found.init and at == before.at:
+        return before
+    init = dict(before.at) if before.fresh else {}
+    init.update(found.init)
+    return StreamOffset(at, init)
+
+
+def batch_spans(before: StreamOffset, end: StreamOffset) -> list[Span]:
+    """What the batch from `before` to `end` reads, without empty spans."""
+    spans = []
+    for queue in sorted(end.at):
+        begin, stop = end.begin_of(before, queue), end.at[queue]
+        if begin is None or begin > stop:
+            raise UsageError(
+                f"the checkpoint does not say where {queue} was read before offset {stop}: it is"
+                " of another query. Use a checkpoint of its own for each query"
+            )
+        if begin < stop:
+            spans.append(Span(queue, begin, stop))
+    return spans
+
+
+# How much -------------------------------------------------------------------------------------
+
+
+def admit(spans: Sequence[Span], limit: int) -> list[Span]:
+    """The first `limit` rows of `spans`, shared out in proportion; exactly `limit` if there are.
+
+    Every queue with rows gets one at least, while the limit allows it: no queue starves beside a
+    large one.
+    """
+    total = sum(span.count for span in spans)
+    if total <= limit:
+        return list(spans)
+    shares = _least_shares(spans, limit)
+    left = limit - sum(shares)
+    # What the first row of each leaves over goes by size; the roundings go to the largest rests.
+    rests = [span.count - share for span, share in zip(spans, shares, strict=True)]
+    total_rest = sum(rests)
+    parts = [divmod(left * rest, total_rest) for rest in rests]
+    shares = [share + whole for share, (whole, _) in zip(shares, parts, strict=True)]
+    by_rest = sorted(range(len(spans)), key=lambda at: (-parts[at][1], at))
+    for at in by_rest[: limit - sum(shares)]:
+        shares[at] += 1
+    return [_first(span, share) for span, share in zip(spans, shares, strict=True)]
+
+
+def _least_shares(spans: Sequence[Span], limit: int) -> list[int]:
+    """One row for each queue that has any; the longest queues only, if the limit is so small."""
+    shares = [0] * len(spans)
+    by_size = sorted(range(len(spans)), key=lambda at: (-spans[at].count, at))
+    for at in by_size[:limit]:
+        shares[at] = min(1, spans[at].count)
+    return shares
+
+
+def admit_bytes(
+    spans: Sequence[Span], row_bytes: Mapping[MessageQueue, float], limit: int
+) -> list[Span]:
+    """About `limit` bytes of `spans`, in proportion, by the mean size of a row in each queue.
+
+    One row at least, or a message larger than the limit would stop the query for good.
+    """
+    sizes = [span.count * max(1.0, row_bytes.get(span.queue, 1.0)) for span in spans]
+    total = sum(sizes)
+    if total <= limit:
+        return list(spans)
+    share = limit / total
+    taken = [_first(span, int(span.count * share)) for span in spans]
+    if not any(span.count for span in taken):
+        at = max(range(len(spans)), key=lambda n: spans[n].count)
+        taken[at] = _first(spans[at], 1)
+    return taken
+
+
+def _first(span: Span, count: int) -> Span:
+    return replace(span, stop=span.start + min(count, span.count))
+
+
+# Into tasks -----------------------------------------------------------------------------------
+
+
+def split(spans: Iterable[Span], min_partitions: int = 0, max_records: int = 0) -> list[Span]:
+    """Spans as tasks: none with more than `max_records` rows, and at least `min_partitions`.
+
+    0 means no such wish. Queues are cut into parts that differ by one row at most; whichever has
+    the largest parts is cut once more until there are enough.
+    """
+    whole = [span for span in spans if span.count]
+    pieces = [max(1, -(-span.count // max_records)) if max_records else 1 for span in whole]
+    heap = [(-span.count / n, at) for at, (span, n) in enumerate(zip(whole, pieces, strict=True))]
+    heapq.heapify(heap)
+    wanted = min(min_partitions, sum(span.count for span in whole))
+    for _ in range(wanted - sum(pieces)):
+        _, at = heap[0]
+        pieces[at] += 1
+        heapq.heapreplace(heap, (-whole[at].count / pieces[at], at))
+    return [part for span, n in zip(whole, pieces, strict=True) for part in _cut(span, n)]
+
+
+def _cut(span: Span, pieces: int) -> list[Span]:
+    edges = [span.start + span.count * n // pieces for n in range(pieces + 1)]
+    return [Span(span.queue, start, stop) for start, stop in pairwise(edges)]

@@ -1,0 +1,164 @@
+"""From what the options say to queues and queue offsets, by asking the cluster."""
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.model.names import DLQ, RETRY, is_system_topic
+from epochmq.model.queue import MessageQueue
+from epochmq.spark.cluster import Cluster, OnLost
+from epochmq.spark.lost import DataLost
+from epochmq.spark.offsets import EARLIEST, LATEST, Offsets, queue_text, topics_of
+from epochmq.spark.options import Position, Selection, Table
+from epochmq.spark.plan import missing_at
+
+Bounds = dict[MessageQueue, tuple[int, int]]
+
+
+def selected(
+    cluster: Cluster,
+    selection: Selection,
+    known: Iterable[str] = (),
+    *,
+    master: bool = False,
+    missing_ok: bool = False,
+) -> Bounds:
+    """The bounds of all selected queues, and of topics that a query read before (`known`).
+
+    `NotFound` for a topic that is not there, or no longer, or a pattern that fits nothing;
+    with `missing_ok` such a topic is left out. `UsageError` for an assigned queue that its topic
+    does not have.
+    """
+    topics = selection.topics or tuple(selection.queues)
+    if selection.pattern is not None:
+        topics = tuple(sorted({*matching(cluster.topics(), selection.pattern), *known}))
+        if not topics:
+            raise NotFound(f"no topic fits subscribePattern {selection.pattern!r}")
+    if not missing_ok:
+        return _assigned(cluster.bounds_of(topics, master=master), selection.queues)
+    found: Bounds = {}
+    for topic in topics:
+        with suppress(NotFound):
+            found.update(cluster.bounds(topic, master=master))
+    there = set(topics_of(found))
+    return _assigned(found, {t: q for t, q in selection.queues.items() if t in there})
+
+
+def matching(topics: Iterable[str], pattern: str) -> list[str]:
+    """Topics that a pattern means: none of the system's, retries and dead letters only by name.
+
+    Theirs begin with `%`, which a pattern has to begin with as well.
+    """
+    fits = re.compile(pattern).fullmatch
+    hidden = () if pattern.startswith("%") else (RETRY, DLQ)
+    return sorted(
+        topic
+        for topic in topics
+        if fits(topic) and not is_system_topic(topic) and not topic.startswith(hidden)
+    )
+
+
+def _assigned(bounds: Bounds, queues: Mapping[str, tuple[str, ...]]) -> Bounds:
+    if not queues:
+        return bounds
+    wanted = {
+        queue
+        for topic, texts in queues.items()
+        for text in texts
+        for queue in queues_named(bounds, topic, text)
+    }
+    return {queue: pair for queue, pair in bounds.items() if queue in wanted}
+
+
+def queues_named(bounds: Bounds, topic: str, text: str) -> list[MessageQueue]:
+    """The queues of `topic` that `brokerName:queueId`, or a bare `queueId`, means."""
+    found = [
+        queue
+        for queue in bounds
+        if queue.topic == topic and text in (queue_text(queue), str(queue.queue_id))
+    ]
+    if not found:
+        known = [queue_text(queue) for queue in bounds if queue.topic == topic]
+        said = f"its queues are {', '.join(known[:8])}" if known else "the topic is not selected"
+        raise UsageError(f"topic {topic} has no queue {text}: {said}")
+    return found
+
+
+def resolve(cluster: Cluster, bounds: Bounds, position: Position) -> Offsets:
+    """Where in each queue `position` is. What options say outright may lie outside the bounds."""
+    word = {queue: _edge(pair, position.word) for queue, pair in bounds.items()}
+    if position.kind == "Offsets":
+        return {**word, **_from_table(bounds, position.table)}
+    if position.kind == "Timestamp":
+        return _at_times(cluster, bounds, dict.fromkeys(bounds, position.wall_ms), position.strict)
+    if position.kind == "OffsetsByTimestamp":
+        times = _per_queue(bounds, position.table)
+        return {**word, **_at_times(cluster, bounds, times, position.strict)}
+    if position.kind == "Group":
+        return {**word, **cluster.committed_all(position.group, bounds)}
+    by_epoch: Offsets = {}
+    for topic in topics_of(bounds):
+        by_epoch.update(cluster.epoch_offsets(topic, position.epoch))
+    return {queue: by_epoch.get(queue, offset) for queue, offset in word.items()}
+
+
+def begin_within(
+    bounds: Mapping[MessageQueue, tuple[int, int]],
+    begin: Offsets,
+    position: Position | None,
+    forgiving: OnLost | None,
+) -> Offsets:
+    """`begin` moved into the bounds, where `forgiving` hears what is lost by that.
+
+    Without it `DataLost` is raised; `UsageError` for an offset of the user's behind the end.
+    """
+    found = {}
+    for queue, (low, high) in bounds.items():
+        start = begin[queue]
+        if start > high and position is not None and position.kind == "Offsets":
+            raise UsageError(
+                f"startingOffsets begins {queue} at queue offset {start}, but it ends at {high}"
+            )
+        lost = missing_at(queue, start, low, high)
+        if lost is not None:
+            if forgiving is None:
+                raise DataLost(lost)
+            forgiving(lost)
+        found[queue] = low if lost is not None else start
+    return found
+
+
+def _edge(pair: tuple[int, int], word: str) -> int:
+    return pair[0] if word == "earliest" else pair[1]
+
+
+def _per_queue(bounds: Bounds, table: Table) -> Offsets:
+    return {
+        queue: number
+        for topic, queues in table.items()
+        for text, number in queues.items()
+        for queue in queues_named(bounds, topic, text)
+    }
+
+
+def _from_table(bounds: Bounds, table: Table) -> Offsets:
+    words = {EARLIEST: "earliest", LATEST: "latest"}
+    return {
+        queue: _edge(bounds[queue], words[number]) if number in words else number
+        for queue, number in _per_queue(bounds, table).items()
+    }
+
+
+def _at_times(cluster: Cluster, bounds: Bounds, times: Offsets, strict: bool) -> Offsets:
+    found = cluster.offsets_at(times)
+    result = {}
+    for queue, offset in found.items():
+        low, high = bounds[queue]
+        if strict and offset >= high:
+            raise UsageError(
+                f"{queue} has no message stored at {times[queue]} ms or later;"
+                " startingOffsetsByTimestampStrategy=latest begins at its end instead"
+            )
+        result[queue] = min(max(offset, low), high)
+    return result

@@ -1,0 +1,87 @@
+"""A listener that publishes how far streaming queries are, so that lag tools show them.
+
+`consumerProgress` and exporters read a consumer group's offsets from the brokers; Spark keeps its
+own in the checkpoint and tells nobody. The option `groupId` publishes from within the source; this
+listener does the same from outside, for queries that were started without it, and once more when a
+query ends: Spark never tells a source that its last batch is done (facts/spark.md 2.2).
+"""
+
+import json
+import logging
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from epochmq.base.errors import EpochError, UsageError
+from epochmq.spark.cluster import Cluster
+from epochmq.spark.offsets import Offsets, StreamOffset
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 10_000
+
+
+class PublishOffsets(StreamingQueryListener):
+    """Publishes end offsets as those of `group`, after each batch that moved them.
+
+        spark.streams.addListener(PublishOffsets("127.0.0.1:9876", "flights-etl"))
+
+    With `query` only of the query of that name: two queries over one topic need a group each.
+    Trouble is logged; it never touches the query.
+    """
+
+    def __init__(self, name_server: str, group: str, query: str | None = None) -> None:
+        self._query = query
+        self._group = group
+        self._cluster = Cluster(name_server, failover_timeout_ms=TIMEOUT_MS)
+        self._published: Offsets = {}
+        self._failed: Offsets = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        return
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        if self._query is None or progress.name == self._query:
+            self._publish(end_offsets(source.endOffset for source in progress.sources))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        self._publish({})
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._publish({})
+
+    def close(self) -> None:
+        """Close its connections; call it after `removeListener`."""
+        self._cluster.close()
+
+    def _publish(self, offsets: Offsets) -> None:
+        """Publish what moved, and what failed before."""
+        wanted = {**self._failed, **offsets}
+        moved = {q: at for q, at in wanted.items() if self._published.get(q) != at}
+        if not moved:
+            return
+        try:
+            self._cluster.commit_all(self._group, moved)
+            self._published.update(moved)
+            self._failed = {}
+        except EpochError as error:
+            self._failed = moved
+            log.warning("offsets of group %s are not published: %s", self._group, error)
+
+
+def end_offsets(texts: Any) -> Offsets:
+    """The offsets in a progress's JSON texts; those of other sources are passed over."""
+    found: Offsets = {}
+    for text in texts:
+        try:
+            found.update(StreamOffset.from_json(json.loads(text or "null")).at)
+        except (ValueError, TypeError, UsageError):
+            continue
+    return found

@@ -1,0 +1,152 @@
+"""Filters of a batch query as queues and ranges (facts/spark.md 4.1).
+
+Spark offers filters that are joined by AND. What is decided here is taken from Spark, but for time
+ranges: store times have milliseconds here and microseconds there, so those are compared again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from epochmq.model.queue import MessageQueue
+from epochmq.spark.plan import Span
+
+_EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+NEVER_NULL = frozenset({"topic", "queueId", "queueOffset", "brokerName", "storeTimestamp"})
+_RANGES = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+
+Bounds = Mapping[MessageQueue, tuple[int, int]]
+Interval = tuple[int | None, int | None]
+"""First value wanted, and the one behind the last; None is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the filters leave: names in sets (None is all), numbers in intervals."""
+
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By `topic` and `brokerName`."""
+    numbers: Mapping[str, Interval] = field(default_factory=dict)
+    """By `queueId`, `queueOffset` and `storeTimestamp` (ms)."""
+    queue_ids: frozenset[int] | None = None
+
+    def queues(self, bounds: Bounds) -> dict[MessageQueue, tuple[int, int]]:
+        """The queues that can have wanted rows."""
+        return {queue: pair for queue, pair in bounds.items() if self._has(queue)}
+
+    def _has(self, queue: MessageQueue) -> bool:
+        topics, brokers = self.names.get("topic"), self.names.get("brokerName")
+        return (
+            (topics is None or queue.topic in topics)
+            and (brokers is None or queue.broker_name in brokers)
+            and (self.queue_ids is None or queue.queue_id in self.queue_ids)
+            and within(queue.queue_id, self.numbers.get("queueId"))
+        )
+
+    def narrowed(
+        self,
+        spans: Sequence[Span],
+        offsets_at: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]],
+    ) -> list[Span]:
+        """Only the offsets that can have wanted rows; `offsets_at` finds times in queues."""
+        low, high = self.numbers.get("queueOffset", (None, None))
+        cut = [_cut(span, low, high) for span in spans]
+        since, until = self.numbers.get("storeTimestamp", (None, None))
+        for wall_ms, side in ((since, "start"), (until, "stop")):
+            if wall_ms is not None and cut:
+                at = offsets_at({span.queue: max(0, wall_ms) for span in cut})
+                cut = [
+                    _cut(span, at[span.queue] if side == "start" else None,
+                         at[span.queue] if side == "stop" else None)
+                    for span in cut
+                ]  # fmt: skip
+        return cut
+
+
+def within(number: int, interval: Interval | None) -> bool:
+    """Whether an interval has `number`; None has all."""
+    low, high = interval or (None, None)
+    return (low is None or number >= low) and (high is None or number < high)
+
+
+def _cut(span: Span, low: int | None, high: int | None) -> Span:
+    start = span.start if low is None else min(max(span.start, low), span.stop)
+    stop = span.stop if high is None else max(min(span.stop, high), start)
+    return replace(span, start=start, stop=stop)
+
+
+def pushed(filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
+    """What can be decided by queues and ranges, and the filters that Spark has to apply."""
+    wanted, rest = Wanted(), []
+    for each in filters:
+        narrowed, done = _apply(wanted, each)
+        wanted = narrowed or wanted
+        if narrowed is None or not done:
+            rest.append(each)
+    return wanted, rest
+
+
+def _apply(wanted: Wanted, each: Filter) -> tuple[Wanted | None, bool]:
+    """`wanted` narrowed by one filter and whether that is all of it; None for what we cannot."""
+    column = ".".join(getattr(each, "attribute", ()))
+    if isinstance(each, IsNotNull) and column in NEVER_NULL:
+        return wanted, True
+    if column in ("topic", "brokerName") and isinstance(each, EqualTo | In):
+        values = each.value if isinstance(each, In) else (each.value,)
+        before = wanted.names.get(column)
+        chosen = frozenset(values) if before is None else before & frozenset(values)
+        return replace(wanted, names={**wanted.names, column: chosen}), True
+    if column == "queueId" and isinstance(each, In):
+        ids = frozenset(each.value)
+        before_ids = wanted.queue_ids
+        return replace(wanted, queue_ids=ids if before_ids is None else before_ids & ids), True
+    if column in ("queueId", "queueOffset", "storeTimestamp") and isinstance(each, _RANGES):
+        found = _interval(each)
+        if found is None:
+            return None, False
+        joined = _joined(wanted.numbers.get(column), found)
+        return replace(wanted, numbers={**wanted.numbers, column: joined}), column[0] == "q"
+    return None, False
+
+
+def _interval(each: Any) -> Interval | None:
+    """The filter's values as whole numbers, made wider where a time is cut to ms."""
+    floor = _whole(each.value)
+    if floor is None:
+        return None
+    is_time = isinstance(each.value, datetime)
+    if isinstance(each, EqualTo):
+        return floor, floor + 1
+    if isinstance(each, GreaterThanOrEqual):
+        return floor, None
+    if isinstance(each, GreaterThan):
+        return (floor if is_time else floor + 1), None
+    if isinstance(each, LessThanOrEqual):
+        return None, floor + 1
+    return None, (floor + 1 if is_time else floor)
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        zoned = value if value.tzinfo is not None else value.astimezone()
+        return (zoned - _EPOCH_START) // _MS
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _joined(one: Interval | None, other: Interval) -> Interval:
+    lows = [low for low, _ in (one or (None, None), other) if low is not None]
+    highs = [high for _, high in (one or (None, None), other) if high is not None]
+    return (max(lows) if lows else None), (min(highs) if highs else None)

@@ -1,0 +1,269 @@
+"""Raw records of a range of one queue, chunk by chunk, from whichever replica has them.
+
+A range was planned up to a maximum that a broker called readable, so what does not come yet will
+come: a follower may be behind, a new master may still be gathering its replicas. Only what a master
+keeps saying is believed as loss.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from epochmq.base.errors import NotFound, NotReachable, Refused
+from epochmq.base.types import Buffer
+from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.bulk_calls import BulkCalls, BulkRead
+from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.route_cache import MASTER_ID
+from epochmq.model import record
+from epochmq.model.names import TOOLS_GROUP
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import SubscriptionData, build
+from epochmq.spark.lost import DataLost, Lost
+from epochmq.spark.patience import Patience, Retry, check_passing, is_missing
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers import pull
+from epochmq.wire.headers.base import decode_header
+
+AUTO, MASTER, FOLLOWER = "auto", "master", "follower"
+READ_FROM = (AUTO, MASTER, FOLLOWER)
+
+PULL_COUNT = 1024
+"""Asked for in one pull; brokers give 32 unless they are configured otherwise."""
+
+READ_TIMEOUT_MS = 5_000
+LOSS_CERTAIN_MS = 10_000
+"""So long a master must say that a queue ends before what was once readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawChunk:
+    """Whole records in queue order; go on at `next_offset`. The bounds are the queue's."""
+
+    records: Buffer
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Read `queue` from `offset` to `end` (exclusive), about `max_bytes` at a time.
+
+    `tags` is an expression as "a || b"; brokers compare hashes, so that strangers may slip in.
+    """
+
+    queue: MessageQueue
+    offset: int
+    end: int
+    tags: str | None = None
+    max_bytes: int = 1 << 20
+    read_from: str = AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What a replica said that had no records; `lost` is what that means if it goes on so."""
+
+    said: str
+    lost: Lost | None = None
+    certain: bool = False
+
+
+class RangeReads:
+    """Reads ranges of one cluster's queues."""
+
+    def __init__(self, admin: Admin, patience: Patience) -> None:
+        self._admin = admin
+        self._patience = patience
+        self._bulk = BulkCalls(admin.instance)
+        self._pull_only: set[str] = set()
+
+    async def chunk(self, want: Want) -> RawChunk:
+        """The next records of `want`, at least one step further; rides through failovers.
+
+        Raises `DataLost` for what is gone, `NotReachable` when no replica gives it in time.
+        """
+        patience, topic = self._patience, want.queue.topic
+        retry = Retry(patience, f"reading {want.queue} from queue offset {want.offset}")
+        await patience.meet()
+        suspected_at: float | None = None
+        while True:
+            problem: Exception
+            try:
+                await patience.refresh(topic)
+                heard = await self._from_any(want)
+                if isinstance(heard, RawChunk):
+                    return heard
+                problem = NotReachable(heard.said)
+                suspected_at = _check_loss(heard, suspected_at, patience.timeout_ms)
+            except (NotFound, NotReachable, Refused) as error:
+                if is_missing(error) and await patience.is_gone(topic):
+                    why = "the topic is not there any more"
+                    raise DataLost(Lost(want.queue, want.offset, want.end, why)) from None
+                check_passing(error)
+                problem = error
+            await retry.pause(problem)
+            patience.expire(topic)
+
+    async def _from_any(self, want: Want) -> RawChunk | Nothing:
+        """The chunk of the first replica that has it, else what the master said, or another."""
+        answers: dict[int, Nothing] = {}
+        problem: Exception = NotReachable(f"broker {want.queue.broker_name} has no replica now")
+        for broker_id, address in self._places(want):
+            try:
+                heard = await self._read(address, want)
+            except (NotReachable, Refused) as error:
+                check_passing(error)
+                problem = error
+                continue
+            if isinstance(heard, RawChunk):
+                return heard
+            answers[broker_id] = heard if broker_id == MASTER_ID else Nothing(heard.said)
+        if not answers:
+            raise problem
+        return answers[min(answers)]
+
+    def _places(self, want: Want) -> list[tuple[int, str]]:
+        """Id and address of the replicas to ask, in this order."""
+        route = self._admin.instance.routes.route(want.queue.topic)
+        addresses: dict[int, str] = {}
+        for data in route.broker_datas if route is not None else ():
+            if data.broker_name == want.queue.broker_name:
+                addresses = dict(data.broker_addrs)
+        return in_order(addresses, want.read_from, want.queue.queue_id)
+
+    async def _read(self, address: str, want: Want) -> RawChunk | Nothing:
+        """In bulk where the broker knows it; others are asked once and then by pulls."""
+        if address not in self._pull_only:
+            try:
+                return bulk_read(await self._in_bulk(address, want), want)
+            except Refused as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                self._pull_only.add(address)
+        return await self._pull(address, want)
+
+    async def _in_bulk(self, address: str, want: Want) -> BulkRead:
+        return await self._bulk.read(
+            want.queue,
+            want.offset,
+            end=want.end,
+            max_bytes=want.max_bytes,
+            tags=want.tags,
+            address=address,
+            timeout_ms=READ_TIMEOUT_MS,
+        )
+
+    async def _pull(self, address: str, want: Want) -> RawChunk | Nothing:
+        command = request(RequestCode.PULL_MESSAGE, pull_header(want))
+        answer = await self._admin.instance.call(address, command, READ_TIMEOUT_MS)
+        return pulled(answer, want)
+
+
+def in_order(addresses: dict[int, str], read_from: str, spread: int) -> list[tuple[int, str]]:
+    """Replicas by the order in which they are to be asked; `spread` takes turns of followers."""
+    master = [(MASTER_ID, addresses[MASTER_ID])] if MASTER_ID in addresses else []
+    followers = [(n, addresses[n]) for n in sorted(addresses) if n != MASTER_ID]
+    if read_from == MASTER:
+        return master
+    if read_from == FOLLOWER and followers:
+        at = spread % len(followers)
+        return followers[at:] + followers[:at] + master
+    return master + followers
+
+
+def pull_header(want: Want) -> pull.PullHeader:
+    """A pull of a group that every broker knows, with its filter in the request."""
+    data = filter_of(want)
+    return pull.PullHeader(
+        consumerGroup=TOOLS_GROUP,
+        topic=want.queue.topic,
+        queueId=want.queue.queue_id,
+        queueOffset=want.offset,
+        maxMsgNums=min(PULL_COUNT, want.end - want.offset),
+        sysFlag=pull.SUBSCRIPTION,
+        commitOffset=0,
+        suspendTimeoutMillis=0,
+        subVersion=data.sub_version,
+        subscription=data.sub_string,
+        expressionType=data.expression_type,
+        bname=want.queue.broker_name,
+    )
+
+
+def filter_of(want: Want) -> SubscriptionData:
+    return build(want.queue.topic, want.tags or "*")
+
+
+def bulk_read(found: BulkRead, want: Want) -> RawChunk | Nothing:
+    """What the answer to a bulk read means for `want`."""
+    low, high = found.min_offset, found.max_offset
+    if found.status is PullStatus.FOUND and found.next_offset > want.offset:
+        return RawChunk(found.records, min(found.next_offset, want.end), low, high)
+    return nothing(want, low, high)
+
+
+def pulled(answer: Command, want: Want) -> RawChunk | Nothing:
+    """What the answer to a pull means for `want`; `Refused` for an error."""
+    code = answer.code
+    if code not in _PULL_CODES:
+        raise Refused(code, answer.remark or f"refused with code {code}")
+    header = decode_header(pull.PullResponseHeader, answer.ext)
+    low, high, following = header.minOffset, header.maxOffset, header.nextBeginOffset
+    if code == ResponseCode.SUCCESS:
+        records = before(answer.body, want.end)
+        return RawChunk(records, min(following, want.end), low, high)
+    skips = want.tags is not None and low <= want.offset < following <= high
+    if code == ResponseCode.PULL_RETRY_IMMEDIATELY and skips:
+        return RawChunk(b"", min(following, want.end), low, high)
+    return nothing(want, low, high)
+
+
+_PULL_CODES = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)
+
+
+def nothing(want: Want, low: int, high: int) -> Nothing:
+    """What it means that the queue runs from `low` to `high` and gave no record."""
+    queue, offset, end = want.queue, want.offset, want.end
+    if offset < low:
+        why = f"the queue begins at {low} now, older messages were deleted"
+        return Nothing(why, Lost(queue, offset, min(low, end), why), certain=True)
+    said = f"{queue} ends at queue offset {high} there, {offset} is wanted"
+    if offset < high:
+        return Nothing(f"{queue} gave no message at queue offset {offset}")
+    why = f"the queue ends at {high}, so the topic was made anew or its log was cut"
+    return Nothing(said, Lost(queue, offset, end, why))
+
+
+def _check_loss(heard: Nothing, suspected_at: float | None, timeout_ms: int) -> float | None:
+    """Raise a loss that is certain; else since when it is suspected (loop seconds)."""
+    if heard.lost is None:
+        return None
+    now = asyncio.get_running_loop().time()
+    if suspected_at is None:
+        suspected_at = now
+    patience_ms = min(LOSS_CERTAIN_MS, timeout_ms)
+    if heard.certain or (now - suspected_at) * 1000 >= patience_ms:
+        raise DataLost(heard.lost)
+    return suspected_at
+
+
+def before(records: Buffer, end: int) -> Buffer:
+    """The records whose queue offset is below `end`: a filtered pull may run past it."""
+    at, size = 0, len(records)
+    while at < size:
+        if record.queue_offset_at(records, at) >= end:
+            return memoryview(records)[:at]
+        step = record.size_at(records, at)
+        if step <= 0:
+            break
+        at += step
+    return records

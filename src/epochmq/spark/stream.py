@@ -1,0 +1,91 @@
+"""The streaming reader that Spark drives: thin, its decisions are in `stream_plan`.
+
+It exists twice: in the process that plans, and pickled in the executors, where only `read` is
+called (facts/spark.md 2.2).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from epochmq.spark.options import SourceOptions, check_stream, parse_source
+from epochmq.spark.rows import batches, cluster_of, on_lost
+from epochmq.spark.source import SpanPartition, columns_of
+from epochmq.spark.stream_plan import Limits, StreamPlanner
+
+
+def stream_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceStreamReader:
+    """The reader of a streaming query; `UsageError` for options that do not fit one."""
+    options = parse_source(given)
+    check_stream(options)
+    return StreamReader(options, columns_of(wanted, options))
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of the selected queues, with admission control."""
+
+    def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
+        self.options = options
+        self.names = names
+        self._planner: StreamPlanner | None = None
+
+    @property
+    def planner(self) -> StreamPlanner:
+        """Made on first use: the copy that goes to executors has none."""
+        if self._planner is None:
+            options = self.options
+            self._planner = StreamPlanner(options, cluster_of(options), on_lost(options))
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self.planner.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark takes one limit; `latestOffset` heeds the bytes beside the rows itself."""
+        if self.options["maxOffsetsPerTrigger"] is not None:
+            return ReadMaxRows(self.options["maxOffsetsPerTrigger"])
+        if self.options["maxBytesPerTrigger"] is not None:
+            return ReadMaxBytes(self.options["maxBytesPerTrigger"])
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self.planner.latest(start, limits_of(limit, self.options))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.planner.prepare()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self.planner.report()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [SpanPartition(span) for span in self.planner.spans(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:
+            return iter(())
+        return batches(self.options, self.names, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.planner.publish(end)
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.stop()
+
+
+def limits_of(limit: ReadLimit, options: SourceOptions) -> Limits:
+    """What Spark's limit means; everything for trigger(once=True)."""
+    if isinstance(limit, ReadAllAvailable):
+        return Limits()
+    rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+    return Limits(rows, options["maxBytesPerTrigger"])

@@ -1,0 +1,250 @@
+"""The driver's half of a streaming read: where it begins, how far each batch goes, what it reads.
+
+Knows nothing of Spark but its offsets as JSON. An error here ends the query, so failovers are
+waited for within (facts/spark.md 2.2).
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, TimeoutError
+from dataclasses import dataclass
+from typing import Any
+
+from epochmq.base.errors import EpochError, NotFound
+from epochmq.model import record
+from epochmq.model.queue import MessageQueue
+from epochmq.spark.cluster import Cluster, OnLost
+from epochmq.spark.lost import DataLost
+from epochmq.spark.offsets import StreamOffset, by_topic, topics_of
+from epochmq.spark.options import Position, SourceOptions
+from epochmq.spark.plan import (
+    Backlog,
+    Span,
+    admit,
+    admit_bytes,
+    after,
+    backlog,
+    batch_spans,
+    split,
+)
+from epochmq.spark.positions import Bounds, begin_within, resolve, selected
+from epochmq.spark.range_read import LOSS_CERTAIN_MS
+
+log = logging.getLogger(__name__)
+
+_LATEST = Position("Offsets", "latest")
+_ASK_AGAIN_S = 0.2
+_SAMPLE_BYTES = 64 << 10
+_SAMPLE_ROWS = 64
+_SAMPLE_KEPT_MS = 60_000
+_PUBLISH_AT_STOP_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one batch may take; None is everything."""
+
+    rows: int | None = None
+    byte_count: int | None = None
+
+
+class StreamPlanner:
+    """One streaming query's planner, in the process where Spark plans its batches."""
+
+    def __init__(
+        self, options: SourceOptions, cluster: Cluster, forgiving: OnLost | None = None
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._forgiving = forgiving
+        self._initial: dict[str, Any] | None = None
+        self._bounds: tuple[int, Bounds] | None = None
+        self._until: dict[MessageQueue, int] | None = None
+        self._batch_at_ms = _now_ms()
+        self._row_bytes: dict[MessageQueue, tuple[int, float]] = {}
+        self._published: dict[str, Any] | None = None
+        self._publishing: Future[None] | None = None
+
+    def initial(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins; the same each time it is asked."""
+        if self._initial is None:
+            bounds = self._ask(())
+            start = self._options.start or _LATEST
+            begin = resolve(self._cluster, bounds, start)
+            at = begin_within(bounds, begin, start, self._forgiving)
+            self._initial = StreamOffset(at, fresh=True).to_json()
+        return self._initial
+
+    def latest(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends; `start` itself when there is nothing new."""
+        before = StreamOffset.from_json(start)
+        if not before.fresh:
+            self.publish(start)  # Spark plans on only when what came before is done
+        found = self._backlog(before)
+        if self._waits_for_more(before, found):
+            return start
+        end = after(before, found, self._admitted(found.spans, limits))
+        if end is before:
+            return start
+        self._batch_at_ms = _now_ms()
+        return end.to_json()
+
+    def report(self) -> dict[str, Any] | None:
+        """The ends of all queues as known now: Spark shows them beside the query's offsets."""
+        if self._bounds is None:
+            return None
+        highs = {queue: high for queue, (_, high) in self._bounds[1].items()}
+        return {"offsets": by_topic(highs)}
+
+    def spans(self, start: dict[str, Any], end: dict[str, Any]) -> list[Span]:
+        """The tasks of the batch from `start` to `end`."""
+        whole = batch_spans(StreamOffset.from_json(start), StreamOffset.from_json(end))
+        options = self._options
+        return split(whole, options["minPartitions"], options["maxRecordsPerPartition"])
+
+    def prepare(self) -> None:
+        """Read up to what is there now and no further: for trigger(availableNow=True)."""
+        bounds = self._ask(())
+        self._until = {queue: high for queue, (_, high) in bounds.items()}
+
+    # What is there ---------------------------------------------------------------------------
+
+    def _ask(self, known: Iterable[str], *, master: bool = False) -> Bounds:
+        """The bounds of all queues, asked now."""
+        known = tuple(known)
+        try:
+            bounds = selected(
+                self._cluster,
+                self._options.selection,
+                known,
+                master=master,
+                missing_ok=bool(known) and self._forgiving is not None,
+            )
+        except NotFound as error:
+            if not known:
+                raise
+            raise NotFound(
+                f"{error}. This query read it before; failOnDataLoss=false goes on without it"
+            ) from None
+        self._bounds = (_now_ms(), bounds)
+        return bounds
+
+    def _known_bounds(self, before: StreamOffset) -> Bounds:
+        """As of a moment ago: an idle query plans 90 times a second (facts/spark.md 2.2)."""
+        if self._bounds is not None:
+            asked_at_ms, bounds = self._bounds
+            if _now_ms() - asked_at_ms < self._options["pollIntervalMs"]:
+                return bounds
+        return self._ask(topics_of(before.at))
+
+    def _backlog(self, before: StreamOffset) -> Backlog:
+        found = backlog(before, self._capped(before, self._known_bounds(before)))
+        deadline = _now_ms() + min(LOSS_CERTAIN_MS, self._options["failoverTimeoutMs"])
+        while _goes_back(found, before) and _now_ms() < deadline:
+            # A follower that is behind, or a new master that still gathers its replicas.
+            time.sleep(_ASK_AGAIN_S)
+            bounds = self._ask(topics_of(before.at), master=True)
+            found = backlog(before, self._capped(before, bounds))
+        for lost in found.lost:
+            if self._forgiving is None:
+                raise DataLost(lost)
+            self._forgiving(lost)
+        return found
+
+    def _capped(self, before: StreamOffset, bounds: Bounds) -> Bounds:
+        if self._until is None:
+            return bounds
+        return {
+            queue: (low, min(high, max(self._until[queue], before.at.get(queue, 0))))
+            for queue, (low, high) in bounds.items()
+            if queue in self._until
+        }
+
+    # How much of it --------------------------------------------------------------------------
+
+    def _waits_for_more(self, before: StreamOffset, found: Backlog) -> bool:
+        least = self._options["minOffsetsPerTrigger"]
+        if least is None or self._until is not None or before.fresh or found.init:
+            return False
+        waited_ms = _now_ms() - self._batch_at_ms
+        is_little = sum(span.count for span in found.spans) < int(least)
+        return is_little and waited_ms < int(self._options["maxTriggerDelay"])
+
+    def _admitted(self, spans: list[Span], limits: Limits) -> list[Span]:
+        if limits.rows is not None:
+            spans = admit(spans, limits.rows)
+        if limits.byte_count is not None:
+            spans = admit_bytes(spans, self._sizes(spans), limits.byte_count)
+        return spans
+
+    def _sizes(self, spans: list[Span]) -> dict[MessageQueue, float]:
+        """Mean size of a stored message in each queue, by a sample of those that come next."""
+        now = _now_ms()
+        for span in spans:
+            kept = self._row_bytes.get(span.queue)
+            if span.count and (kept is None or now - kept[0] > _SAMPLE_KEPT_MS):
+                self._row_bytes[span.queue] = (now, self._sample(span))
+        return {queue: size for queue, (_, size) in self._row_bytes.items()}
+
+    def _sample(self, span: Span) -> float:
+        stop = min(span.stop, span.start + _SAMPLE_ROWS)
+        chunks = self._cluster.read(
+            span.queue, span.start, stop, max_bytes=_SAMPLE_BYTES, on_lost=lambda lost: None
+        )
+        count = size = 0
+        for chunk in chunks:
+            size += len(chunk.records)
+            count += _count(chunk.records)
+        return size / count if count else 1.0
+
+    # Telling the brokers -----------------------------------------------------------------------
+
+    def publish(self, end: dict[str, Any]) -> None:
+        """Make `end` the offsets of the option's group, soon; the newest wins, failures are logged.
+
+        Only shows how far the query is: what it reads is decided by the checkpoint alone.
+        """
+        group = self._options["groupId"]
+        if group is None or end == self._published or not self._is_published():
+            return
+        self._published = end
+        self._publishing = self._cluster.commit_soon(group, StreamOffset.from_json(end).at)
+
+    def _is_published(self) -> bool:
+        """Whether nothing is on its way."""
+        if self._publishing is None:
+            return True
+        if not self._publishing.done():
+            return False
+        try:
+            self._publishing.result()
+        except EpochError as error:
+            log.warning("the group's offsets could not be published: %s", error)
+        self._publishing = None
+        return True
+
+    def stop(self) -> None:
+        """Give a publication that is on its way a moment."""
+        try:
+            if self._publishing is not None:
+                self._publishing.result(_PUBLISH_AT_STOP_S)
+        except (EpochError, TimeoutError) as error:
+            log.warning("the group's offsets could not be published: %s", error)
+
+
+def _goes_back(found: Backlog, before: StreamOffset) -> bool:
+    """Whether a queue seems to end before where the query is."""
+    return any(lost.stop == before.at.get(lost.queue) for lost in found.lost)
+
+
+def _count(records: Any) -> int:
+    count = at = 0
+    while at < len(records):
+        at += record.size_at(records, at)
+        count += 1
+    return count
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
