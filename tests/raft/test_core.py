@@ -6,8 +6,9 @@ import pytest
 from tests.raft.cluster import Cluster, FixedRng
 
 from epochmq.base import limits
-from epochmq.base.errors import OurBug, PeerError, UsageError
+from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.raft.codec import encode_members
 from epochmq.raft.core import RaftCore, check_append
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import (
@@ -387,3 +388,152 @@ def test_an_isolated_follower_catches_up_after_ten_minutes() -> None:
     cluster.heal()
     cluster.run(1000)
     assert len(cluster.machines["n2"]) == 50
+
+
+# What the dialogues play in clusters, once more for the core alone --------------------------------
+
+
+def test_a_lease_is_a_leaders() -> None:
+    core = core_of()
+    assert core.lease_until_ms == 0
+    lead(core)
+    core.step(AppendReply("n1", "n0", core.term, 1), 0)
+    at = core.next_deadline()
+    core.tick(at)
+    for beat in settle(core):
+        if isinstance(beat, Heartbeat):
+            reply = HeartbeatReply(beat.to, "n0", core.term, beat.round, beat.sent_at_ms)
+            core.step(reply, at + 1)
+    assert core.lease_until_ms > at
+
+
+def test_time_before_the_deadline_changes_nothing() -> None:
+    core = core_of()
+    core.step(Heartbeat("n1", "n0", 1, 0, 1, 1), 0)
+    settle(core)
+    core.tick(1)
+    assert not core.has_ready()
+
+
+def test_a_leader_beats_until_it_is_deserted() -> None:
+    core = core_of()
+    lead(core)
+    at = core.next_deadline()
+    core.tick(at)
+    assert {m.to for m in settle(core) if isinstance(m, Heartbeat)} == {"n1", "n2"}
+    core.read_index(b"r", at)
+    core.tick(at + 60_000)
+    assert core.role is Role.FOLLOWER
+    assert [s.index for s in core.ready().read_states] == [None], "a read fails with its leader"
+
+
+def test_reads_of_who_does_not_lead_fail() -> None:
+    core = core_of()
+    core.read_index(b"r", 0)
+    assert [s.index for s in core.ready().read_states] == [None]
+
+
+def test_a_read_is_answered_when_a_majority_was_heard() -> None:
+    core = core_of()
+    lead(core)
+    core.step(AppendReply("n1", "n0", core.term, 1), 0)
+    settle(core)
+    core.read_index(b"r", 0)
+    (beat, *_) = [m for m in core.ready().messages if isinstance(m, Heartbeat)]
+    core.step(HeartbeatReply("n1", "n0", core.term, beat.round, beat.sent_at_ms), 0)
+    assert [s.index for s in core.ready().read_states] == [1]
+
+
+def test_one_change_of_members_at_a_time() -> None:
+    core = core_of()
+    lead(core)
+    with pytest.raises(UsageError, match="cannot change yet"):
+        core.propose_change(ChangeKind.REMOVE, "n0")
+    core.step(AppendReply("n1", "n0", core.term, 1), 0)
+    assert core.propose_change(ChangeKind.REMOVE, "n0") == 2
+    assert core.members.voters == ("n1", "n2")
+    settle(core)
+    for node in ("n1", "n2"):
+        core.step(AppendReply(node, "n0", core.term, 2), 0)
+    assert core.role is Role.FOLLOWER, "who is no member leads no longer"
+
+
+def test_who_is_being_removed_may_stand_until_that_is_committed() -> None:
+    removal = Entry(1, 1, EntryKind.CHANGE, encode_members(Members(("n1", "n2"))))
+    for commit, role in ((0, Role.PRE_CANDIDATE), (1, Role.FOLLOWER)):
+        saved = Saved(HardState(1, None, commit), Snapshot(0, 0, THREE), (removal,))
+        core = RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000, SAFE)
+        core.tick(0)
+        assert core.role is role
+
+
+def test_leadership_goes_to_voters_only() -> None:
+    core = core_of()
+    assert not core.transfer_to("n1")
+    lead(core)
+    assert not core.transfer_to("n0")
+    assert not core.transfer_to("n9")
+
+
+def test_timeout_now_makes_a_candidate_at_once() -> None:
+    core = core_of()
+    core.step(TimeoutNow("n1", "n0", 1), 0)
+    votes = [m for m in settle(core) if isinstance(m, Vote)]
+    assert (core.role, core.term) == (Role.CANDIDATE, 2)
+    assert all(vote.transfer and not vote.pre for vote in votes)
+
+
+def test_a_deposed_leader_is_told_so() -> None:
+    core = core_of(term=5)
+    core.step(Heartbeat("n1", "n0", 4, 0, 1, 1), 0)
+    core.step(TimeoutNow("n1", "n0", 4), 0)
+    assert settle(core) == [AppendReply("n0", "n1", 5, 0, True)]
+
+
+def test_a_vote_for_oneself_of_an_earlier_term_is_none() -> None:
+    core = core_of(safe=replace(SAFE, pre_vote=False))
+    core.tick(0)
+    late = core.ready()
+    core.tick(core.next_deadline())
+    core.advance(late)
+    core.step(VoteReply("n1", "n0", core.term, True), 0)
+    assert core.role is Role.CANDIDATE, "its own vote of this term is not on the device yet"
+
+
+def test_one_vote_a_term_has_a_switch() -> None:
+    core = core_of(1, safe=replace(SAFE, one_vote_a_term=False))
+    core.step(Vote("n1", "n0", 2, 1, 1), 0)
+    core.step(Vote("n2", "n0", 2, 1, 1), 0)
+    assert [m.granted for m in settle(core) if isinstance(m, VoteReply)] == [True, True]
+
+
+def test_compacting_keeps_the_members() -> None:
+    core = core_of(1, 1, commit=2)
+    settle(core)
+    snapshot = core.compact(2, b"state")
+    assert (snapshot.index, snapshot.members, core.saved().snapshot) == (2, THREE, snapshot)
+
+
+def test_an_append_that_does_not_fit_is_refused_with_a_hint() -> None:
+    core = core_of(1)
+    core.step(Append("n1", "n0", 2, 5, 2, 0), 0)
+    (reply,) = settle(core)
+    assert isinstance(reply, AppendReply)
+    assert reply.refused
+
+
+def test_a_journal_that_lost_data_stops_the_node() -> None:
+    core = core_of(1)
+    with pytest.raises(StoreDamaged, match="its journal lost data"):
+        core.step(Heartbeat("n1", "n0", 1, 7, 1, 1), 0)
+
+
+def test_what_was_written_after_the_lead_was_lost_commits_nothing() -> None:
+    core = core_of()
+    lead(core)
+    core.propose(b"x")
+    ready = core.ready()
+    core.step(Heartbeat("n1", "n0", core.term + 1, 0, 1, 1), 0)
+    core.advance(ready)
+    assert core.role is Role.FOLLOWER
+    assert core.log.commit == 0

@@ -376,8 +376,8 @@ class RaftCore:
             self._confirm_reads()
 
     def _confirm_reads(self) -> None:
-        if self.leader is not None:
-            self._read_states += self.leader.confirmed_reads(self._now)
+        assert self.leader is not None
+        self._read_states += self.leader.confirmed_reads(self._now)
 
     def _maybe_commit(self) -> None:
         """Commit what a majority has, if the newest of it is of this term (5.4.2)."""
