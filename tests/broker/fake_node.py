@@ -124,6 +124,9 @@ class FakeStore:
         data = self._at(topic, queue_id, offset)
         return -1 if data is None else record.store_time_at(data, 0)
 
+    def slice(self, offset: int, size: int) -> memoryview:
+        return memoryview(bytes(size))
+
     def earliest_time(self) -> int:
         return WALL
 

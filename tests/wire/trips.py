@@ -64,6 +64,8 @@ def _container(info: Any, text: st.SearchStrategy[str]) -> st.SearchStrategy[Any
     if isinstance(info, kinds.DictType):
         keys = st.integers(0, 99) if isinstance(info.key_type, kinds.IntType) else text
         return st.dictionaries(keys, _of(info.value_type, text), max_size=3)
+    if isinstance(info, kinds.TupleType):
+        return st.tuples(*(_of(item, text) for item in info.item_types))
     items = st.lists(_of(info.item_type, text), max_size=3)
     if isinstance(info, kinds.VarTupleType):
         return items.map(tuple)

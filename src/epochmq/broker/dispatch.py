@@ -90,6 +90,7 @@ ROWS: dict[Code, Row] = {
         Code.QUERY_CONSUMER_OFFSET,
         Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_MAX_OFFSET, Code.GET_MIN_OFFSET,
         Code.GET_EARLIEST_MSG_STORETIME, Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID,
+        Code.EPOCH_OFFSETS,
         needs=Needs.SERVING,
     ),
     **_rows(
@@ -130,6 +131,9 @@ ROWS: dict[Code, Row] = {
         Code.RESET_MASTER_FLUSH_OFFSET,
     ),
     **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
+    **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
+    # Every topic's messages at once: not for those who may read one of them.
+    **_rows(Access.ADMIN, 0, Code.LOG_READ, fast_port=False),
     **_rows(
         Access.PEER, MIB,
         Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.EXCHANGE_BROKER_HA_INFO,
@@ -167,8 +171,6 @@ ROWS: dict[Code, Row] = {
         Code.CONTROLLER_GET_NEXT_BROKER_ID, Code.CONTROLLER_APPLY_BROKER_ID,
         Code.CONTROLLER_GET_TIMELINE,
         Code.RAFT_MESSAGE,
-        # Ours, not served yet.
-        Code.EPOCH_OFFSETS, Code.LOG_DIGESTS, Code.LOG_READ,
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         # Transactions, the timer wheel, POP.

@@ -1,6 +1,7 @@
 """Everything one broker owns, as plain attributes: what handlers get and work on."""
 
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
@@ -31,6 +32,8 @@ from epochmq.model.message_id import UniqIds
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
+
+T = TypeVar("T")
 
 
 class BrokerNode:
@@ -105,6 +108,11 @@ class BrokerNode:
         )
         self.soon: Callable[[Callable[[], None]], None] = _call_now
         """Runs a call after the present one, on the loop; the service sets it."""
+        self.beside: Beside = _beside_now
+        """Runs a call in a thread of its own and hands its result on, None for a failure; the
+        service sets it."""
+        self.digest_runs = 0
+        """Requests for digests that are being worked at."""
         self.wake: Callable[[Arrivals], None] = _nobody_waits
         """Executes held pulls again whose queue has news; the pull desk sets it."""
         self._round_robin = 0
@@ -176,6 +184,16 @@ class BrokerNode:
         self.groups.auto_create = options.auto_create_subscription_group
         self.filters.enabled = options.enable_property_filter
         self.store.retention.adopt(store_options(options))
+
+
+class Beside(Protocol):
+    """Work that would keep the loop for too long."""
+
+    def __call__(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
+
+
+def _beside_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+    done(call())
 
 
 def _nobody_waits(arrivals: Arrivals) -> None:

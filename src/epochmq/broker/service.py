@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.beside.service import Beside
 from epochmq.broker.clients.members import SCAN_MS
 from epochmq.broker.handlers.heartbeat import expire_clients
 from epochmq.broker.membership.build import build_member
@@ -61,6 +62,7 @@ class Broker:
         self._server = RemotingServer(bounds or _bounds(options))
         self._blocking = BlockingThread("epochmq-disk")
         self._saving = BlockingThread("epochmq-tables")
+        self._beside = Beside(BlockingThread("epochmq-beside"))
         self.options = options
         self.port = options.listen_port
         self.node: BrokerNode
@@ -152,6 +154,7 @@ class Broker:
             loop.call_soon(call)
 
         node.soon = soon
+        node.beside = self._beside.run
         await self._store_service.start()
         tls = server_tls(options)
         await self._server.start(options.bind_address, self.port, self.sink, tls=tls)
@@ -279,6 +282,7 @@ class Broker:
             self._save_everything()  # while the store's lock still keeps others away
         if hasattr(self, "_store_service"):
             await self._store_service.stop()
+        await self._beside.close()
         for close in reversed(self._closers):
             close()
         self._saving.close()

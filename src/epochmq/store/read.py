@@ -274,6 +274,21 @@ class Reader:
                 high = middle
         return max(low - 1, first) if upper else low
 
+    def offset_at_place(self, topic: str, queue_id: int, log_offset: int) -> int:
+        """First message that lies at `log_offset` or behind it, else the end; 0 for no queue."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = self._bounds(queue)
+        while low < high:
+            middle = (low + high) // 2
+            unit = queue.unit(middle)
+            if unit is not None and unit[0] < log_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def earliest_time(self) -> int:
         """Store time of the oldest record kept; -1 for an empty log."""
         pointers = self._pointers

@@ -47,6 +47,10 @@ class StoreReads:
         """Queue offset for a store time; see `Reader.offset_by_time`."""
         return self._reader.offset_by_time(topic, queue_id, wall_ms, upper)
 
+    def offset_at_place(self, topic: str, queue_id: int, log_offset: int) -> int:
+        """Queue offset for a log position; see `Reader.offset_at_place`."""
+        return self._reader.offset_at_place(topic, queue_id, log_offset)
+
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Store time of one message, -1 for none."""
         return self._reader.store_time(topic, queue_id, queue_offset)

@@ -14,9 +14,11 @@ from epochmq.broker.handlers import (
     client,
     config,
     consume_admin,
+    epoch_offsets,
     group,
     heartbeat,
     lock,
+    log_bytes,
     offset,
     progress,
     query,
@@ -31,14 +33,25 @@ from epochmq.broker.handlers.cold import COLD
 from epochmq.wire.command import Command
 
 MODULES = (
-    *(admin, bulk_read, client, config, consume_admin, group, heartbeat, lock, offset),
-    *(progress, query, queue_bounds, relay, replica, reset, runtime_info, topic),
+    *(
+        admin,
+        bulk_read,
+        client,
+        config,
+        consume_admin,
+        epoch_offsets,
+        group,
+        heartbeat,
+        lock,
+        log_bytes,
+    ),
+    *(offset, progress, query, queue_bounds, relay, replica, reset, runtime_info, topic),
 )
 _FIELDS = """
     topic consumerGroup group producerGroup queueId offset commitOffset timestamp key maxNum
     beginTimestamp endTimestamp clientID clientId groupName statsName statsKey index count
     isOrder srcGroup destGroup compareGroup perm readQueueNums writeQueueNums defaultTopic
-    topicFilterType order attributes maxBytes endOffset tags
+    topicFilterType order attributes fromOffset toOffset blockBytes epoch maxBytes endOffset tags
 """
 FIELDS = _FIELDS.split()
 texts = st.sampled_from(["", "T", "g", "-1", "0", "1", "9" * 19, "9" * 40, "true", "\x00", "é|%"])

@@ -1,5 +1,7 @@
 """Bulk calls to a real broker, and what a broker without them says."""
 
+from hashlib import blake2b
+
 import pytest
 from tests.compat.peers.cluster import Cluster
 
@@ -79,3 +81,30 @@ async def test_a_broker_that_does_not_know_them(
         assert refused.value.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     finally:
         await instance.close()
+
+
+async def test_the_log_and_its_digests(instance: Instance, queue: MessageQueue) -> None:
+    await instance.ensure_route(queue.topic)
+    calls = BulkCalls(instance)
+    address = instance.routes.master(queue.broker_name)
+    assert address is not None
+    found = await calls.digests(address, 0, block_bytes=1 << 20)
+    log, at = b"", 0
+    while (part := await calls.log(address, at, 700_000)).data:
+        log += part.data
+        at = part.next_offset
+    assert at == part.confirmed == len(log)
+    assert len(found.blocks) == -(-found.confirmed // (1 << 20))
+    for offset, size, text in found.blocks:
+        assert text == blake2b(log[offset : offset + size], digest_size=16).hexdigest()
+    with pytest.raises(Refused) as refused:
+        await calls.log(address, 1 << 60)
+    assert refused.value.code == ResponseCode.PULL_OFFSET_MOVED
+
+
+async def test_a_broker_without_controllers_has_no_epochs(
+    instance: Instance, queue: MessageQueue
+) -> None:
+    await instance.ensure_route(queue.topic)
+    with pytest.raises(Refused, match="not in controller mode"):
+        await BulkCalls(instance).epoch_offsets(queue.topic, queue.broker_name, 1)

@@ -5,12 +5,22 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.pull_state import PullStatus, status_of
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.codes import RequestCode
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.bulk import EpochOffsets, LogDigests
+from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import BulkReadHeader, BulkReadResponseHeader
+from epochmq.wire.headers.bulk import (
+    BulkReadHeader,
+    BulkReadResponseHeader,
+    EpochOffsetsHeader,
+    LogDigestsHeader,
+    LogReadHeader,
+    LogReadResponseHeader,
+)
 
 TIMEOUT_MS = 30_000
 
@@ -29,6 +39,16 @@ class BulkRead:
     max_offset: int
     epoch: int | None
     """The master's epoch as that broker knows it; None without a controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Bytes of a broker's log up to `next_offset`; what it has is `[start, confirmed)`."""
+
+    data: bytes
+    next_offset: int
+    start: int
+    confirmed: int
 
 
 class BulkCalls:
@@ -66,6 +86,49 @@ class BulkCalls:
         command = request(RequestCode.BULK_READ, header)
         where = address or self._address(queue.broker_name, broker_id)
         return bulk_read(await self._instance.call(where, command, timeout_ms))
+
+    async def epoch_offsets(
+        self, topic: str, broker_name: str, epoch: int, *, broker_id: int = 0
+    ) -> dict[int, int]:
+        """By queue id the first queue offset that the master of `epoch`, or a later one, wrote."""
+        header = EpochOffsetsHeader(topic=topic, epoch=epoch, bname=broker_name)
+        command = request(RequestCode.EPOCH_OFFSETS, header)
+        where = self._address(broker_name, broker_id)
+        answer = checked(await self._instance.call(where, command, TIMEOUT_MS))
+        offsets = decode_body(EpochOffsets, answer.body).offsets
+        return {int(queue_id): offset for queue_id, offset in offsets.items()}
+
+    async def digests(
+        self,
+        address: str,
+        start: int,
+        end: int | None = None,
+        *,
+        block_bytes: int = limits.DIGEST_BLOCK_BYTES,
+    ) -> LogDigests:
+        """Digests of the log's blocks between two log offsets, at the broker at `address`.
+
+        One answer covers 64 MiB at most: go on behind its last block. No block ends behind what
+        that broker calls confirmed.
+        """
+        header = LogDigestsHeader(fromOffset=start, toOffset=end, blockBytes=block_bytes)
+        command = request(RequestCode.LOG_DIGESTS, header)
+        answer = checked(await self._instance.call(address, command, TIMEOUT_MS))
+        return decode_body(LogDigests, answer.body)
+
+    async def log(
+        self, address: str, offset: int, max_bytes: int = limits.BULK_READ_BYTES
+    ) -> LogPart:
+        """Confirmed bytes of the log from `offset` on, those of one log file at most; none at the
+        confirmed end. `Refused` 21 outside the log."""
+        command = request(
+            RequestCode.LOG_READ, LogReadHeader(fromOffset=offset, maxBytes=max_bytes)
+        )
+        answer = await self._instance.call(address, command, TIMEOUT_MS)
+        if answer.code != ResponseCode.PULL_NOT_FOUND:
+            checked(answer)
+        found = decode_header(LogReadResponseHeader, answer.ext)
+        return LogPart(bytes(answer.body), found.nextOffset, found.start, found.confirmed)
 
     def _address(self, broker_name: str, broker_id: int) -> str:
         address = self._instance.routes.address(broker_name, broker_id)

@@ -1,0 +1,53 @@
+"""Runs such work in a thread of its own, which starts with the first of it.
+
+Not in the threads of the disk and of the tables: a sync must not wait behind 64 MiB of digests.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Thread(Protocol):
+    """What runs the calls; `runtime.blocking.BlockingThread` fits."""
+
+    async def run(self, call: Callable[[], T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
+class Beside:
+    """Calls in the order given; their results come back on the loop."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+        """`done` with what `call` returns, with None when it fails; never after `close`."""
+        if self._closed:
+            return
+        task = asyncio.get_running_loop().create_task(self._run(call, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+        try:
+            result: T | None = await self._thread.run(call)
+        except Exception as error:
+            log.error("work beside the loop failed: %s", error, exc_info=error)
+            result = None
+        if not self._closed:
+            done(result)
+
+    async def close(self) -> None:
+        """Let the call under way end; nobody hears of it."""
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._thread.close()

@@ -1,0 +1,165 @@
+"""Digests and bytes of the confirmed log."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.broker.desk import Desk, ext, send
+from tests.broker.handlers.test_epoch_offsets import Epochs
+
+from epochmq.base import limits
+from epochmq.broker.handlers import log_bytes
+from epochmq.broker.handlers.log_bytes import blocks_of
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
+
+BLOCK = 4096
+
+
+def digests(**fields: int) -> Command:
+    values = {"fromOffset": 0, "blockBytes": BLOCK, **fields}
+    return Command(Code.LOG_DIGESTS, ext={name: str(value) for name, value in values.items()})
+
+
+def read(offset: int, **fields: int) -> Command:
+    values = {"fromOffset": offset, **fields}
+    return Command(Code.LOG_READ, ext={name: str(value) for name, value in values.items()})
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Two and a bit log files of 1 MiB."""
+    desk = Desk()
+    desk.topic("T", 1)
+    client = desk.client()
+    for n in range(25):
+        client.ask(send(b"%02d" % n * 50_000))
+    return desk
+
+
+def whole(desk: Desk) -> bytes:
+    store, data = desk.store, b""
+    while len(data) < store.pointers.confirmed:
+        data += bytes(store.slice(len(data), store.pointers.confirmed - len(data)))
+    return data
+
+
+def made(answer: Command) -> LogDigests:
+    assert answer.code == ResponseCode.SUCCESS, answer
+    return decode_body(LogDigests, answer.body)
+
+
+def test_blocks_are_cut_at_multiples_and_hashed(desk: Desk) -> None:
+    log = whole(desk)
+    found = made(desk.client().ask(digests(blockBytes=300_000)))
+    assert (found.confirmed, found.start, found.epochs) == (len(log), 0, [])
+    assert [offset % 300_000 for offset, _, _ in found.blocks] == [0] * len(found.blocks)
+    assert sum(size for _, size, _ in found.blocks) == len(log)
+    for offset, size, text in found.blocks:
+        expected = hashlib.blake2b(log[offset : offset + size], digest_size=16).hexdigest()
+        assert text == expected
+    part = made(
+        desk.client().ask(digests(blockBytes=300_000, fromOffset=700_000, toOffset=950_000))
+    )
+    assert [row[:2] for row in part.blocks] == [(600_000, 300_000), (900_000, 50_000)]
+    assert part.blocks[0] == found.blocks[2]
+
+
+def test_nothing_unconfirmed_is_shown() -> None:
+    desk = Desk(flush_disk_type="SYNC_FLUSH")
+    desk.topic("T", 1)
+    client = desk.client()
+    client.put(send(b"x" * 9000))
+    desk.turn()
+    desk.store.sync()
+    kept = desk.store.pointers.confirmed
+    client.put(send(b"y" * 9000))
+    desk.turn()
+    client.take()
+    assert desk.store.pointers.appended > kept
+    answer = client.ask(digests(toOffset=1 << 40))
+    assert sum(row[1] for row in made(answer).blocks) == made(answer).confirmed == kept
+    assert client.ask(read(kept)).code == ResponseCode.PULL_NOT_FOUND
+    assert len(client.ask(read(kept - 10)).body) == 10
+
+
+def test_one_answer_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DIGEST_BYTES_MAX", 3 * BLOCK)
+    assert len(made(desk.client().ask(digests())).blocks) == 3
+    for size in (0, BLOCK - 1, limits.DIGEST_BLOCK_BYTES_MAX + 1):
+        answer = desk.client().ask(digests(blockBytes=size))
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+
+
+def test_work_is_done_in_steps_and_by_few_at_a_time(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_bytes, "STEP_BYTES", 2 * BLOCK)
+    waiting: list[Callable[[], None]] = []
+
+    def beside(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        waiting.append(lambda: done(call()))
+
+    monkeypatch.setattr(desk.node, "beside", beside)
+    client, gone = desk.client(), desk.client()
+    client.put(*(digests(toOffset=5 * BLOCK) for _ in range(limits.DIGEST_RUNS_MAX)))
+    gone.put(digests())
+    assert [answer.code for answer in gone.take()] == [ResponseCode.SYSTEM_BUSY]
+    steps = 0
+    while waiting:
+        waiting.pop(0)()
+        steps += 1
+    assert steps == 3 * limits.DIGEST_RUNS_MAX
+    assert [len(made(answer).blocks) for answer in client.take()] == [5] * limits.DIGEST_RUNS_MAX
+    gone.put(digests())
+    gone.session.lost()
+    waiting.pop(0)()
+    assert not waiting
+    assert desk.node.digest_runs == 0
+
+
+def test_a_block_that_cannot_be_read_ends_the_answer(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.node, "beside", lambda call, done: done(None))
+    assert made(desk.client().ask(digests())).blocks == []
+    assert desk.node.digest_runs == 0
+
+
+def test_epochs_come_along() -> None:
+    desk = Desk(enable_controller_mode=True)
+    desk.topic("T", 1)
+    client = desk.client()
+    client.ask(send(b"x"))
+    desk.node.replica = Epochs((3, 0))
+    end = desk.store.pointers.appended
+    assert made(client.ask(digests())).epochs == [EpochSpan(3, 0, end)]
+
+
+def test_the_log_is_read_file_by_file(desk: Desk) -> None:
+    log, data, at = whole(desk), b"", 0
+    client = desk.client()
+    while (answer := client.ask(read(at, maxBytes=400_000))).code == ResponseCode.SUCCESS:
+        assert 0 < len(answer.body) <= 400_000
+        data += answer.body
+        at = int(ext(answer)["nextOffset"])
+        assert at == len(data)
+    assert data == log
+    assert (answer.code, ext(answer)["confirmed"]) == (ResponseCode.PULL_NOT_FOUND, str(len(log)))
+    for outside in (-1, len(log) + 1):
+        answer = client.ask(read(outside))
+        assert (answer.code, ext(answer)["start"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
+
+
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 30))
+def test_blocks_cover_the_range_once(start: int, end: int, size: int) -> None:
+    blocks = blocks_of(start, end, size)
+    covered = [n for offset, length in blocks for n in range(offset, offset + length)]
+    assert covered == list(range(start, end))
+    assert all(offset // size == (offset + length - 1) // size for offset, length in blocks)
