@@ -1,0 +1,221 @@
+"""Finds the sound records of raw log bytes, and says exactly which bytes are none.
+
+A record is sound when its magic, all its lengths and its own offset agree and, if asked, its body's
+checksum (the checks of `store.scan`, for whole runs at once). Its own offset is 64 bits that say
+where it must lie, so what is found behind damage is no accident; only bytes that somebody put into
+a body on purpose can look like a record there, and only where the record around them is damaged.
+
+The checksum covers the body alone. A flipped bit in a time or a property shows nowhere.
+"""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+from epochmq.model.crc import crc32
+from epochmq.model.record import DAMAGED, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, TORN, check
+from epochmq.spark.decode_chase import Ints, follow, gather, u32
+
+Bytes = bytes | mmap.mmap
+"""What can be searched and viewed without a copy."""
+
+RUN_BYTES = 4 << 20
+"""About so much is looked at in one go, so that a reader's work stays bounded."""
+
+_LEAST = 91
+"""A record with nothing in it: head, empty body, topic and properties."""
+
+_FRONT_BYTES = 40
+_FRONT = np.dtype(
+    [
+        ("size", ">u4"),
+        ("magic", ">u4"),
+        ("crc", ">u4"),
+        ("queueId", ">i4"),
+        ("flag", ">i4"),
+        ("queueOffset", ">i8"),
+        ("offset", ">i8"),
+        ("sysFlag", ">i4"),
+    ]
+)
+_SIZE_MAGIC = Struct(">II").unpack_from
+_OWN = Struct(">q").unpack_from
+_COMMON = MAGIC_V1.to_bytes(4, "big")[:3]
+"""Both magics of records begin with these bytes, at a record's byte 4."""
+_BLANK = MAGIC_BLANK.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Sound records, one after the other, in bytes `[start, end)` of the log."""
+
+    start: int
+    end: int
+    offsets: Ints
+    """Where each begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes `[start, end)` of the log in which no sound record begins."""
+
+    start: int
+    end: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.end - self.start} bytes at log offset {self.start} ({self.why})"
+
+
+def scan(
+    data: Bytes, base: int, start: int, stop: int, *, file_end: int = -1, crc: bool = True
+) -> Iterator[Run | Damage]:
+    """What lies in `[start, stop)` of the file `data`, whose first byte is log offset `base`.
+
+    `start` and `stop` are borders of records. `file_end` is where the file should end by the next
+    one's name: the filler there is neither a record nor damage.
+    """
+    file_end = base + len(data) if file_end < 0 else file_end
+    at = start
+    while at < stop:
+        run = _run(data, base, at, stop, crc)
+        if run is not None:
+            yield run
+            at = run.end
+        elif is_filler(data, at - base, file_end - at):
+            return
+        else:
+            why = reason(data, base, at, stop)
+            following = resync(data, base, at, stop, file_end)
+            yield Damage(at, following, why)
+            at = following
+
+
+def is_filler(data: Bytes, at: int, left: int) -> bool:
+    """Whether the blank record that fills the last `left` bytes of a log file is at `at`."""
+    return at + 8 <= len(data) and _SIZE_MAGIC(data, at) == (left, MAGIC_BLANK)
+
+
+def _run(data: Bytes, base: int, at: int, stop: int, crc: bool) -> Run | None:
+    """The sound records from `at` on, as far as `RUN_BYTES` reach; None when there is none."""
+    begin, limit = at - base, min(stop - base, len(data))
+    if limit - begin < _LEAST:
+        return None
+    walk = follow(memoryview(data), begin, min(limit, begin + RUN_BYTES))
+    starts, ends = walk.at, walk.at + walk.sizes
+    believable = (walk.sizes >= _LEAST) & (ends <= limit)
+    believable &= starts == np.concatenate(([begin], ends))[: len(starts)]  # no filler between
+    count = _first_false(believable)
+    count = _sound(data, base, starts[:count], ends[:count], crc) if count else 0
+    return Run(at, base + int(ends[count - 1]), starts[:count] + base) if count else None
+
+
+def _first_false(good: Any) -> int:
+    return len(good) if good.all() else int(np.argmin(good))
+
+
+def _sound(data: Bytes, base: int, at: Ints, ends: Ints, crc: bool) -> int:
+    """How many of these records are sound before the first one that is not."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    fronts: Any = gather(octets, at, _FRONT_BYTES).view(_FRONT)
+    flags = fronts["sysFlag"].astype(np.int64)
+    bodies = at + 88 + 12 * ((flags >> 4 & 1) + (flags >> 5 & 1))
+    good = bodies + 3 <= ends
+    body_ends = bodies + u32(octets, np.where(good, bodies - 4, at))
+    wide = (fronts["magic"] == MAGIC_V2).astype(np.int64)
+    good &= body_ends + 3 + wide <= ends
+    safe = np.where(good, body_ends, at)
+    topics = np.where(wide, _u16(octets, safe), octets[safe])
+    topic_ends = safe + 1 + wide + topics
+    good &= (topics > 0) & (topic_ends + 2 <= ends)
+    good &= topic_ends + 2 + _u16(octets, np.where(good, topic_ends, at)) == ends
+    good &= (fronts["offset"] == at + base) & (fronts["queueOffset"] >= 0)
+    count = _first_false(good)
+    return _checked(data, bodies[:count], body_ends[:count], fronts["crc"]) if crc else count
+
+
+def _u16(octets: Any, at: Ints) -> Ints:
+    pair: Ints = octets[at].astype(np.int64) << 8 | octets[at + 1]
+    return pair
+
+
+def _checked(data: Bytes, bodies: Ints, ends: Ints, expected: Any) -> int:
+    """How many bodies have their checksum before the first one that has not."""
+    view = memoryview(data)
+    rows = zip(bodies.tolist(), ends.tolist(), expected.tolist(), strict=False)
+    for index, (start, end, wanted) in enumerate(rows):
+        if crc32(view[start:end]) != wanted:
+            return index
+    return len(bodies)
+
+
+# Behind damage -----------------------------------------------------------------------------------
+
+
+def is_record(data: Bytes, base: int, offset: int, stop: int) -> bool:
+    """Whether a sound record, its checksum too, begins at `offset` and ends by `stop`."""
+    at = offset - base
+    if not 0 <= at <= len(data) - _LEAST:
+        return False
+    size = check(memoryview(data), at, min(stop - base, len(data)), crc=False)
+    return size > 0 and _run(data, base, offset, offset + size, True) is not None
+
+
+def resync(data: Bytes, base: int, at: int, stop: int, file_end: int) -> int:
+    """The first sound record, or filler, behind the damaged one at `at`; else `stop`.
+
+    Where the damaged record's own size leads is believed first: only its body is wrong then.
+    """
+    size, magic = _SIZE_MAGIC(data, at - base) if at + 8 - base <= len(data) else (0, 0)
+    following = at + int(size)
+    if magic in (MAGIC_V1, MAGIC_V2) and size >= _LEAST and following <= stop:
+        if following == stop or is_record(data, base, following, stop):
+            return following
+        if is_filler(data, following - base, file_end - following):
+            return following
+    return _search(data, base, at, stop, file_end)
+
+
+def _search(data: Bytes, base: int, at: int, stop: int, file_end: int) -> int:
+    limit = min(stop - base, len(data))
+    found = data.find(_COMMON, at - base + 5, limit)
+    while found >= 0:
+        if is_record(data, base, base + found - 4, stop):
+            return base + found - 4
+        found = data.find(_COMMON, found + 1, limit)
+    # A filler is the last thing in a file, so it is looked for once and last.
+    found = data.find(_BLANK, at - base + 5, limit)
+    while found >= 0:
+        if is_filler(data, found - 4, file_end - base - found + 4):
+            return base + found - 4
+        found = data.find(_BLANK, found + 1, limit)
+    return stop
+
+
+def reason(data: Bytes, base: int, offset: int, stop: int) -> str:
+    """Why no sound record begins at `offset`."""
+    at, limit = offset - base, min(stop - base, len(data))
+    if limit - at < 8:
+        return "the file ends here" if limit <= at else "no room for a record"
+    _, magic = _SIZE_MAGIC(data, at)
+    if magic == 0:
+        return "nothing is written here"
+    if magic == MAGIC_BLANK:
+        return "a filler of the wrong size"
+    size = check(memoryview(data), at, limit, crc=False)
+    if size == TORN:
+        return "torn record"
+    if size == DAMAGED:
+        return "lengths do not agree"
+    if size <= 0:
+        return "unknown magic"
+    own = _OWN(data, at + 28)[0]
+    if own != offset:
+        return f"it says that it lies at {own}"
+    if check(memoryview(data), at, limit, crc=True) <= 0:
+        return "body checksum is wrong"
+    return "no topic, or a negative queue offset"
