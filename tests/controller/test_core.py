@@ -207,3 +207,92 @@ def test_a_deposed_leader_stops_scheduling_and_sends_the_waiting_away() -> None:
     world.run(300)
     assert old.machine.state_hash() == world.leader.machine.state_hash()
     assert found[0].world is world
+
+
+def test_a_closed_connection_and_a_refused_port_mean_an_election() -> None:
+    world = World()
+    found = brokers(world)
+    master = next(one for one in found if one.id == world.group.master)
+    world.refusing.add(master.address)
+    node = world.leader
+    node.core.channel_closed(master.connection, world.now)
+    world._carry_out("n0")
+    world.run(300)
+    assert world.group.master not in (None, master.id)
+    assert [dial.address for _, dial in world.dials] == [master.address]
+
+
+def test_a_port_that_answers_is_tried_again_and_nobody_is_deposed() -> None:
+    world = World()
+    found = brokers(world)
+    master = world.group.master
+    connection = next(one.connection for one in found if one.id == master)
+    world.leader.core.channel_closed(connection, world.now)
+    world._carry_out("n0")
+    world.run(300)
+    assert len(world.dials) > 1
+    assert world.group.master == master
+
+
+def test_what_is_told_of_an_unknown_ticket_changes_nothing() -> None:
+    core = core_with(waiting(Confirm()))
+    core.dialed(77, True, 100)
+    core.read_ready(77, 100)
+    core.read_failed(77, 100)
+    core.notified(77, True, 100)
+    assert core.take() == []
+
+
+def test_an_outcome_that_comes_after_the_call_was_given_up_is_no_answer() -> None:
+    core = core_with(waiting(Write(CleanBrokerData(*KEY))))
+    core.request(1, ASKED, 0, 100)
+    (effect,) = core.take()
+    assert isinstance(effect, Propose)
+    core.tick(100 + CALL_MS)
+    assert len(answers(core)) == 1
+    core.applied(effect.ticket, DONE, 100 + CALL_MS + 1)
+    core.tick(100 + 2 * CALL_MS)
+    assert core.take() == []
+
+
+def test_an_election_that_ends_after_its_waiter_gave_up_resumes_nobody() -> None:
+    core = core_with(waiting(Election(KEY, 700)))
+    core.request(1, ASKED, 0, 100)
+    core.tick(700)
+    assert [reply.code for reply in answers(core)] == [0]
+    core.lost_leadership(710)
+    assert answers(core) == []
+
+
+def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
+    def handler(core: ControllerCore, call: Call) -> Steps:
+        yield Election(KEY, 700)
+        yield Write(CleanBrokerData(*KEY))
+        return Reply(0)
+
+    core = core_with(handler)
+    core.request(1, ASKED, 0, 100)
+    core.elections.stop()
+    (effect,) = core.take()
+    assert isinstance(effect, Propose)
+    core.tick(700)
+    assert answers(core) == []
+    core.applied(effect.ticket, DONE, 710)
+    assert [reply.code for reply in answers(core)] == [0]
+
+
+def test_a_read_that_waits_while_the_lead_is_lost_is_sent_away_once() -> None:
+    core = core_with(waiting(Confirm()))
+    core.request(1, ASKED, 0, 100)
+    (effect,) = core.take()
+    assert isinstance(effect, ReadBarrier)
+    core.lost_leadership(110)
+    assert [reply.code for reply in answers(core)] == [2007]
+    core.read_ready(effect.ticket, 120)
+    assert answers(core) == []
+
+
+def test_an_unknown_code_is_not_supported() -> None:
+    core = core_with(waiting(Confirm()))
+    core.request(1, request(31_999), 0, 100)
+    assert [reply.code for reply in answers(core)] == [3]
