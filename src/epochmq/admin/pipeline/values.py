@@ -1,0 +1,37 @@
+"""Times and durations on the command line of jobs."""
+
+from typing import Any
+
+import click
+
+
+class Moment(click.ParamType[int]):
+    """Wall ms: a number of them, or ISO 8601 with its zone."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from epochmq.spark.options import wall_ms
+
+        if isinstance(value, int):
+            return value
+        try:
+            return wall_ms(str(value))
+        except ValueError as error:
+            self.fail(f"'{value}': {error}", param, ctx)
+
+
+class Duration(click.ParamType[int]):
+    """Milliseconds: a number of them, or with a unit as 500ms, 30s, 15m, 1h."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from epochmq.spark.option_table import milliseconds
+
+        if isinstance(value, int):
+            return value
+        try:
+            return milliseconds(str(value))
+        except ValueError as error:
+            self.fail(f"'{value}': {error}", param, ctx)

@@ -1,0 +1,252 @@
+"""Replicas of one group, compared up to the confirmed offset: all deciding, no I/O.
+
+Below the confirmed offset every replica that holds a byte holds the same one, written by the same
+master epoch (INV-13); behind it they may differ until the group agrees. So the log is cut into
+spans in which the same replicas hold every byte, digests of aligned blocks are compared in each,
+and only blocks that differ are read (`audit_drill`). What is found is told apart:
+
+- `BYTES`: the same offset, other bytes. Damage, or a log that was not cut where it should be.
+- `EPOCHS`: the replicas name different masters for the same offsets.
+- `SHORT`: a replica ends before the confirmed offset: it lags, or its tail was lost.
+- `BEYOND`: bytes behind the confirmed offset. Legal, as a failover may still take them back.
+- `ALONE`: nobody to compare with; retention has moved the other replicas' starts. Legal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import NamedTuple
+
+from epochmq.base.errors import PeerError, UsageError
+from epochmq.base.limits import REPLICAS_MAX
+
+BLOCK_BYTES = 1 << 20
+BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 4 << 10, 64 << 20
+UNKNOWN_EPOCH = -1
+
+Names = tuple[str, ...]
+
+
+class Block(NamedTuple):
+    """The digest of log bytes `[offset, offset + size)`."""
+
+    offset: int
+    size: int
+    digest: str
+
+
+class Epoch(NamedTuple):
+    """From `start` on, up to the next one's start, the master of `epoch` wrote the log."""
+
+    epoch: int
+    start: int
+
+
+class Span(NamedTuple):
+    """Bytes `[low, high)`, all of them held by each of `holders` and by nobody else."""
+
+    low: int
+    high: int
+    holders: Names
+
+
+class Split(NamedTuple):
+    """Neighbouring blocks `[low, high)` in which the same replicas agree with each other.
+
+    `groups`: who holds the same bytes; the largest group first, in the order given when equal.
+    """
+
+    low: int
+    high: int
+    groups: tuple[Names, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one replica holds: log bytes `[start, end)`, and what it knows of the group.
+
+    `confirmed` is the offset it knows as confirmed, 0 for none. `epochs` ascend; none are needed.
+    """
+
+    name: str
+    start: int
+    end: int
+    confirmed: int
+    epochs: tuple[Epoch, ...] = ()
+
+    def epoch_at(self, offset: int) -> int:
+        """Whose master wrote byte `offset`; UNKNOWN_EPOCH below the first entry."""
+        for entry in reversed(self.epochs):
+            if entry.start <= offset:
+                return entry.epoch
+        return UNKNOWN_EPOCH
+
+
+class Kind(Enum):
+    BYTES = "bytes"
+    EPOCHS = "epochs"
+    SHORT = "short"
+    BEYOND = "beyond"
+    ALONE = "alone"
+
+    @property
+    def is_legal(self) -> bool:
+        return self in (Kind.BEYOND, Kind.ALONE)
+
+
+class Finding(NamedTuple):
+    """Something about bytes `[low, high)`: of `replicas`, in one line of text."""
+
+    kind: Kind
+    low: int
+    high: int
+    replicas: Names
+    text: str
+
+
+def check_shapes(shapes: Sequence[Shape]) -> None:
+    """Raise `UsageError` for replicas that cannot be compared."""
+    if not 2 <= len(shapes) <= REPLICAS_MAX:
+        raise UsageError(
+            f"{len(shapes)} replicas cannot be compared with each other; give 2 to {REPLICAS_MAX}"
+        )
+    if len({shape.name for shape in shapes}) != len(shapes):
+        raise UsageError("two replicas have the same name; give each its own")
+    for shape in shapes:
+        starts = [entry.start for entry in shape.epochs]
+        if shape.start > shape.end or starts != sorted(starts):
+            raise PeerError(f"{shape.name} says of itself what cannot be: {shape}")
+
+
+def check_block_bytes(size: int) -> None:
+    """Raise `UsageError` unless blocks may have this size."""
+    if not BLOCK_BYTES_MIN <= size <= BLOCK_BYTES_MAX or size & (size - 1):
+        raise UsageError(
+            f"a block of {size} bytes cannot be used; take a power of two from {BLOCK_BYTES_MIN}"
+            f" to {BLOCK_BYTES_MAX}"
+        )
+
+
+def limit_of(shapes: Sequence[Shape], up_to: int | None = None) -> int:
+    """Up to where replicas must agree: the highest confirmed offset that any of them knows.
+
+    It never goes back, so each replica knows a lower bound. Where none knows one (no controller)
+    it is where the shortest log ends. `up_to` only lowers it.
+    """
+    known = max(shape.confirmed for shape in shapes)
+    limit = known if known > 0 else min(shape.end for shape in shapes)
+    return limit if up_to is None else min(limit, up_to)
+
+
+def spans(shapes: Sequence[Shape], limit: int) -> list[Span]:
+    """The log up to `limit`, cut where a replica's bytes begin or end; in order."""
+    points = {min(at, limit) for shape in shapes for at in (shape.start, shape.end)}
+    found = []
+    for low, high in pairwise(sorted(points)):
+        holders = tuple(s.name for s in shapes if s.start <= low and high <= s.end)
+        if holders:
+            found.append(Span(low, high, holders))
+    return found
+
+
+def blocks_of(low: int, high: int, size: int) -> Iterator[tuple[int, int]]:
+    """(offset, bytes) of the blocks of `[low, high)`, cut at multiples of `size`."""
+    while low < high:
+        end = min(high, (low // size + 1) * size)
+        yield low, end - low
+        low = end
+
+
+def check_blocks(
+    name: str, low: int, high: int, size: int, blocks: Sequence[Block]
+) -> Sequence[Block]:
+    """The blocks themselves; `PeerError` unless they are those of the start of `[low, high)`."""
+    expected = blocks_of(low, high, size)
+    for block in blocks:
+        if next(expected, None) != block[:2]:
+            raise PeerError(
+                f"{name} answered with a block of {block.size} bytes at {block.offset} that nobody"
+                f" asked for ({low} to {high}, {size} a block)"
+            )
+    return blocks
+
+
+def splits(span: Span, digests: Mapping[str, Sequence[Block]]) -> list[Split]:
+    """Where the digests of the span's holders differ, neighbours of one grouping as one."""
+    columns = [digests[name] for name in span.holders]
+    found: list[Split] = []
+    for row in zip(*columns, strict=True):
+        if len({block.digest for block in row}) == 1:
+            continue
+        groups = _groups(span.holders, [block.digest for block in row])
+        low, high = row[0].offset, row[0].offset + row[0].size
+        if found and found[-1].high == low and found[-1].groups == groups:
+            found[-1] = Split(found[-1].low, high, groups)
+        else:
+            found.append(Split(low, high, groups))
+    return found
+
+
+def _groups(names: Names, digests: Sequence[str]) -> tuple[Names, ...]:
+    by_digest: dict[str, list[str]] = {}
+    for name, digest in zip(names, digests, strict=True):
+        by_digest.setdefault(digest, []).append(name)
+    return tuple(sorted((tuple(group) for group in by_digest.values()), key=len, reverse=True))
+
+
+def epoch_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
+    """Ranges below `limit` that replicas attribute to different masters; an unknown one agrees."""
+    points = {min(at, limit) for s in shapes for at in (s.start, s.end)}
+    points |= {e.start for s in shapes for e in s.epochs if e.start < limit}
+    found: list[tuple[int, int, dict[str, int]]] = []
+    for low, high in pairwise(sorted(points)):
+        known = {
+            s.name: s.epoch_at(low)
+            for s in shapes
+            if s.start <= low and high <= s.end and s.epoch_at(low) != UNKNOWN_EPOCH
+        }
+        if len(set(known.values())) < 2:
+            continue
+        if found and found[-1][1] == low and found[-1][2] == known:
+            found[-1] = (found[-1][0], high, known)
+        else:
+            found.append((low, high, known))
+    return [
+        Finding(
+            Kind.EPOCHS,
+            low,
+            high,
+            tuple(known),
+            "written by " + ", ".join(f"epoch {e} at {name}" for name, e in known.items()),
+        )
+        for low, high, known in found
+    ]
+
+
+def end_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
+    """Logs that end too early, and the legal bytes behind the confirmed offset."""
+    found = []
+    for shape in shapes:
+        if shape.end < limit:
+            missing = limit - shape.end
+            lost = (
+                f"; it knows {shape.confirmed} as confirmed, so bytes are gone that it had"
+                if shape.confirmed > shape.end
+                else "; it lags, or its tail was lost"
+            )
+            text = f"ends at {shape.end}, {missing} bytes before the confirmed {limit}{lost}"
+            found.append(Finding(Kind.SHORT, shape.end, limit, (shape.name,), text))
+        elif shape.end > limit:
+            text = f"{shape.end - limit} bytes that are not confirmed; they may differ"
+            found.append(Finding(Kind.BEYOND, limit, shape.end, (shape.name,), text))
+    return found
+
+
+def alone_findings(found: Sequence[Span]) -> list[Finding]:
+    """What only one replica holds."""
+    return [
+        Finding(Kind.ALONE, s.low, s.high, s.holders, "held by this replica only; not compared")
+        for s in found
+        if len(s.holders) == 1
+    ]

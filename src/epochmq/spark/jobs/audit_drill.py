@@ -1,0 +1,219 @@
+"""From blocks that differ to the records in them, and to the replica that is probably wrong.
+
+A record's boundary is found without any index: a record carries its own log offset, so a magic
+number whose record names the very place where it stands is a record's start (facts/store.md 1.2).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+
+from epochmq.base.limits import MESSAGE_BYTES_MAX, RECORD_EXTRA_BYTES_MAX
+from epochmq.model import record
+from epochmq.spark.jobs.audit_core import Names, Split, blocks_of
+
+RECORDS_MAX = 20
+"""Records that are named for each run of differing blocks; all bytes of more are not read."""
+
+_LOOK_BACK = (64 << 10, 1 << 20, MESSAGE_BYTES_MAX + RECORD_EXTRA_BYTES_MAX)
+_CELL = 64
+_MAGICS = (record.MAGIC_V1, record.MAGIC_V2)
+_MAGIC_HEAD = record.MAGIC_V1.to_bytes(4, "big")[:3]
+_U32 = Struct(">I").unpack_from
+_I64 = Struct(">q").unpack_from
+
+Read = Callable[[str, int, int], bytes]
+"""(replica, low, high) -> the log's bytes there; fewer at the replica's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What one replica has at a byte: `kind` is record, damaged (no whole record), filler or gap.
+
+    `body_fits` is whether the body's checksum is right; names are set for records only.
+    """
+
+    kind: str
+    offset: int
+    size: int = 0
+    topic: str = ""
+    queue_id: int = -1
+    queue_offset: int = -1
+    msg_id: str = ""
+    store_wall_ms: int = 0
+    body_fits: bool | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        return self.kind == "record" and self.body_fits is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Bytes of `[low, high)` are not the same; `first` is the first such byte, `last` the last.
+
+    `records` has the first of them, each as every group's first replica sees it. `suspects` are
+    the replicas that are probably wrong: their record is damaged, or they are the fewer.
+    """
+
+    low: int
+    high: int
+    first: int
+    last: int
+    groups: tuple[Names, ...]
+    suspects: Names
+    records: list[dict[str, Place]] = field(default_factory=list)
+    more: bool = False
+    """There are differing records behind the last of `records`."""
+
+
+def differing(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
+    """The maximal ranges in which two texts of one length differ, in order."""
+    begin = end = -1
+    for low, high in _cells(a, b, 0, len(a)):
+        for at in range(low, high):
+            if a[at] == b[at]:
+                continue
+            if at != end:
+                if end > begin >= 0:
+                    yield begin, end
+                begin = at
+            end = at + 1
+    if end > begin >= 0:
+        yield begin, end
+
+
+def _cells(a: bytes, b: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    if a[low:high] == b[low:high]:
+        return
+    if high - low <= _CELL:
+        yield low, high
+        return
+    middle = (low + high) // 2
+    yield from _cells(a, b, low, middle)
+    yield from _cells(a, b, middle, high)
+
+
+def drill(
+    split: Split, block_bytes: int, start: int, read: Read, records_max: int = RECORDS_MAX
+) -> Difference:
+    """Read the blocks of `split` until `records_max` records are known; `start`: the log's."""
+    names = [group[0] for group in split.groups]
+    first = last = -1
+    records: list[dict[str, Place]] = []
+    covered = split.low
+    blocks = list(blocks_of(split.low, split.high, block_bytes))
+    more = False
+    for number, (low, size) in enumerate(blocks):
+        if len(records) >= records_max and number < len(blocks) - 1:
+            more = True
+            continue
+        for begin, end in _differing_of(names, low, low + size, read):
+            first, last = begin if first < 0 else first, max(last, end - 1)
+            # One record may differ in several places.
+            at = max(begin, covered)
+            while at < end:
+                if len(records) >= records_max:
+                    more = True
+                    break
+                places = {name: place_at(name, at, start, read) for name in names}
+                records.append(places)
+                covered = at = _behind(places, at)
+    return Difference(
+        *(split.low, split.high, first, last, split.groups),
+        suspects(split.groups, records),
+        records,
+        more,
+    )
+
+
+def _differing_of(names: Sequence[str], low: int, high: int, read: Read) -> list[tuple[int, int]]:
+    """Ranges of log offsets in which not all of `names` agree, in order; they may touch."""
+    texts = [read(name, low, high) for name in names]
+    size = min(map(len, texts))
+    found = {
+        (low + begin, low + end)
+        for other in texts[1:]
+        for begin, end in differing(texts[0][:size], other[:size])
+    }
+    return sorted(found)
+
+
+def _behind(places: dict[str, Place], at: int) -> int:
+    """Where the record at `at` ends, as those see it that hold a sound one; else one byte on."""
+    ends = [p.offset + p.size for p in places.values() if p.is_sound or p.kind == "filler"]
+    if not ends:
+        ends = [p.offset + p.size for p in places.values() if p.kind == "record"]
+    return max(at + 1, min(ends, default=at + 1))
+
+
+def place_at(name: str, at: int, start: int, read: Read) -> Place:
+    """What replica `name` holds at log offset `at`; its log begins at `start`."""
+    for back in _LOOK_BACK:
+        low = max(start, at - back)
+        text = read(name, low, at + 4096)
+        found = _last_start(text, low, at)
+        if found is not None:
+            return _at_or_behind(name, text, low, found, at, read)
+        if low == start:
+            break
+    return Place("gap", at)
+
+
+def _last_start(text: bytes, base: int, at: int) -> int | None:
+    """The last record's start at or before `at`, or None when `text` has none."""
+    end = at - base + 7
+    while True:
+        found = text.rfind(_MAGIC_HEAD, 0, end)
+        if found < 0:
+            return None
+        pos = found - record.MAGIC_AT
+        if (
+            0 <= pos <= at - base
+            and pos + record.OFFSET_AT + 8 <= len(text)
+            and _U32(text, found)[0] in _MAGICS
+            and _I64(text, pos + record.OFFSET_AT)[0] == base + pos
+        ):
+            return base + pos
+        end = found + len(_MAGIC_HEAD) - 1
+
+
+def _at_or_behind(name: str, text: bytes, base: int, start: int, at: int, read: Read) -> Place:
+    size = _U32(text, start - base)[0]
+    behind = start + size
+    if size == 0 or at < behind:
+        return _place(name, start, read)
+    # No record begins between there and `at`: the log's filler, or one whose head is damaged.
+    pos = behind - base
+    if pos + 8 > len(text):
+        return Place("damaged", behind)
+    if _U32(text, pos + record.MAGIC_AT)[0] == record.MAGIC_BLANK:
+        return Place("filler", behind, _U32(text, pos)[0])
+    return Place("damaged", behind)
+
+
+def _place(name: str, start: int, read: Read) -> Place:
+    most = MESSAGE_BYTES_MAX + RECORD_EXTRA_BYTES_MAX
+    text = read(name, start, start + 4096)
+    size = min(_U32(text, 0)[0], most)
+    if size > len(text):
+        text = read(name, start, start + size)
+    if record.check(text, 0, min(size, len(text)), crc=False) <= 0:
+        return Place("damaged", start)
+    message = record.decode(text)
+    fits = record.check(text, 0, size, crc=True) > 0
+    return Place(
+        *("record", start, size, message.topic, message.queue_id, message.queue_offset),
+        *(message.msg_id, message.store_wall_ms, fits),
+    )
+
+
+def suspects(groups: tuple[Names, ...], records: Sequence[dict[str, Place]]) -> Names:
+    """Who is probably wrong; nobody when nothing speaks for either side."""
+    unsound = {name for places in records for name, p in places.items() if not p.is_sound}
+    damaged = [group for group in groups if group[0] in unsound]
+    if damaged and len(damaged) < len(groups):
+        return tuple(name for group in damaged for name in group)
+    if len(groups[0]) > len(groups[1]):
+        return tuple(name for group in groups[1:] for name in group)
+    return ()

@@ -1,0 +1,128 @@
+"""Replicas that run: each computes the digests of its own log (LOG_DIGESTS), we read what differs.
+
+A replica counts up to the confirmed offset that it knows, so its bytes behind are not looked at;
+one whose offset is far below the others' lags or was cut.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from epochmq.base import limits
+from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio.admin import Admin
+from epochmq.model.names import check_group
+from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
+from epochmq.spark.jobs.audit_files import DIGEST_BYTES
+from epochmq.spark.loop_thread import LoopThread
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.bulk import LogDigests
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.bulk import LogDigestsHeader, LogReadHeader
+
+TIMEOUT_MS = 30_000
+SETTLE_MS = 5_000
+"""So long a follower may take to hear of an offset that another replica calls confirmed."""
+_LOOK_S = 0.1
+
+
+class LiveReplica:
+    """One broker at `address`."""
+
+    def __init__(self, name: str, address: str, admin: Admin, loop: LoopThread) -> None:
+        self._name = name
+        self._address = address
+        self._admin = admin
+        self._loop = loop
+        self.shape = self.look()
+
+    def look(self) -> Shape:
+        """What the broker says now."""
+        said = self._digests(0, 0, limits.DIGEST_BLOCK_BYTES)
+        epochs = tuple(Epoch(each.epoch, each.start) for each in said.epochs)
+        return Shape(self._name, said.start, said.confirmed, said.confirmed, epochs)
+
+    def read(self, low: int, high: int) -> bytes:
+        """The bytes of `[low, high)` as far as they are confirmed."""
+        low, parts = max(low, self.shape.start), []
+        while low < high:
+            size = min(high - low, limits.BULK_READ_BYTES_MAX)
+            answer = self._call(
+                request(RequestCode.LOG_READ, LogReadHeader(fromOffset=low, maxBytes=size))
+            )
+            if answer.code != ResponseCode.SUCCESS or not answer.body:
+                break
+            parts.append(bytes(answer.body[: high - low]))
+            low += len(parts[-1])
+        return b"".join(parts)
+
+    def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+        """Of the first blocks of `[low, high)`; the broker decides how many."""
+        if low % block_bytes:  # a broker begins at a multiple
+            text = self.read(low, min(high, low - low % block_bytes + block_bytes))
+            digest = hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
+            return [Block(low, len(text), digest)] if text else []
+        return [Block(*block) for block in self._digests(low, high, block_bytes).blocks]
+
+    def _digests(self, low: int, high: int, block_bytes: int) -> LogDigests:
+        header = LogDigestsHeader(fromOffset=low, toOffset=high, blockBytes=block_bytes)
+        answer = self._call(request(RequestCode.LOG_DIGESTS, header))
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise UsageError(
+                f"the broker at {self._address} computes no digests (it is not EpochMQ's, or an"
+                " older one): stop it, or copy its store, and use --store"
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise Refused(answer.code, f"{self._address}: {answer.remark}")
+        return decode_body(LogDigests, answer.body)
+
+    def _call(self, command: Command) -> Command:
+        work = self._admin.instance.call(self._address, command, TIMEOUT_MS)
+        return self._loop.run(work)
+
+
+@contextmanager
+def live_replicas(name_server: str, broker_name: str) -> Iterator[list[LiveReplica]]:
+    """All replicas of the broker group that the name server knows; two at least."""
+    check_group(broker_name)
+    admin = Admin(name_server)
+    loop = LoopThread("epochmq-audit")
+    try:
+        groups = loop.run(admin.broker_groups())
+        if broker_name not in groups:
+            known = ", ".join(groups) or "none"
+            raise NotFound(f"there is no broker group {broker_name}; known are: {known}")
+        addresses = groups[broker_name].broker_addrs
+        if len(addresses) < 2:
+            raise NotReachable(
+                f"of broker group {broker_name} only {', '.join(addresses.values()) or 'nobody'}"
+                " is registered; an audit compares two replicas or more"
+            )
+        replicas = [
+            LiveReplica(f"{'master' if number == 0 else number}@{address}", address, admin, loop)
+            for number, address in sorted(addresses.items())
+        ]
+        settle(replicas)
+        yield replicas
+    finally:
+        loop.run(admin.close())
+        loop.close()
+
+
+def settle(replicas: Sequence[LiveReplica], wait_ms: int = SETTLE_MS) -> None:
+    """Give all replicas time to hear of what one calls confirmed; look no further than that."""
+    confirmed = max(replica.shape.confirmed for replica in replicas)
+    deadline = time.monotonic() + wait_ms / 1_000
+    while time.monotonic() < deadline:
+        late = [replica for replica in replicas if replica.shape.confirmed < confirmed]
+        if not late:
+            break
+        time.sleep(_LOOK_S)
+        for replica in late:
+            replica.shape = replica.look()
+    for replica in replicas:
+        at = min(replica.shape.confirmed, confirmed)
+        replica.shape = replace(replica.shape, end=at, confirmed=at)

@@ -1,0 +1,101 @@
+"""RocketMQ's message trace: the texts that clients send to RMQ_SYS_TRACE_TOPIC, as rows.
+
+A body holds contexts, each ended by 0x02; their fields are separated by 0x01:
+
+    Pub        time region group topic msgId tags keys storeHost bodyLength cost type offsetMsgId ok
+    SubBefore  time region group requestId msgId tries keys
+    SubAfter   requestId msgId cost ok keys code [time group]
+
+Later versions add fields at the end; older ones lack the last two of SubAfter, so that its group
+and time come from the SubBefore of the same request. Others (EndTransaction, Recall) are no rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIELD_END, CONTEXT_END = "\x01", "\x02"
+PUB, BEFORE, AFTER = "Pub", "SubBefore", "SubAfter"
+TRACE_DDL = (
+    "kind string, at bigint, clientGroup string, topic string, msgId string, requestId string,"
+    " tries int, cost bigint, ok boolean"
+)
+_FIELDS_MIN = {PUB: 11, BEFORE: 7, AFTER: 5}
+
+
+class Traced(NamedTuple):
+    """One context of one message; `at` is wall ms, `cost` ms, both -1 when it does not say."""
+
+    kind: str
+    at: int
+    client_group: str | None
+    topic: str | None
+    msg_id: str
+    request_id: str | None
+    tries: int
+    cost: int
+    ok: bool | None
+
+
+def parse(text: str) -> Iterator[Traced]:
+    """The contexts of one body; what cannot be read is passed over: traces are a best effort."""
+    for context in text.split(CONTEXT_END):
+        fields = context.split(FIELD_END)
+        if len(fields) >= _FIELDS_MIN.get(fields[0], len(fields) + 1):
+            yield _ROWS[fields[0]](fields)
+
+
+def _pub(fields: list[str]) -> Traced:
+    ok = _flag(fields[13]) if len(fields) > 13 else _flag(fields[12]) if len(fields) > 12 else None
+    return Traced(
+        *(PUB, _number(fields[1]), fields[3], fields[4], fields[5], None, 0),
+        *(_number(fields[10]), ok),
+    )
+
+
+def _before(fields: list[str]) -> Traced:
+    return Traced(
+        *(BEFORE, _number(fields[1]), fields[3], None, fields[5], fields[4]),
+        *(max(_number(fields[6]), 0), -1, None),
+    )
+
+
+def _after(fields: list[str]) -> Traced:
+    at = _number(fields[7]) if len(fields) > 7 else -1
+    group = fields[8] if len(fields) > 8 and fields[8] else None
+    cost, ok = _number(fields[3]), _flag(fields[4])
+    return Traced(AFTER, at, group, None, fields[2], fields[1], 0, cost, ok)
+
+
+_ROWS = {PUB: _pub, BEFORE: _before, AFTER: _after}
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return -1
+
+
+def _flag(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text)
+
+
+def trace_batches(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Batches with a column `body` -> TRACE_DDL; runs in the executors."""
+    import pyarrow as pa
+
+    fields = (
+        *(("kind", pa.string()), ("at", pa.int64()), ("clientGroup", pa.string())),
+        *(("topic", pa.string()), ("msgId", pa.string()), ("requestId", pa.string())),
+        *(("tries", pa.int32()), ("cost", pa.int64()), ("ok", pa.bool_())),
+    )
+    schema = pa.schema(fields)
+    for batch in batches:
+        bodies = batch.column("body").to_pylist()
+        rows = [row for body in bodies if body for row in parse(body.decode("utf-8", "replace"))]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
