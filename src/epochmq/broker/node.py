@@ -43,6 +43,9 @@ class BrokerNode:
     object in their place through `adopt_options`, so whoever copied something notices by identity.
     """
 
+    digest_runs = 0
+    """Requests for digests that are being worked at."""
+
     def __init__(
         self,
         options: BrokerOptions,
@@ -93,14 +96,7 @@ class BrokerNode:
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
         )
-        self.outlet = Outlet(
-            Local(
-                store,
-                sync_flush=options.flush_disk_type == "SYNC_FLUSH",
-                kept=self.when_kept,
-                writable=lambda: self.rights.writable,
-            )
-        )
+        self.outlet = Outlet(self._own_log())
         self.schedule = Schedule(delay_levels.parse(options.message_delay_level))
         self.delivery = Delivery(self.schedule, store, self.outlet)
         self.delay_offsets = DelayOffsets(
@@ -111,11 +107,17 @@ class BrokerNode:
         self.beside: Beside = _beside_now
         """Runs a call in a thread of its own and hands its result on, None for a failure; the
         service sets it."""
-        self.digest_runs = 0
-        """Requests for digests that are being worked at."""
         self.wake: Callable[[Arrivals], None] = _nobody_waits
         """Executes held pulls again whose queue has news; the pull desk sets it."""
         self._round_robin = 0
+
+    def _own_log(self) -> Local:
+        return Local(
+            self.store,
+            sync_flush=self.options.flush_disk_type == "SYNC_FLUSH",
+            kept=self.when_kept,
+            writable=lambda: self.rights.writable,
+        )
 
     @property
     def rights(self) -> RoleRow:
