@@ -582,3 +582,176 @@ def test_statistics_name_role_and_epochs() -> None:
     assert figures["master_epoch"] == 3
     assert figures["set_epoch"] == 7
     assert figures["controller"] == "c:1"
+
+
+# The way online, and controllers that do not lead --------------------------------------------
+
+UNKNOWN_HERE = Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+def test_a_new_broker_is_given_an_id_and_registers_under_it() -> None:
+    talk = Dialogue.of(broker_id=None)
+    talk.find()
+    assert talk.core.next_deadline() >= talk.now
+    talk.reply(Kind.NEXT_ID, nextBrokerId=7)
+    talk.reply(Kind.APPLY_ID)
+    assert talk.core.broker_id == 7
+    talk.reply(Kind.REGISTER, Code.CONTROLLER_BROKER_ID_INVALID, remark="taken")
+    assert "taken" in talk.last(Report).text
+    assert talk.core.next_deadline() > talk.now
+
+
+def test_an_answer_of_who_does_not_lead_sends_it_elsewhere() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, NOT_LEADER)
+    assert talk.core.finder.active is None
+    talk.find("c:2", term=2)
+    talk.now += 2_000
+    talk.tick()
+    assert talk.pending(Kind.REGISTER)[-1].address == "c:2"
+
+
+def test_a_busy_controller_is_asked_again() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, Code.SYSTEM_BUSY)
+    assert talk.core.finder.active == "c:1"
+    talk.now += 1_000
+    talk.tick()
+    assert talk.pending(Kind.REGISTER)
+
+
+def test_a_question_without_an_answer_is_over() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.fail(Kind.REGISTER)
+    assert talk.core.finder.active is None, "it is looked for anew"
+    talk.find("c:2", term=2)
+    talk.now += 1_000
+    talk.tick()
+    talk.reply(Kind.REGISTER, address="c:2")
+    talk.reply(Kind.ELECT, **group(4, 2, (2,)))
+    talk.switched()
+    talk.fail(Kind.REPLICA_INFO)
+    talk.find("c:3", term=3)
+    talk.now += 1_000
+    talk.tick()
+    assert talk.pending(Kind.REPLICA_INFO)[-1].address == "c:3"
+
+
+def test_a_closed_connection_makes_it_look_elsewhere() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.take(talk.core.closed("c:1", talk.now))
+    assert talk.core.finder.active is None
+
+
+def test_who_knows_no_leader_helps_nobody() -> None:
+    talk = Dialogue.of()
+    talk.reply(Kind.METADATA, address="c:1", isLeader=False)
+    assert talk.core.finder.active is None
+    talk.reply(Kind.METADATA, address="c:2", isLeader=False, controllerLeaderAddress="c:3")
+    assert talk.core.finder.active == "c:3"
+
+
+def test_heartbeats_find_the_leader_too() -> None:
+    talk = Dialogue.of()
+    no = {"isLeader": False, "leaseSupported": True}
+    talk.reply(Kind.HEARTBEAT, address="c:1", **no, controllerLeaderAddress="c:2")
+    assert talk.core.finder.active == "c:2"
+    talk.reply(Kind.HEARTBEAT, address="c:3", **no, controllerLeaderAddress="c:1")
+    assert talk.core.finder.active == "c:2", "it is known already"
+    talk.reply(Kind.HEARTBEAT, address="c:2", **no)
+    assert talk.core.finder.active is None
+
+
+def test_a_java_controller_that_is_active_gives_no_leases() -> None:
+    talk = Dialogue.of()
+    talk.reply(Kind.HEARTBEAT, address="c:2")
+    assert talk.core.lease.supported is None
+    talk.find("c:1", term=0)
+    talk.reply(Kind.HEARTBEAT, address="c:1")
+    assert talk.core.lease.supported is False
+
+
+@pytest.mark.parametrize("kind", [Kind.ELECT, Kind.REPLICA_INFO, Kind.HEARTBEAT])
+def test_a_controller_that_was_wiped_is_asked_to_take_us_back(kind: Kind) -> None:
+    """defects.md 2.9."""
+    talk = Dialogue.of()
+    talk.online()
+    if kind is Kind.REPLICA_INFO:
+        talk.reply(Kind.ELECT, **group(4, 2, (2,)))
+        talk.switched()
+    talk.reply(kind, UNKNOWN_HERE, address="c:1")
+    if kind is Kind.HEARTBEAT:
+        talk.fail(Kind.ELECT)  # one question at a time
+        talk.find("c:2", term=2)
+    talk.now += 2_000
+    talk.tick()
+    assert talk.pending(Kind.REGISTER)
+
+
+def test_a_poll_that_is_refused_changes_nothing() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(4, 2, (2,)))
+    talk.switched()
+    talk.reply(Kind.REPLICA_INFO, Code.SYSTEM_ERROR)
+    assert talk.core.view.epoch == 4
+
+
+def test_refusals_of_who_is_not_active_count_for_nothing() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.HEARTBEAT, Code.CONTROLLER_BROKER_ID_INVALID, address="c:2")
+    assert not talk.count(Fence)
+
+
+def test_a_lease_for_another_broker_is_none() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    until = talk.core.lease.until_ms
+    talk.now += 400
+    talk.tick()
+    talk.beat(leaseMillis=9_000, masterBrokerId=2, masterEpoch=1, syncStateSetEpoch=1)
+    assert talk.core.lease.until_ms == until
+
+
+def test_an_answer_to_a_proposal_that_is_settled_is_nothing() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    ask = talk.pending(Kind.ALTER)[0]
+    talk.take(talk.core.notified(answer(**group(1, 1, (1, 2), 2)), talk.now))
+    before = len(talk.done)
+    talk.reply(Kind.ALTER, newSyncStateSetEpoch=2)
+    assert ask.tag.kind is Kind.ALTER
+    assert len(talk.done) == before
+
+
+def test_deadlines_follow_what_is_open() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    talk.take(talk.core.propose(proposal(1, 2), talk.now))
+    talk.reply(Kind.ALTER, Code.SYSTEM_ERROR)
+    assert talk.core.next_deadline() > talk.now, "asked again after a pause"
+    talk.take(talk.core.closed("c:1", talk.now))
+    talk.find("c:2", term=2)
+    assert talk.core.next_deadline() <= talk.now + LEASE_MS
+    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    talk.switched(ok=False, problem="no")
+    assert talk.core.next_deadline() <= talk.now + 500
+
+
+def test_an_epoch_acted_on_again_is_not_recorded_again() -> None:
+    talk = Dialogue.of()
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(4, 2, (2,)))
+    talk.switched()
+    saved = talk.count(SaveKnown)
+    moved = group(4, 2, (2,), 2, masterAddress="10.0.0.7:1", masterHaAddress="10.0.0.7:2")
+    talk.take(talk.core.notified(answer(**moved), talk.now))
+    talk.switched()
+    assert talk.count(SaveKnown) == saved

@@ -271,7 +271,7 @@ class Membership:
                 effects = online.on_next_id(command, answer, now, self._wall)
             case Kind.APPLY_ID:
                 effects = online.on_applied(command, now)
-            case Kind.REGISTER:
+            case _:
                 if online.on_registered(command, now, self._wall):
                     self._poll_at_ms = now
                     self.view = unelected(self.view, None if self.is_master else self.broker_id)
