@@ -4,6 +4,7 @@ Measured with PySpark 4.3 on 2 cores (facts/spark.md 4.2 and 8).
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,10 @@ def tune(builder: "SparkSession.Builder", *, master: str | None = None) -> "Spar
         spark = epochmq.spark.tune(SparkSession.builder.appName("flights")).getOrCreate()
 
     `master` is Spark's; without it all cores of this machine work, and failed tasks are tried
-    again.
+    again. Workers run the interpreter of this process, not whichever `python3` is found first,
+    unless PYSPARK_PYTHON names another.
     """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in settings(len(os.sched_getaffinity(0)), master=master):
         builder = builder.config(key, value)
     return builder

@@ -61,6 +61,7 @@ class StreamPlanner:
         self._initial: dict[str, Any] | None = None
         self._bounds: tuple[int, Bounds] | None = None
         self._until: dict[MessageQueue, int] | None = None
+        self._planned: dict[MessageQueue, int] = {}
         self._batch_at_ms = _now_ms()
         self._row_bytes: dict[MessageQueue, tuple[int, float]] = {}
         self._published: dict[str, Any] | None = None
@@ -85,17 +86,26 @@ class StreamPlanner:
         if self._waits_for_more(before, found):
             return start
         end = after(before, found, self._admitted(found.spans, limits))
+        self._planned = end.at
         if end is before:
             return start
         self._batch_at_ms = _now_ms()
         return end.to_json()
 
     def report(self) -> dict[str, Any] | None:
-        """The ends of all queues as known now: Spark shows them beside the query's offsets."""
+        """The ends of all queues as known now, and how far behind them the last batch ended.
+
+        Spark shows it as `latestOffset` in the progress; it has no metrics of Python sources.
+        """
         if self._bounds is None:
             return None
         highs = {queue: high for queue, (_, high) in self._bounds[1].items()}
-        return {"offsets": by_topic(highs)}
+        report: dict[str, Any] = {"offsets": by_topic(highs)}
+        behind = [high - self._planned[q] for q, high in highs.items() if q in self._planned]
+        if behind:
+            lag = {"min": min(behind), "max": max(behind), "total": sum(behind)}
+            report["offsetsBehindLatest"] = lag
+        return report
 
     def spans(self, start: dict[str, Any], end: dict[str, Any]) -> list[Span]:
         """The tasks of the batch from `start` to `end`."""

@@ -1,0 +1,48 @@
+"""One Spark session for all tests that need a JVM: starting one takes longer than most of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pyspark_sql = pytest.importorskip("pyspark.sql", reason="pip install 'epochmq[spark]'")
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+from epochmq.spark import tune  # noqa: E402
+
+MASTER = "local[2,4]"
+"""With the second number failed tasks are tried again, as on a cluster: `local[2]` hides that."""
+
+
+def build(warehouse: str) -> SparkSession:
+    """A session on loopback, without the web pages and progress bars."""
+    builder = tune(SparkSession.builder.appName("epochmq-tests"), master=MASTER)
+    more = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in more.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session, with `tune`'s settings."""
+    session = build(str(tmp_path_factory.mktemp("warehouse")))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """Where a streaming query keeps its place."""
+    return str(tmp_path / "checkpoint")
