@@ -35,9 +35,10 @@ LAYERS = {
     **dict.fromkeys(("wire", "store", "raft"), 2),
     **dict.fromkeys(("replication", "auth", "runtime"), 3),
     **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
-    **dict.fromkeys(("admin", "observe", "spark"), 5),
+    **dict.fromkeys(("observe", "spark"), 5),
+    "admin": 6,  # the command line reaches everything, jobs on Spark too
 }
-TOP = {name for name, layer in LAYERS.items() if layer == 5}
+TOP = {name for name, layer in LAYERS.items() if layer >= 5}
 OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts"}
 ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}
 ASYNC_FILES = {"service.py", "server.py", "peers.py"}

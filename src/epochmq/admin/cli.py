@@ -21,11 +21,13 @@ COMMANDS = {
     "broker": ("epochmq.admin.broker", "Run a broker."),
     "controller": ("epochmq.admin.controller", "Run a controller, which elects masters."),
     "store": ("epochmq.admin.store", "Check the files of a broker that is stopped."),
+    "pipeline": ("epochmq.admin.pipeline.command", "Jobs on Spark: archive, replay, audit topics."),
     "mqadmin": ("epochmq.admin.mqadmin.command", "The commands of RocketMQ's own tool."),
 }
 SECTIONS = {
     "Try it": ("dev", "demo", "chaos"),
     "Messages": ("produce", "consume"),
+    "Data": ("pipeline",),
     "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
     "Servers": ("namesrv", "broker", "controller", "store"),
 }

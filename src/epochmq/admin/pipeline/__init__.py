@@ -1,0 +1,1 @@
+"""`epochmq pipeline`: jobs on Spark over topics, tables and replicas."""

@@ -1,0 +1,421 @@
+"""Job `archive`: topics to a table, exactly once, until now or for as long as it runs.
+
+Where the archive stands is written in the table itself, in the transaction that holds the files;
+no checkpoint can be lost or disagree with it. A run begins by claiming the table (a transaction
+without files), which stops every older run at its next commit, and then removes the files that
+dead runs left uncommitted. Each batch: plan ranges of queue offsets, let tasks write them as
+Parquet files, commit. Killed anywhere, the next run goes on from the table's last transaction.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epochmq.base.errors import NotReachable, Refused, UsageError
+from epochmq.model.names import check_topic
+from epochmq.spark.jobs import archive_plan as plan
+from epochmq.spark.jobs.archive_plan import Positions, Range
+from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, Source, joined
+from epochmq.spark.jobs.archive_task import Work, Written, dead_schema_of, schema_of
+from epochmq.spark.jobs.framework import DEFAULT_MASTER, Stop, spark_session
+from epochmq.spark.jobs.lock import CheckpointLock
+from epochmq.spark.jobs.report import DRY_RUN, Progress, Report, no_progress
+from epochmq.spark.jobs.tables.base import batch_of
+from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
+from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of
+from epochmq.spark.jobs.tables.storage import is_local, local_path
+from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
+from epochmq.spark.offsets import by_topic, from_topics, queue_text
+
+NEEDED = ("topic", "queueId", "queueOffset", "brokerName", "storeTimestamp", "msgId")
+"""Columns that every archive has, whatever was chosen: places, days and identities."""
+MAX_ROWS = 1_000_000
+"""Rows of one batch: the fixed cost of a batch is some 0.2 s (facts/spark.md 4.3)."""
+BELIEVED_AFTER_S = 15.0
+"""So long a queue must look shorter than what was archived before that is believed: a master that
+has just taken over may show less for a moment."""
+NO_SPARK = "none"
+POLL_S = 0.2
+
+OnStep = Callable[[str], None]
+"""Told where a run is: claimed, planned, written, dead, committed, compacted."""
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """What to archive, where to, and how."""
+
+    name_server: str
+    topics: tuple[str, ...]
+    table: str
+    format: str | None = None
+    """delta, iceberg or parquet; by default that of the table, delta for a new one."""
+    app: str | None = None
+    until_now: bool = True
+    interval_s: float = 30.0
+    """Between the starts of two batches of a stream, unless there is more than one batch to do."""
+    start: str = "earliest"
+    """earliest or latest: where an archive begins that has no transaction yet."""
+    max_rows: int = MAX_ROWS
+    tasks: int | None = None
+    columns: tuple[str, ...] | None = None
+    properties: str = "map"
+    compression: str = "zstd"
+    typing: Typing = NOT_TYPED
+    allow_loss: bool = False
+    compact_every: int = 0
+    """Batches between two compactions; 0: never."""
+    name: str = DEFAULT_NAME
+    catalog: str | None = None
+    checkpoint: str | None = None
+    failover_timeout_ms: int = 60_000
+
+    @property
+    def owner(self) -> str:
+        """Whose table it is: by default the topics say."""
+        return self.app or "archive:" + ",".join(sorted(self.topics))
+
+    @property
+    def dead_table(self) -> str:
+        """Where bodies go that do not parse; an Iceberg one is in the same warehouse."""
+        return self.table if self.kind == "iceberg" else f"{self.table.rstrip('/')}_dead"
+
+    @property
+    def kind(self) -> str:
+        """The table's format."""
+        if self.format or self.catalog:
+            return self.format or "iceberg"
+        return format_at(self.table) or "delta"
+
+    def chosen(self) -> tuple[str, ...] | None:
+        """The columns with those that an archive cannot do without."""
+        if self.columns is None:
+            return None
+        needed = (*NEEDED, "body") if self.typing.format else NEEDED
+        return (*self.columns, *(each for each in needed if each not in self.columns))
+
+
+def check(options: ArchiveOptions) -> None:
+    """`UsageError` for what makes no sense, before anything is touched."""
+    if not options.topics:
+        raise UsageError("name at least one topic")
+    for topic in options.topics:
+        try:
+            check_topic(topic)
+        except Refused as error:
+            raise UsageError(error.remark) from None
+    if len(set(options.topics)) != len(options.topics):
+        raise UsageError("a topic is named twice")
+    if options.max_rows < 1:
+        raise UsageError(f"a batch of {options.max_rows} rows is none: use 1 or more")
+    if options.start not in ("earliest", "latest"):
+        raise UsageError(f"'{options.start}' is no place to begin: use earliest or latest")
+    work = work_of(options, "", None, 0)
+    check_names(options.typing.fields(), schema_of(work).names[: -1 - len(options.typing.fields())])
+
+
+def work_of(options: ArchiveOptions, root: str, dead_root: str | None, batch: int) -> Work:
+    """What tasks are told."""
+    return Work(
+        batch,
+        root,
+        dead_root,
+        options.chosen(),
+        options.properties,
+        options.compression,
+        options.typing,
+    )
+
+
+def run_archive(
+    options: ArchiveOptions,
+    *,
+    master: str = DEFAULT_MASTER,
+    conf: dict[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: Progress = no_progress,
+    on_step: OnStep = lambda _step: None,
+) -> Report:
+    """Archive; `spark` is a session to use, else one is made for `master`."""
+    from epochmq.spark.cluster import Cluster
+
+    check(options)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(
+            Cluster(options.name_server, failover_timeout_ms=options.failover_timeout_ms)
+        )
+        if dry_run:
+            return rehearse(options, cluster)
+        stack.enter_context(locked(options))
+        archive = Archive(options, cluster, progress, on_step)
+        archive.open()
+        runner = stack.enter_context(runner_for(options, master, conf, spark))
+        stop = stack.enter_context(Stop())
+        return archive.run(runner, stop)
+
+
+@contextmanager
+def runner_for(
+    options: ArchiveOptions, master: str, conf: dict[str, str] | None, spark: Any
+) -> Iterator[Runner]:
+    """What runs the tasks."""
+    source = Source(options.name_server, options.failover_timeout_ms, options.allow_loss)
+    if spark is None and master == NO_SPARK:
+        yield InProcess(source)
+        return
+    session = nullcontext(spark) if spark is not None else spark_session("archive", master, conf)
+    with session as found:
+        yield OnSpark(source, found, options.tasks)
+
+
+def locked(options: ArchiveOptions) -> Any:
+    """The lock of this archive; an object store has none, there the claim must do."""
+    if options.checkpoint:
+        return CheckpointLock(Path(options.checkpoint), "archive")
+    if not is_local(options.table):
+        return nullcontext()
+    return CheckpointLock(local_path(options.table) / "_checkpoint", "archive")
+
+
+def rehearse(options: ArchiveOptions, cluster: Any) -> Report:
+    """What a run would take, by topic and queue."""
+    report = Report("archive")
+    bounds = cluster.bounds_of(list(options.topics), master=True)
+    found = None
+    if options.catalog or format_at(options.table):
+        table = open_table(
+            options.table, options.format, name=options.name, catalog=options.catalog
+        )
+        found = table.last_batch(options.owner)
+    positions = from_topics(found[1]) if found else {}
+    begin = plan.starting(bounds, positions, options.start == "latest")
+    lost = plan.gaps(bounds, begin)
+    for each in plan.backlog(bounds, begin):
+        report.add_range(each.queue.topic, queue_text(each.queue), each.start, each.end)
+        report.rows += len(each)
+    report.details["table"] = f"{options.kind} {options.table}"
+    report.details["batches"] = -(-report.rows // options.max_rows)
+    report.details["lost"] = [str(each) for each in lost]
+    return report.finish(DRY_RUN)
+
+
+class Archive:
+    """One run."""
+
+    def __init__(
+        self, options: ArchiveOptions, cluster: Any, progress: Progress, on_step: OnStep
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._progress = progress
+        self._step = on_step
+        self._report = Report("archive")
+        self._table: AnyTable
+        self._dead: AnyTable | None = None
+        self._positions: Positions = {}
+        self._batch = 0
+        self._cleaned = 0
+        self._files = 0
+        self._lost: list[str] = []
+        self._total: int | None = None
+
+    # Opening ---------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Find or make the table, see that it is ours, claim it, remove what dead runs left."""
+        options, owner = self._options, self._options.owner
+        bounds = self._cluster.bounds_of(list(options.topics), master=True)
+        work = work_of(options, "", None, 0)
+        self._table = self._opened(options.table, options.name, schema_of(work))
+        if options.typing.format:
+            name = f"{options.name}_dead"
+            self._dead = self._opened(options.dead_table, name, dead_schema_of(work))
+        found = self._table.last_batch(owner)
+        self._batch, known = (found[0], from_topics(found[1])) if found else (0, {})
+        latest = options.start == "latest" and found is None
+        self._positions = plan.starting(bounds, known, latest)
+        added = self._table.evolve(schema_of(work))
+        if added:
+            self._report.details["newColumns"] = added
+        self._table.claim(owner, by_topic(self._positions))
+        self._step("claimed")
+        orphans = remove_orphans(self._table, self._batch)
+        if self._dead is not None:
+            orphans += self._claim_dead(self._dead, work)
+        self._report.details["orphans"] = orphans
+        self._cleaned = self._batch
+
+    def _opened(self, uri: str, name: str, schema: Any) -> AnyTable:
+        return open_table(
+            uri,
+            self._options.kind,
+            schema=schema,
+            app=self._options.owner,
+            name=name,
+            catalog=self._options.catalog,
+        )
+
+    def _claim_dead(self, dead: AnyTable, work: Work) -> int:
+        found = dead.last_batch(self._options.owner)
+        dead.evolve(dead_schema_of(work))
+        dead.claim(self._options.owner, found[1] if found else {})
+        return remove_orphans(dead, found[0] if found else 0)
+
+    # Running ---------------------------------------------------------------------------------
+
+    def run(self, runner: Runner, stop: Stop) -> Report:
+        """All batches there are; a stream ends when it is asked to."""
+        options = self._options
+        self._finish_half_done(runner)
+        ends = self._bounds() if options.until_now else None
+        while not stop.asked:
+            began = time.monotonic()
+            taken = self._next(runner, ends)
+            if taken:
+                self._maybe_compact()
+            elif ends is not None:
+                break
+            if ends is None and taken < options.max_rows:
+                wait(began + options.interval_s, stop)
+        self._conclude()
+        return self._report.finish("interrupted" if stop.asked and options.until_now else "done")
+
+    def _finish_half_done(self, runner: Runner) -> None:
+        """The dead letters of a batch are in, its rows are not: do that very batch again."""
+        found = self._dead.last_batch(self._options.owner) if self._dead is not None else None
+        if found and found[0] == self._batch + 1:
+            ends = from_topics(found[1])
+            self._do(runner, plan.up_to(self._positions, ends, self._bounds()))
+
+    def _next(self, runner: Runner, ends: plan.Bounds | None) -> int:
+        """Plan and do one batch; how many rows it took."""
+        bounds = ends if ends is not None else self._bounds()
+        self._positions = plan.starting(bounds, self._positions)
+        lost = plan.gaps(bounds, self._positions)
+        plan.check_gaps(lost, self._options.allow_loss)
+        for gap in lost:
+            self._lost.append(str(gap))
+            self._positions[gap.queue] = gap.end
+        waiting = plan.backlog(bounds, self._positions)
+        if self._total is None and ends is not None:
+            self._total = sum(map(len, waiting))
+        ranges = plan.share(waiting, self._options.max_rows)
+        if ranges:
+            self._do(runner, ranges)
+        return sum(map(len, ranges))
+
+    def _do(self, runner: Runner, ranges: list[Range]) -> None:
+        batch = self._batch + 1
+        dead_root = self._dead.root if self._dead is not None else None
+        work = work_of(self._options, self._table.root, dead_root, batch)
+        self._step("planned")
+        written = joined(runner.run(work, plan.deal(ranges, runner.tasks)))
+        self._step("written")
+        offsets = by_topic(plan.advanced(self._positions, ranges))
+        owner = self._options.owner
+        # The dead letters first: they hold the batch's end, from which it can be done again.
+        if self._dead is not None and written.dead:
+            self._dead.commit(owner, batch, offsets, written.dead)
+            self._step("dead")
+        self._table.commit(owner, batch, offsets, written.files)
+        self._step("committed")
+        self._batch, self._positions = batch, plan.advanced(self._positions, ranges)
+        self._count(ranges, written)
+
+    def _count(self, ranges: list[Range], written: Written) -> None:
+        report = self._report
+        for each in ranges:
+            report.add_range(each.queue.topic, queue_text(each.queue), each.start, each.end)
+        report.rows += written.rows
+        report.bytes += sum(each.bytes for each in written.files)
+        self._files += len(written.files) + len(written.dead)
+        for name, count in (
+            ("rawBytes", written.bytes),
+            ("deadLetters", sum(each.rows for each in written.dead)),
+            ("missing", written.missing),
+        ):
+            known = report.details.get(name, 0)
+            report.details[name] = count + (known if isinstance(known, int) else 0)
+        self._progress(report.rows, self._total, f"{report.rows:,} rows, batch {self._batch}")
+
+    def _bounds(self) -> plan.Bounds:
+        """Bounds that fit what was archived; patient with brokers that are changing roles."""
+        deadline = time.monotonic() + max(
+            BELIEVED_AFTER_S, self._options.failover_timeout_ms / 1000
+        )
+        believed = time.monotonic() + BELIEVED_AFTER_S
+        mine = {
+            queue: at
+            for queue, at in self._positions.items()
+            if queue.topic in self._options.topics
+        }
+        while True:
+            bounds: plan.Bounds = self._cluster.bounds_of(list(self._options.topics), master=True)
+            gone = plan.missing(bounds, mine)
+            now = time.monotonic()
+            if gone and now > deadline:
+                raise NotReachable(
+                    f"no broker serves {gone[0]} now, which the table has; try later"
+                )
+            try:
+                plan.check_alive(bounds, mine)
+                if not gone:
+                    return bounds
+            except UsageError:
+                if now > believed:
+                    raise
+            time.sleep(POLL_S)
+
+    # Tidying ---------------------------------------------------------------------------------
+
+    def _maybe_compact(self) -> None:
+        every = self._options.compact_every
+        if every and self._batch % every == 0:
+            self._remove_failed_tries()
+            done = self._table.compact()
+            self._report.details["compacted"] = done
+            self._step("compacted")
+
+    def _conclude(self) -> None:
+        self._remove_failed_tries()
+        self._report.details.update(
+            table=f"{self._table.format} {self._options.table}",
+            batch=self._batch,
+            files=self._files,
+            lost=self._lost,
+        )
+
+    def _remove_failed_tries(self) -> None:
+        """Files of tasks that Spark tried again: of our batches, and not in the table."""
+        for table in (self._table, self._dead):
+            if table is not None:
+                remove_tries(table, self._cleaned, self._batch)
+        self._cleaned = self._batch
+
+
+def remove_orphans(table: AnyTable, last: int) -> int:
+    """Remove files of batches that were never committed; only safe once the table is claimed."""
+    gone = [path for path in table.storage.find() if (batch_of(path) or 0) > last]
+    for path in gone:
+        table.storage.remove(path)
+    return len(gone)
+
+
+def remove_tries(table: AnyTable, after: int, last: int) -> int:
+    """Remove uncommitted files of the batches `after` to `last`."""
+    candidates = [path for path in table.storage.find() if after < (batch_of(path) or 0) <= last]
+    used = set(paths_of(table)) if candidates else set()
+    gone = [path for path in candidates if path not in used]
+    for path in gone:
+        table.storage.remove(path)
+    return len(gone)
+
+
+def wait(until_s: float, stop: Stop) -> None:
+    """Sleep until then, or until asked to stop."""
+    while not stop.asked and (left := until_s - time.monotonic()) > 0:
+        time.sleep(min(POLL_S, left))

@@ -1,0 +1,110 @@
+"""Where the tasks of an archive run: in Spark's executors, or in this process."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from epochmq.base.types import Buffer
+from epochmq.spark.jobs.archive_plan import Range
+from epochmq.spark.jobs.archive_task import FETCH_BYTES, Work, Written, archive_ranges
+from epochmq.spark.jobs.framework import translated
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a task reaches the cluster."""
+
+    name_server: str
+    failover_timeout_ms: int
+    allow_loss: bool = False
+    read_from: str = "auto"
+
+
+class Runner(Protocol):
+    """Runs the tasks of one batch; any of them failing for good fails the batch."""
+
+    tasks: int
+    """As many as run at one time."""
+
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+        """What each task wrote."""
+
+
+def run_task(source: Source, work: Work, deal: tuple[int, Sequence[Range]]) -> Written:
+    """One task with a cluster of its own."""
+    from epochmq.spark.cluster import Cluster
+
+    with Cluster(source.name_server, failover_timeout_ms=source.failover_timeout_ms) as cluster:
+        return archive_ranges(work, deal[0], deal[1], partial(fetch, source, cluster))
+
+
+def fetch(source: Source, cluster: Any, one: Range) -> Iterator[Buffer]:
+    """The raw records of a range."""
+    on_lost = (lambda _lost: None) if source.allow_loss else None
+    for chunk in cluster.read(
+        one.queue,
+        one.start,
+        one.end,
+        max_bytes=FETCH_BYTES,
+        read_from=source.read_from,
+        on_lost=on_lost,
+    ):
+        yield chunk.records
+
+
+class InProcess:
+    """No Spark at all: for little topics, where starting a JVM would take longest."""
+
+    tasks = 1
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+        return [run_task(self._source, work, deal) for deal in enumerate(deals)]
+
+
+class OnSpark:
+    """One task of Spark for each deal; only ranges and file names go through the JVM."""
+
+    def __init__(self, source: Source, session: Any, tasks: int | None = None) -> None:
+        self._source = source
+        self._session = session
+        self.tasks = tasks or int(session.sparkContext.defaultParallelism)
+
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+        task = partial(run_task, self._source, work)
+        with translated():
+            numbered = self._session.sparkContext.parallelize(list(enumerate(deals)), len(deals))
+            return list(numbered.map(partial(_frozen, task)).collect())
+
+
+_is_frozen: list[bool] = []
+
+
+def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> Written:
+    """Spark's worker collects garbage after every task: keep it from looking at our modules."""
+    if not _is_frozen:
+        import gc
+
+        import epochmq.spark.cluster
+        import epochmq.spark.decode  # noqa: F401
+
+        gc.collect()
+        gc.freeze()
+        _is_frozen.append(True)
+    written: Written = task(deal)
+    return written
+
+
+def joined(parts: Iterable[Written]) -> Written:
+    """What all tasks wrote."""
+    whole = Written()
+    for each in parts:
+        whole.files += each.files
+        whole.dead += each.dead
+        whole.rows += each.rows
+        whole.bytes += each.bytes
+        whole.missing += each.missing
+    return whole

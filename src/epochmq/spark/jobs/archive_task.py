@@ -1,0 +1,244 @@
+"""One task of an archive: fetch ranges, decode, write Parquet files by topic and day.
+
+It decides nothing and commits nothing: what it wrote exists for readers only when the driver names
+it in the table's transaction. A second try writes other files; those of the first are orphans.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from epochmq.base.errors import OurBug
+from epochmq.base.types import Buffer
+from epochmq.spark.jobs.archive_plan import Range
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.base import STORE_DATE, DataFile, data_file_name, partition_path
+from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
+
+ROWS = 10_000
+"""Rows decoded at a time: larger than for Spark, since nothing crosses into the JVM."""
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+OPEN_FILES_MAX = 16
+"""Days that one task writes at a time; the one not used for longest is finished first."""
+STATISTICS = ("queueId", "queueOffset", "storeTimestamp", "topic", STORE_DATE)
+REPEATED = ("topic", "brokerName", "tags", "bornHost", "storeHost", STORE_DATE)
+"""Columns with few values, kept as a dictionary."""
+FETCH_BYTES = 4 * 1024 * 1024
+
+Fetch = Callable[[Range], Iterable[Buffer]]
+"""Gives the raw records of a range, whole records in order."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every task of a batch is told; plain values, for it travels to executors."""
+
+    batch: int
+    root: str
+    dead_root: str | None
+    columns: tuple[str, ...] | None = None
+    properties: str = "map"
+    compression: str = "zstd"
+    typing: Typing = NOT_TYPED
+
+
+@dataclass
+class Written:
+    """What a task gives back to the driver."""
+
+    files: list[DataFile] = field(default_factory=list)
+    dead: list[DataFile] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    """Raw records read."""
+    missing: int = 0
+    """Queue offsets of the ranges that gave no message."""
+
+
+def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetch) -> Written:
+    """Write `ranges`; `number` is the task's own within the batch."""
+    from epochmq.spark.decode import Decoder
+
+    decoder = Decoder(work.columns, work.properties)
+    typed = work.typing.parser()
+    written = Written()
+    with ExitStack() as stack:
+        good = stack.enter_context(Writer(work, work.root, number))
+        dead = stack.enter_context(Writer(work, work.dead_root or work.root, number))
+        for one in ranges:
+            rows = 0
+            for records in fetch(one):
+                written.bytes += len(records)
+                for batch in decoder.batches(
+                    records, one.queue.broker_name, ROWS, (one.start, one.end)
+                ):
+                    rows += batch.num_rows
+                    fits, fails = typed(batch)
+                    good.write(one.queue.topic, fits)
+                    dead.write(one.queue.topic, fails)
+            written.rows += rows
+            written.missing += len(one) - rows
+            # A queue offset is one message: more of them would be duplicates in the table.
+            if rows > len(one):
+                raise OurBug(f"{one} gave {rows} messages")
+        # Inside the block: closing may fail, and then nothing of it may be reported.
+        written.files, written.dead = good.finish(), dead.finish()
+    return written
+
+
+def schema_of(work: Work) -> Any:
+    """The table's schema: decoded columns, typed columns, the day."""
+    from epochmq.spark.decode import Decoder
+
+    pa = need("pyarrow", "spark")
+    plain = Decoder(work.columns, work.properties).schema
+    return pa.schema([*plain, *work.typing.fields(), pa.field(STORE_DATE, pa.date32())])
+
+
+def dead_schema_of(work: Work) -> Any:
+    """That of the dead letters: decoded columns, why they are there, the day."""
+    from epochmq.spark.decode import Decoder
+
+    pa = need("pyarrow", "spark")
+    plain = Decoder(work.columns, work.properties).schema
+    return pa.schema([*plain, pa.field(ERROR, pa.string()), pa.field(STORE_DATE, pa.date32())])
+
+
+class Partition(NamedTuple):
+    topic: str
+    store_date: str
+
+
+class Writer:
+    """Parquet files of one root, one for each topic and day; removed again on an error."""
+
+    def __init__(self, work: Work, root: str, number: int) -> None:
+        self._work = work
+        self._storage = Storage(root)
+        self._number = number
+        self._open: dict[Partition, _File] = {}
+        self._done: list[DataFile] = []
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        for file in self._open.values():
+            file.abandon()
+        if kind is not None:
+            for each in self._done:
+                self._storage.remove(each.path)
+
+    def write(self, topic: str, batch: Any) -> None:
+        """Add rows; they may be of several days."""
+        if batch is None or not batch.num_rows:
+            return
+        for day, rows in by_day(batch):
+            self._file(Partition(topic, day)).add(rows)
+
+    def _file(self, key: Partition) -> "_File":
+        found = self._open.pop(key, None)
+        if found is None:
+            if len(self._open) >= OPEN_FILES_MAX:
+                self._done.append(self._open.pop(next(iter(self._open))).close())
+            name = data_file_name(self._work.batch, self._number)
+            path = f"{partition_path(key.topic, key.store_date)}/{name}"
+            found = _File(self._storage, path, key, self._work.compression)
+        self._open[key] = found  # the last in order is the one used last
+        return found
+
+    def finish(self) -> list[DataFile]:
+        """Close all files; what was written."""
+        while self._open:
+            self._done.append(self._open.pop(next(iter(self._open))).close())
+        return self._done
+
+
+class _File:
+    """One Parquet file under way."""
+
+    def __init__(self, storage: Storage, path: str, key: Partition, compression: str) -> None:
+        self._storage, self._path, self._key = storage, path, key
+        self._compression = compression
+        self._stack = ExitStack()
+        self._writer: Any = None
+        self._out: Any = None
+        self._waiting: list[Any] = []
+        self._waiting_bytes = 0
+        self._rows = 0
+        self._stats: dict[str, list[Any]] = {}
+
+    def add(self, batch: Any) -> None:
+        self._rows += batch.num_rows
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= ROW_GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        pa = need("pyarrow", "spark")
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        if self._writer is None:
+            self._begin(table.schema)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        widen(self._stats, table)
+
+    def _begin(self, schema: Any) -> None:
+        pq = need("pyarrow.parquet", "spark")
+        self._out = self._stack.enter_context(self._storage.create(self._path))
+        names = [name for name in STATISTICS if name in schema.names]
+        self._writer = pq.ParquetWriter(
+            self._out,
+            schema,
+            compression=self._compression,
+            use_dictionary=[name for name in REPEATED if name in schema.names],
+            write_statistics=names,
+        )
+
+    def close(self) -> DataFile:
+        if self._waiting:
+            self._write()
+        self._writer.close()
+        size = self._out.tell()
+        self._stack.close()
+        return DataFile(self._path, self._rows, size, *self._key, self._stats)
+
+    def abandon(self) -> None:
+        try:
+            self._stack.close()
+        except Exception:  # the disk may be full; what matters is that nothing names the file
+            pass
+        self._storage.remove(self._path)
+
+
+def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
+    """The rows with the column storeDate, one piece for each UTC day, days in order."""
+    pa, pc = need("pyarrow", "spark"), need("pyarrow.compute", "spark")
+    days = batch.column("storeTimestamp").cast(pa.date32())
+    whole = batch.append_column(STORE_DATE, days)
+    for day in sorted(pc.unique(days).to_pylist()):
+        same = pc.equal(days, pa.scalar(day, pa.date32()))
+        rows = whole if pc.all(same).as_py() else whole.filter(same)
+        yield day.isoformat(), rows
+
+
+def widen(stats: dict[str, list[Any]], table: Any) -> None:
+    """Take the bounds of `table`'s numbers and times into `stats`."""
+    pc = need("pyarrow.compute", "spark")
+    for name in ("queueId", "queueOffset", "storeTimestamp"):
+        if name not in table.column_names:
+            continue
+        found = pc.min_max(table.column(name)).as_py()
+        low, high = (_plain(found[each]) for each in ("min", "max"))
+        known = stats.setdefault(name, [low, high])
+        known[0], known[1] = min(known[0], low), max(known[1], high)
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types; times with milliseconds, as Delta writes them (they sort as texts)."""
+    if hasattr(value, "strftime"):
+        return f"{value.strftime('%Y-%m-%dT%H:%M:%S')}.{value.microsecond // 1000:03d}Z"
+    return value

@@ -1,0 +1,133 @@
+"""What every job shares: a Spark session with our settings, its errors in one line, a clean end."""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
+from epochmq.spark.jobs.needs import check_java, need
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULT_MASTER = "local[*]"
+TASK_TRIES = 4
+"""How often `local[N]` tries a task; without the number Spark tries once (facts/spark.md 2.2)."""
+
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+_MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|(spark|sc|k8s)://.+|yarn")
+_OURS = re.compile(r"epochmq\.base\.errors\.(\w+): (.+)")
+
+
+def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
+    """`key=value` settings of Spark; `UsageError` for anything else."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise UsageError(f"'{pair}' is no setting of Spark: write spark.some.name=value")
+        found[name] = value
+    return found
+
+
+def master_url(master: str) -> str:
+    """`master`, with tries where a local one has none; `UsageError` when it is none at all."""
+    if _MASTER.fullmatch(master) is None:
+        raise UsageError(
+            f"'{master}' is no master of Spark: use local[*], local[N], spark://HOST:PORT"
+            " or sc://HOST:PORT"
+        )
+    found = _LOCAL.fullmatch(master)
+    return f"local[{found[1] or 1},{TASK_TRIES}]" if found else master
+
+
+@contextmanager
+def spark_session(
+    name: str, master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """A session that is stopped at the end; failures of Spark leave as one clear error."""
+    url = master_url(master)
+    remote = url.startswith("sc://")
+    if not remote:
+        check_java()
+    session_type = need("pyspark.sql", "spark").SparkSession
+    from epochmq.spark import tune
+
+    # Workers must be this very Python: another one on PATH has no EpochMQ.
+    if url.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = session_type.builder.appName(name)
+    builder = tune(builder.remote(url) if remote else builder.master(url))
+    for key, value in {**QUIET, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    with translated():
+        session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Our errors as they are; what Spark and its JVM throw as one line."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, EpochError) or not _is_spark(error):
+            raise
+        raise explain(error) from error
+
+
+def _is_spark(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j", "grpc")
+
+
+def explain(error: BaseException) -> EpochError:
+    """The error that one of our functions raised in a task, else Spark's own in one line."""
+    from epochmq.base import errors
+
+    text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        kind = getattr(errors, ours[-1][0], EnvironmentFault)
+        if isinstance(kind, type) and issubclass(kind, EpochError):
+            try:
+                return kind(ours[-1][1].strip())
+            except TypeError:
+                return EnvironmentFault(ours[-1][1].strip())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "..."))]
+    return EnvironmentFault(f"Spark failed: {said[0] if said else type(error).__name__}"[:500])
+
+
+class Stop:
+    """Set by SIGINT or SIGTERM: the work under way is finished, then the job ends."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Stop":
+        handler: Callable[[int, Any], None] = self._ask
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, handler)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, _frame: Any) -> None:
+        if self.asked:  # a second one means: now
+            raise KeyboardInterrupt
+        self.asked = True

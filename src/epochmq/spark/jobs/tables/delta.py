@@ -1,0 +1,199 @@
+"""Delta tables by delta-rs: one transaction holds the files, (app, batch) and the offsets.
+
+The mark is in the commit's own metadata, and every commit of ours carries it (also compaction),
+so the newest commits always have it, however much of the older log is cleaned away.
+"""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.base import (
+    PARTITION_COLUMNS,
+    TARGET_FILE_BYTES,
+    DataFile,
+    Mark,
+    Offsets,
+    TableConflict,
+    check_owner,
+    check_step,
+    new_columns,
+    new_run,
+)
+from epochmq.spark.jobs.tables.storage import Storage, clear_errors
+
+KEY = "epochmq"
+"""Where commits carry the mark."""
+_LOOK_BACK = (8, 64, 4096)
+
+
+class DeltaArchive:
+    """See `base.Table`."""
+
+    format = "delta"
+
+    def __init__(self, uri: str, schema: Any = None, app: str = "") -> None:
+        self._lib = need("deltalake", "lake")
+        self.storage = Storage(uri)
+        self.root = self.storage.root
+        self.run = new_run()
+        self._options = storage_options(self.root)
+        self._table = self._open(schema, app)
+        self._mark = self._find_mark()
+
+    @staticmethod
+    def is_at(storage: Storage) -> bool:
+        """Whether a Delta table is there."""
+        return storage.exists("_delta_log")
+
+    def _open(self, schema: Any, app: str) -> Any:
+        with clear_errors(self.root):
+            if self.is_at(self.storage):
+                return self._lib.DeltaTable(self.root, storage_options=self._options)
+            if schema is None:
+                raise UsageError(f"there is no Delta table at {self.root}")
+            return self._lib.DeltaTable.create(
+                self.root,
+                schema=schema,
+                partition_by=list(PARTITION_COLUMNS),
+                name=app,
+                description="made by epochmq pipeline archive",
+                storage_options=self._options,
+            )
+
+    def _find_mark(self) -> Mark | None:
+        for limit in _LOOK_BACK:
+            history = self._table.history(limit)
+            for commit in history:
+                if KEY in commit:
+                    return Mark.from_json(commit[KEY])
+            if len(history) < limit:
+                break
+        if self._table.file_uris():
+            raise UsageError(
+                f"{self.root} is a Delta table that no archive wrote last: name another one"
+            )
+        return None
+
+    def last_batch(self, app: str) -> tuple[int, Offsets] | None:
+        name = self._table.metadata().name
+        if self._mark is None and name != app:
+            raise UsageError(f"the table {self.root} was made for '{name}', not for '{app}'")
+        check_owner(self._mark, app, self.root)
+        return (self._mark.batch, self._mark.offsets) if self._mark else None
+
+    def claim(self, app: str, offsets: Offsets) -> None:
+        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
+
+    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
+        with clear_errors(self.root):
+            self._table.update_incremental()
+            if not check_step(self._find_mark(), self._mark, batch, self.root):
+                return False
+            self._write(Mark(app, batch, offsets, self.run), files)
+        return True
+
+    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+        errors = need("deltalake.exceptions", "lake")
+        try:
+            with clear_errors(self.root):
+                self._table.create_write_transaction(
+                    [self._action(each) for each in files],
+                    mode="append",
+                    schema=self._table.schema(),
+                    partition_by=list(PARTITION_COLUMNS),
+                    commit_properties=self._properties(mark),
+                )
+        except errors.CommitFailedError as error:
+            raise TableConflict(
+                f"another archive writes to {self.root}; this run stops ({error})"
+            ) from error
+        self._table.update_incremental()
+        self._mark = mark
+
+    def _properties(self, mark: Mark) -> Any:
+        # Two runs that commit at once depend on the same transaction id: the later one fails.
+        transaction = self._lib.Transaction(mark.app, mark.batch, int(time.time() * 1000))
+        return self._lib.CommitProperties(
+            custom_metadata={KEY: mark.as_json()}, app_transactions=[transaction]
+        )
+
+    def _action(self, file: DataFile) -> Any:
+        add = need("deltalake.transaction", "lake").AddAction
+        return add(
+            path=quote(file.path, safe="/=-_.~"),
+            size=file.bytes,
+            partition_values={"topic": file.topic, "storeDate": file.store_date},
+            modification_time=int(time.time() * 1000),
+            data_change=True,
+            stats=statistics(file),
+        )
+
+    def files(self) -> list[str]:
+        self._table.update_incremental()
+        return list(self._table.file_uris())
+
+    def schema(self) -> Any:
+        pa = need("pyarrow", "spark")
+        return pa.schema(self._table.schema().to_arrow())
+
+    def evolve(self, schema: Any) -> list[str]:
+        fresh = new_columns(self.schema(), schema, self.root)
+        if fresh:
+            pa = need("pyarrow", "spark")
+            fields = self._lib.Schema.from_arrow(pa.schema(fresh)).fields
+            self._table.alter.add_columns(fields, commit_properties=self._kept())
+            self._table.update_incremental()
+        return [each.name for each in fresh]
+
+    def _kept(self) -> Any:
+        return self._properties(self._mark) if self._mark else None
+
+    def compact(self) -> dict[str, int]:
+        with clear_errors(self.root):
+            done = self._table.optimize.compact(
+                target_size=TARGET_FILE_BYTES, commit_properties=self._kept()
+            )
+        self._table.update_incremental()
+        return {"removed": done["numFilesRemoved"], "added": done["numFilesAdded"]}
+
+    def vacuum(self, older_than_hours: float) -> int:
+        gone = self._table.vacuum(
+            retention_hours=int(older_than_hours),
+            enforce_retention_duration=False,
+            dry_run=False,
+            commit_properties=self._kept(),
+        )
+        self._table.update_incremental()
+        return len(gone)
+
+
+def statistics(file: DataFile) -> str:
+    """Delta's statistics of a file, by which readers skip it."""
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {name: low for name, (low, _) in file.stats.items()},
+            "maxValues": {name: high for name, (_, high) in file.stats.items()},
+            "nullCount": dict.fromkeys(file.stats, 0),
+        }
+    )
+
+
+def storage_options(root: str) -> dict[str, str] | None:
+    """What delta-rs wants to be told; it reads credentials from the environment by itself."""
+    if not root.startswith(("s3://", "s3a://")):
+        return None
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    # Without a conditional put two commits of one version could both succeed.
+    options = {"aws_conditional_put": "etag"}
+    if endpoint:
+        options["AWS_ENDPOINT_URL"] = endpoint
+        if endpoint.startswith("http://"):
+            options["AWS_ALLOW_HTTP"] = "true"
+    return options

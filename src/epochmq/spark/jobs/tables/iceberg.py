@@ -1,0 +1,270 @@
+"""Iceberg tables by pyiceberg: a snapshot holds the files, and the mark in its summary.
+
+The catalog is an SQLite file in the warehouse unless another one is named: its one UPDATE of the
+metadata's place is the transaction.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.base import (
+    PARTITION_COLUMNS,
+    DataFile,
+    Mark,
+    Offsets,
+    TableConflict,
+    check_owner,
+    check_step,
+    new_columns,
+    new_run,
+)
+from epochmq.spark.jobs.tables.parquet import remove_unused
+from epochmq.spark.jobs.tables.rewriting import bins, rewrite
+from epochmq.spark.jobs.tables.storage import Storage, clear_errors, is_local, normal
+
+KEY = "epochmq.mark"
+OWNER = "epochmq.app"
+CATALOG_FILE = "catalog.db"
+DEFAULT_NAME = "archive.messages"
+
+
+class IcebergArchive:
+    """See `base.Table`. `uri` is the warehouse, `name` the table in it ("namespace.table")."""
+
+    format = "iceberg"
+
+    def __init__(
+        self,
+        uri: str,
+        schema: Any = None,
+        app: str = "",
+        *,
+        name: str = DEFAULT_NAME,
+        catalog: str | None = None,
+    ) -> None:
+        need("pyiceberg.catalog", "lake")
+        # It warns of every column that we keep no statistics of, for every file.
+        logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+        self.warehouse = normal(uri)
+        self.name = check_name(name)
+        self.run = new_run()
+        with clear_errors(self.warehouse):
+            self._catalog = open_catalog(self.warehouse, catalog, create=schema is not None)
+            self._table = self._open(schema, app)
+        self.root = f"{_plain(self._table.location())}/data"
+        self.storage = Storage(self.root)
+        self._mark = self._find_mark()
+
+    @staticmethod
+    def is_at(storage: Storage) -> bool:
+        """Whether a warehouse with a catalog of ours is there."""
+        return storage.exists(CATALOG_FILE)
+
+    def _open(self, schema: Any, app: str) -> Any:
+        missing = need("pyiceberg.exceptions", "lake")
+        try:
+            return self._catalog.load_table(self.name)
+        except (missing.NoSuchTableError, missing.NoSuchNamespaceError):
+            if schema is None:
+                raise UsageError(
+                    f"there is no Iceberg table {self.name} in {self.warehouse}"
+                ) from None
+        self._catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
+        # All at once: a table that is there is partitioned and has its owner.
+        with self._catalog.create_table_transaction(self.name, schema=schema) as change:
+            with change.update_spec() as spec:
+                for column in PARTITION_COLUMNS:
+                    spec.add_identity(column)
+            # A retry after a conflict would slip past the check of whose turn it is.
+            change.set_properties({OWNER: app, "commit.retry.num-retries": "0"})
+        return self._catalog.load_table(self.name)
+
+    def _find_mark(self) -> Mark | None:
+        for summary in self._summaries():
+            if KEY in summary:
+                return Mark.from_json(summary[KEY])
+        return None
+
+    def _summaries(self) -> Iterator[dict[str, str]]:
+        """Those of the current snapshot and its ancestors, newest first."""
+        snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+            parent = snapshot.parent_snapshot_id
+            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
+
+    def last_batch(self, app: str) -> tuple[int, Offsets] | None:
+        owner = self._table.properties.get(OWNER)
+        if self._mark is None and owner != app:
+            raise UsageError(
+                f"the table {self.name} in {self.warehouse} belongs to"
+                f" '{owner or 'somebody else'}', not to the archive '{app}': name another table"
+            )
+        check_owner(self._mark, app, f"{self.name} in {self.warehouse}")
+        return (self._mark.batch, self._mark.offsets) if self._mark else None
+
+    def claim(self, app: str, offsets: Offsets) -> None:
+        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
+
+    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
+        self._table.refresh()
+        if not check_step(self._find_mark(), self._mark, batch, self.root):
+            return False
+        self._write(Mark(app, batch, offsets, self.run), files)
+        return True
+
+    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+        def change(transaction: Any) -> None:
+            with transaction.update_snapshot(snapshot_properties=_marked(mark)).fast_append() as to:
+                for each in self._data_files(transaction, files):
+                    to.append_data_file(each)
+
+        self._commit(change)
+        self._mark = mark
+
+    def _commit(self, change: Any) -> None:
+        failed = need("pyiceberg.exceptions", "lake").CommitFailedException
+        try:
+            with clear_errors(self.root), self._table.transaction() as transaction:
+                self._name_columns(transaction)
+                change(transaction)
+        except failed as error:
+            raise TableConflict(
+                f"another archive writes to {self.name} in {self.warehouse}; this run stops"
+                f" ({error})"
+            ) from error
+        self._table.refresh()
+
+    def _name_columns(self, transaction: Any) -> None:
+        """Our files carry no field ids: readers find columns by this mapping."""
+        names = need("pyiceberg.table", "lake").TableProperties.DEFAULT_NAME_MAPPING
+        if names not in transaction.table_metadata.properties:
+            mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+            transaction.set_properties({names: mapping})
+
+    def _data_files(self, transaction: Any, files: Sequence[DataFile]) -> Iterator[Any]:
+        if not files:
+            return iter(())
+        module = need("pyiceberg.io.pyarrow", "lake")
+        found: Iterator[Any] = module.parquet_files_to_data_files(
+            io=self._table.io,
+            table_metadata=transaction.table_metadata,
+            file_paths=iter([self.storage.url(each.path) for each in files]),
+        )
+        return found
+
+    def _current(self) -> list[tuple[DataFile, Any]]:
+        """What the table consists of: our view and Iceberg's own entry."""
+        self._table.refresh()
+        return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
+
+    def _ours(self, file: Any) -> DataFile:
+        path = _plain(file.file_path).removeprefix(self.root).lstrip("/")
+        topic, day = file.partition[0], file.partition[1]
+        return DataFile(path, file.record_count, file.file_size_in_bytes, str(topic), str(day))
+
+    def files(self) -> list[str]:
+        return sorted(_plain(entry.file_path) for _, entry in self._current())
+
+    def schema(self) -> Any:
+        return need("pyiceberg.io.pyarrow", "lake").schema_to_pyarrow(
+            self._table.schema(), include_field_ids=False
+        )
+
+    def evolve(self, schema: Any) -> list[str]:
+        fresh = new_columns(self.schema(), schema, self.root)
+        if fresh:
+            pa = need("pyarrow", "spark")
+            with self._table.update_schema() as update:
+                update.union_by_name(pa.schema(fresh))
+            self._table.refresh()
+        return [each.name for each in fresh]
+
+    def compact(self) -> dict[str, int]:
+        known = {ours.path: (ours, entry) for ours, entry in self._current()}
+        old = bins(ours for ours, _ in known.values())
+        if not old or self._mark is None:
+            return {"removed": 0, "added": 0}
+        mark = self._mark
+        plain = self.schema()
+        new = [rewrite(self.storage, each, plain, mark.batch) for each in old]
+        gone = [known[file.path][1] for each in old for file in each]
+
+        def change(transaction: Any) -> None:
+            update = transaction.update_snapshot(snapshot_properties=_marked(mark))
+            with update.overwrite() as to:
+                for entry in gone:
+                    to.delete_data_file(entry)
+                for entry in self._data_files(transaction, new):
+                    to.append_data_file(entry)
+
+        self._commit(change)
+        return {"removed": len(gone), "added": len(new)}
+
+    def vacuum(self, older_than_hours: float) -> int:
+        """What any kept snapshot still names stays."""
+        self._table.refresh()
+        named = self._table.inspect.all_files().column("file_path").to_pylist()
+        used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
+        return remove_unused(self.storage, used, older_than_hours)
+
+
+def _marked(mark: Mark) -> dict[str, str]:
+    return {KEY: mark.as_json()}
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://")
+
+
+def check_name(name: str) -> str:
+    """`UsageError` unless it is "namespace.table"."""
+    parts = name.split(".")
+    if len(parts) < 2 or not all(part.replace("_", "a").isalnum() for part in parts):
+        raise UsageError(f"'{name}' is no name of an Iceberg table: write namespace.table")
+    return name
+
+
+def open_catalog(warehouse: str, catalog: str | None, *, create: bool) -> Any:
+    """The catalog; `UsageError` where there is none and none can be made."""
+    properties = io_properties(warehouse)
+    if catalog and catalog.startswith(("http://", "https://")):
+        return need("pyiceberg.catalog", "lake").load_catalog(
+            "epochmq", type="rest", uri=catalog, warehouse=warehouse, **properties
+        )
+    if catalog is None:
+        if not is_local(warehouse):
+            raise UsageError(
+                f"an Iceberg table in {warehouse} needs --catalog: a database"
+                " (sqlite:////path/catalog.db, postgresql+psycopg2://...) or a REST catalog"
+            )
+        path = os.path.join(warehouse, CATALOG_FILE)
+        if not create and not os.path.exists(path):
+            raise UsageError(f"there is no Iceberg catalog at {path}")
+        os.makedirs(warehouse, exist_ok=True)
+        catalog = f"sqlite:///{path}"
+    where = warehouse if not is_local(warehouse) else f"file://{warehouse}"
+    return need("pyiceberg.catalog.sql", "lake").SqlCatalog(
+        "epochmq", uri=catalog, warehouse=where, **properties
+    )
+
+
+def io_properties(warehouse: str) -> dict[str, str]:
+    """What pyiceberg's own files need in an object store; its secrets stay in the environment."""
+    if is_local(warehouse):
+        return {}
+    wanted = {
+        "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "s3.access-key-id": ("AWS_ACCESS_KEY_ID",),
+        "s3.secret-access-key": ("AWS_SECRET_ACCESS_KEY",),
+        "s3.session-token": ("AWS_SESSION_TOKEN",),
+        "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    }
+    found = {
+        name: next(filter(None, map(os.environ.get, keys)), "") for name, keys in wanted.items()
+    }
+    return {name: value for name, value in found.items() if value}

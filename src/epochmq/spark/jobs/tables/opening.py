@@ -1,0 +1,115 @@
+"""Opens tables of any format, and reads them with Arrow or Spark."""
+
+from typing import Any
+
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.delta import DeltaArchive
+from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME, IcebergArchive
+from epochmq.spark.jobs.tables.parquet import ParquetArchive
+from epochmq.spark.jobs.tables.storage import Storage, clear_errors
+
+AnyTable = DeltaArchive | IcebergArchive | ParquetArchive
+FORMATS = ("delta", "iceberg", "parquet")
+
+
+def format_at(uri: str) -> str | None:
+    """The format of the table at `uri`; None where nothing is. `UsageError` for other things."""
+    storage = Storage(uri)
+    for kind in (DeltaArchive, IcebergArchive, ParquetArchive):
+        if kind.is_at(storage):
+            return kind.format
+    if not storage.is_empty() and not only_ours(storage):
+        raise UsageError(f"{storage.root} holds other files and no table: name an empty place")
+    return None
+
+
+def only_ours(storage: Storage) -> bool:
+    """Whether what is there may be left of a start that was cut off."""
+    names = {name.rstrip("/").rpartition("/")[2] for name in storage.fs.ls(storage.root, False)}
+    return names <= {"_manifest", "_delta_log", "_checkpoint"}
+
+
+def open_table(
+    uri: str,
+    format: str | None = None,
+    *,
+    schema: Any = None,
+    app: str = "",
+    name: str = DEFAULT_NAME,
+    catalog: str | None = None,
+) -> AnyTable:
+    """The table at `uri`, made first if there is none and `schema` says how.
+
+    Without `format` the one that is there; `UsageError` when it is another than was asked for.
+    """
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"'{format}' is no format: use {', '.join(FORMATS)}")
+    with clear_errors(uri):
+        found = "iceberg" if catalog else format_at(uri)
+        if format and found and format != found:
+            raise UsageError(f"the table {uri} is {found}, not {format}")
+        kind = format or found
+        if (found is None and schema is None) or kind is None:
+            raise NotFound(f"there is no table at {uri}")
+        if kind == "iceberg":
+            return IcebergArchive(uri, schema, app, name=name, catalog=catalog)
+        return (DeltaArchive if kind == "delta" else ParquetArchive)(uri, schema, app)
+
+
+def paths_of(table: AnyTable) -> list[str]:
+    """The table's files relative to its root, named as in the file system."""
+    return [
+        each.removeprefix("file://").removeprefix(table.root).lstrip("/")
+        for each in _unquoted(table)
+    ]
+
+
+def arrow_dataset(table: AnyTable) -> Any:
+    """All rows as a `pyarrow.dataset.Dataset`; columns that an older file lacks are null."""
+    pa, dataset = need("pyarrow", "spark"), need("pyarrow.dataset", "spark")
+    schema = table.schema()
+    files = [table.storage.fs._strip_protocol(url) for url in _unquoted(table)]
+    partitions = dataset.partitioning(
+        pa.schema([("topic", pa.string()), ("storeDate", pa.date32())]), flavor="hive"
+    )
+    return dataset.dataset(
+        files,
+        schema=schema,
+        format="parquet",
+        filesystem=table.storage.fs,
+        partitioning=partitions,
+        partition_base_dir=table.storage.fs._strip_protocol(table.storage.root),
+    )
+
+
+def _unquoted(table: AnyTable) -> list[str]:
+    """Names as they are in the file system; delta-rs gives them as URLs."""
+    from urllib.parse import unquote
+
+    found = table.files()
+    return [unquote(each) for each in found] if isinstance(table, DeltaArchive) else found
+
+
+def data_frame(spark: Any, table: AnyTable) -> Any:
+    """All rows as a Spark DataFrame: exactly the committed files, never a listing."""
+    schema = spark_schema(table.schema())
+    files = [_for_spark(each) for each in _unquoted(table)]
+    if not files:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema).option("basePath", _for_spark(table.storage.root))
+    return reader.parquet(*files)
+
+
+def spark_schema(schema: Any) -> Any:
+    """Spark's types of a table's columns, all nullable."""
+    found = need("pyspark.sql.pandas.types", "spark").from_arrow_schema(schema)
+    for each in found.fields:
+        each.nullable = True
+    return found
+
+
+def _for_spark(uri: str) -> str:
+    """Spark reads file names as URLs, so `%` in them must be written as one."""
+    plain = uri.replace("%", "%25")
+    return f"s3a://{plain[5:]}" if plain.startswith("s3://") else plain

@@ -1,0 +1,81 @@
+"""Many small Parquet files made into few large ones; used where no library does it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.base import TARGET_FILE_BYTES, DataFile, data_file_name
+from epochmq.spark.jobs.tables.storage import Storage
+
+Bin = list[DataFile]
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+
+
+def bins(files: Iterable[DataFile], target: int = TARGET_FILE_BYTES) -> list[Bin]:
+    """Small files of one partition that together make one of about `target` bytes."""
+    by_partition: dict[tuple[str, str], list[Bin]] = {}
+    for file in sorted(files, key=lambda each: each.path):
+        if file.bytes >= target // 2:
+            continue
+        found = by_partition.setdefault((file.topic, file.store_date), [[]])
+        if sum(each.bytes for each in found[-1]) + file.bytes > target:
+            found.append([])
+        found[-1].append(file)
+    return [each for found in by_partition.values() for each in found if len(each) > 1]
+
+
+def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
+    """One new file with the rows of `old`, in their order; columns that a file lacks are null."""
+    pq = need("pyarrow.parquet", "spark")
+    first = old[0]
+    path = f"{first.path.rpartition('/')[0]}/{data_file_name(batch, 0)}"
+    with storage.create(path) as out:
+        with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+            for table in _tables(storage, old, schema):
+                writer.write_table(table)
+        size = out.tell()
+    return DataFile(
+        path,
+        sum(each.rows for each in old),
+        size,
+        first.topic,
+        first.store_date,
+        _merged([each.stats for each in old]),
+    )
+
+
+def _tables(storage: Storage, files: Bin, schema: Any) -> Iterator[Any]:
+    """Row groups of the files, put together to useful sizes."""
+    pa, pq = need("pyarrow", "spark"), need("pyarrow.parquet", "spark")
+    waiting: list[Any] = []
+    for each in files:
+        with storage.fs.open(storage.url(each.path), "rb") as file:
+            source = pq.ParquetFile(file)
+            for group in range(source.num_row_groups):
+                waiting.append(conform(source.read_row_group(group), schema))
+                if sum(table.nbytes for table in waiting) >= ROW_GROUP_BYTES:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def conform(table: Any, schema: Any) -> Any:
+    """The same rows with exactly the columns of `schema`."""
+    pa = need("pyarrow", "spark")
+    columns = [
+        table.column(each.name).cast(each.type)
+        if each.name in table.column_names
+        else pa.nulls(table.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _merged(stats: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Bounds over all, of columns that all have bounds of."""
+    names = set(stats[0]).intersection(*stats[1:])
+    return {
+        name: [min(each[name][0] for each in stats), max(each[name][1] for each in stats)]
+        for name in sorted(names)
+    }

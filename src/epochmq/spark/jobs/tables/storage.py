@@ -1,0 +1,146 @@
+"""Files of a table, on this machine or in an object store (anything that fsspec reaches).
+
+Credentials come from the environment only (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_REGION, AWS_ENDPOINT_URL ...): on a command line every process could read them.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from epochmq.base.errors import DiskFull, EnvironmentFault, UsageError
+from epochmq.spark.jobs.needs import need
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or disk is full")
+
+
+def is_local(uri: str) -> bool:
+    """Whether `uri` is a path of this machine."""
+    return "://" not in uri or uri.startswith("file://")
+
+
+def local_path(uri: str) -> Path:
+    """The absolute path of a local `uri`."""
+    return Path(uri.removeprefix("file://")).absolute()
+
+
+def normal(uri: str) -> str:
+    """One spelling of a table's place; `UsageError` for none."""
+    if not uri.strip():
+        raise UsageError("a table needs a place: a directory, or a URL like s3://bucket/path")
+    return str(local_path(uri)) if is_local(uri) else uri.rstrip("/")
+
+
+@contextmanager
+def clear_errors(where: str) -> Iterator[None]:
+    """A full disk, a missing right, an unreachable store: one clear line each."""
+    try:
+        yield
+    except Exception as error:
+        if _is_full(error):
+            raise DiskFull(
+                f"no space is left at {where}: make room and run the same command again;"
+                " what was committed stays, the batch under way is done anew"
+            ) from error
+        if isinstance(error, PermissionError):
+            raise EnvironmentFault(f"{where}: not allowed to write there") from error
+        raise
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, DiskFull):
+        return False
+    number = getattr(error, "errno", None)
+    return number in _FULL or any(text in str(error) for text in _FULL_TEXTS)
+
+
+class Storage:
+    """The data files under one root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = normal(root)
+        self.local = is_local(self.root)
+        self._fs: Any = None
+
+    @property
+    def fs(self) -> Any:
+        """fsspec's file system; made when first used, so that a copy can travel to a task."""
+        if self._fs is None:
+            fsspec = need("fsspec", "lake")
+            scheme = "file" if self.local else self.root.partition("://")[0]
+            self._fs = fsspec.filesystem(scheme, **_options(scheme))
+        return self._fs
+
+    def url(self, path: str) -> str:
+        """The full name of a relative `path`."""
+        return f"{self.root}/{path}"
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a directory."""
+        self.fs.invalidate_cache()
+        return bool(self.fs.exists(self.url(path)))
+
+    def is_empty(self) -> bool:
+        """Whether nothing is there at all."""
+        self.fs.invalidate_cache()
+        if not self.fs.exists(self.root):
+            return True
+        return not self.fs.ls(self.root, detail=False)
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        """A new file, open for writing; at the end its bytes are on the device (locally)."""
+        with clear_errors(self.root):
+            if not self.local:
+                with self.fs.open(self.url(path), "wb") as out:
+                    yield out
+                return
+            target = Path(self.url(path))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as file:
+                yield file
+                file.flush()
+                # A commit names this file: it must not be younger on the device than its name.
+                os.fsync(file.fileno())
+            sync_directory(target.parent)
+
+    def find(self) -> dict[str, tuple[int, float]]:
+        """Relative path of every Parquet file -> (bytes, seconds of its last change)."""
+        self.fs.invalidate_cache()
+        base = str(self.fs._strip_protocol(self.root))
+        found = self.fs.find(base, detail=True)
+        return {
+            name[len(base) :].lstrip("/"): (int(each["size"] or 0), _changed(each))
+            for name, each in found.items()
+            if name.endswith(".parquet")
+        }
+
+    def remove(self, path: str) -> None:
+        """Delete a file; none is no error."""
+        try:
+            self.fs.rm_file(self.url(path))
+        except FileNotFoundError:
+            pass
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {"endpoint_url": endpoint} if scheme in ("s3", "s3a") and endpoint else {}
+
+
+def _changed(each: dict[str, Any]) -> float:
+    when = each.get("mtime", each.get("LastModified", 0.0))
+    return float(when.timestamp()) if hasattr(when, "timestamp") else float(when)
+
+
+def sync_directory(path: Path) -> None:
+    """A new name is on the device only when its directory is."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,132 @@
+"""Typed columns from message bodies: what a user asks for, and how a batch is parsed.
+
+Each format is a function body -> {column: value}; a body that it refuses goes to the dead letters
+with the reason. Columns are nullable: a field that a body lacks is null.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.needs import need
+
+ERROR = "error"
+"""Column of the dead-letter table: why the body does not parse."""
+ERROR_LENGTH_MAX = 500
+_MODULES = {
+    "json": "epochmq.spark.jobs.typed_json",
+    "avro": "epochmq.spark.jobs.typed_avro",
+    "protobuf": "epochmq.spark.jobs.typed_protobuf",
+}
+
+ParseBody = Callable[[bytes], dict[str, Any]]
+"""Raises `Unparsable` for a body that does not fit."""
+Split = Callable[[Any], tuple[Any, Any]]
+"""A RecordBatch -> the rows that fit, with typed columns; those that do not, with `error`."""
+
+
+class Unparsable(ValueError):
+    """A body that does not fit its schema; the message goes to the dead letters."""
+
+
+@dataclass(frozen=True)
+class Typing:
+    """Plain values: it travels to executors, each of which makes its own parser."""
+
+    format: str | None = None
+    schema: str = ""
+    """Columns ("carrier string, delay double") for JSON, an Avro schema, or a descriptor set
+    in base 64."""
+    message: str = ""
+    """Full name of the Protobuf message."""
+    prefix: str = ""
+    """Before the name of each typed column."""
+
+    def fields(self) -> list[Any]:
+        """The typed columns as `pyarrow.Field`s."""
+        if self.format is None:
+            return []
+        pa = need("pyarrow", "spark")
+        found = _format(self).fields(self)
+        return [pa.field(self.prefix + each.name, each.type) for each in found]
+
+    def parser(self) -> Split:
+        """Splits batches; without a format all rows fit."""
+        if self.format is None:
+            return lambda batch: (batch, None)
+        return Splitter(self.fields(), _format(self).parser(self), self.prefix)
+
+
+NOT_TYPED = Typing()
+
+
+def _format(typing: Typing) -> Any:
+    if typing.format not in _MODULES:
+        raise UsageError(f"'{typing.format}' is no format of bodies: use {', '.join(_MODULES)}")
+    return import_module(_MODULES[typing.format])
+
+
+def check_names(typed: list[Any], plain: list[str]) -> None:
+    """`UsageError` when a typed column would hide one that every archive has."""
+    taken = sorted({each.name for each in typed}.intersection([*plain, ERROR, "storeDate"]))
+    if taken:
+        raise UsageError(
+            f"typed columns {', '.join(taken)} have names of other columns of the table:"
+            " give all typed ones a prefix with --typed-prefix"
+        )
+
+
+class Splitter:
+    """Parses body by body; one bad row never spoils the batch."""
+
+    def __init__(self, fields: list[Any], parse: ParseBody, prefix: str) -> None:
+        self._fields = fields
+        self._parse = parse
+        self._names = [each.name.removeprefix(prefix) for each in fields]
+
+    def __call__(self, batch: Any) -> tuple[Any, Any]:
+        pa = need("pyarrow", "spark")
+        found: list[dict[str, Any] | None] = []
+        errors: list[str | None] = []
+        for body in batch.column("body"):
+            values, error = self._one(body.as_py())
+            found.append(values)
+            errors.append(error)
+        self._convert(found, errors)
+        good = pa.array([each is None for each in errors])
+        fits = batch.filter(good)
+        for field, column in zip(self._fields, self._columns(found), strict=True):
+            fits = fits.append_column(field, column)
+        fails = batch.filter(pa.array([each is not None for each in errors]))
+        said = pa.array([each for each in errors if each is not None], pa.string())
+        return fits, fails.append_column(ERROR, said)
+
+    def _one(self, body: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
+        try:
+            return self._parse(body or b""), None
+        except Unparsable as error:
+            return None, str(error)[:ERROR_LENGTH_MAX]
+
+    def _convert(self, found: list[dict[str, Any] | None], errors: list[str | None]) -> None:
+        """Find out which rows hold values that are not of the column's type."""
+        try:
+            self._columns(found)
+            return
+        except Exception:  # one of many rows: look at each of them
+            pass
+        for at, values in enumerate(found):
+            if values is not None:
+                try:
+                    self._columns([values])
+                except Exception as error:
+                    found[at], errors[at] = None, str(error)[:ERROR_LENGTH_MAX]
+
+    def _columns(self, found: list[dict[str, Any] | None]) -> list[Any]:
+        pa = need("pyarrow", "spark")
+        rows = [each for each in found if each is not None]
+        return [
+            pa.array([row.get(name) for row in rows], field.type)
+            for name, field in zip(self._names, self._fields, strict=True)
+        ]
