@@ -1,0 +1,169 @@
+"""A store directory made of an export: what an offline audit, or a broker, can open.
+
+    commitlog/<20 digits>   the log's files, sparse, of the broker's file size
+    epochFileCheckpoint     the epochs of what is there
+    checkpoint              its confirmed offset is where the copy ends
+    export.json             whose copy it is
+
+Log bytes are on the device before the checkpoint calls them there, so a copy that was broken off
+goes on where its checkpoint says. Queues and index are not copied: a broker derives them.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.runtime.disk import RealDisk
+from epochmq.spark.log_export import LogExport, LogRange, open_export
+from epochmq.spark.log_files import LOG_FOLDER
+from epochmq.spark.log_learner import Entry
+from epochmq.store.checkpoint import Checkpoint, stored_confirm
+from epochmq.store.epochs import EpochFile
+from epochmq.store.layout import file_name
+
+MARK = "export.json"
+SYNC_BYTES = 256 << 20
+"""After so much the copy's progress is made durable."""
+
+Progress = Callable[[int, int], None]
+"""Told (bytes done, bytes in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What one call brought; the copy holds `[start, end)` afterwards."""
+
+    broker: str
+    start: int
+    end: int
+    copied_bytes: int
+    seconds: float
+    reconnected: int
+
+
+def export_log(
+    name_server: str,
+    broker: str,
+    directory: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+) -> Exported:
+    """Copy the confirmed log of `broker` into `directory`, or go on with such a copy.
+
+    Of `broker` any master will do: the copy goes on with another after a failover. `UsageError`
+    for a directory that holds something else.
+    """
+    copy = LogCopy(Path(directory), broker)
+    export = open_export(name_server, broker, copy.end, None, copy.entries)
+    began = time.monotonic()
+    first = copy.end
+    for piece in export.ranges():
+        copy.write(piece, export)
+        if progress is not None and export.end is not None:
+            progress(piece.end - export.began, export.end - export.began)
+    copied = max(copy.written, first) - (first or export.began)
+    copy.finish(export)
+    return Exported(
+        broker, copy.start, copy.end, copied, time.monotonic() - began, export.reconnected
+    )
+
+
+class LogCopy:
+    """The directory; `end` is how far it is known to be on the device."""
+
+    def __init__(self, directory: Path, broker: str) -> None:
+        self._root = directory
+        self._broker = broker
+        self._check_owner()
+        self._disk = RealDisk(str(directory))
+        self._log = directory / LOG_FOLDER
+        self._log.mkdir(exist_ok=True)
+        self.end = stored_confirm(self._disk)
+        self.written = self.end
+        self._fd = -1
+        self._open_start = -1
+        epochs = EpochFile(self._disk).entries
+        self.entries = [Entry(each.epoch, each.start) for each in epochs]
+
+    @property
+    def start(self) -> int:
+        """The first byte's offset."""
+        names = sorted(name for name in os.listdir(self._log) if name.isdecimal())
+        return int(names[0]) if names else self.end
+
+    def _check_owner(self) -> None:
+        mark = self._root / MARK
+        if mark.exists():
+            owner = json.loads(mark.read_text()).get("brokerName")
+            if owner != self._broker:
+                raise UsageError(
+                    f"{self._root} holds the copy of broker {owner}, not of {self._broker}; give"
+                    " another directory"
+                )
+            return
+        if self._root.exists() and any(self._root.iterdir()):
+            raise UsageError(
+                f"{self._root} is not empty and holds no copy made here; give a directory of its"
+                " own, so that nothing is overwritten"
+            )
+        self._root.mkdir(parents=True, exist_ok=True)
+        mark.write_text(json.dumps({"brokerName": self._broker}) + "\n")
+
+    def write(self, piece: LogRange, export: LogExport) -> None:
+        """Put a range, which lies in one file, where it belongs."""
+        size = export.file_bytes
+        start = piece.offset - piece.offset % size
+        if start != self._open_start:
+            self._roll(start, size)
+        rest, at = piece.data, piece.offset - start
+        try:
+            while rest:
+                done = os.pwrite(self._fd, rest, at)
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            raise EnvironmentFault(f"cannot write to {self._log}: {error.strerror}") from error
+        self.written = piece.end
+        if self.written - self.end >= SYNC_BYTES:
+            self.save(export)
+
+    def _roll(self, start: int, size: int) -> None:
+        self._sync()
+        path = self._log / file_name(start)
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot make {path}: {error.strerror}") from error
+        self._open_start = start
+
+    def _sync(self) -> None:
+        """What was written is on the device; then the file is closed."""
+        if self._fd >= 0:
+            os.fdatasync(self._fd)
+            os.close(self._fd)
+            self._fd, self._open_start = -1, -1
+            self._disk.sync_dir(LOG_FOLDER)
+
+    def save(self, export: LogExport) -> None:
+        """Log, epochs, checkpoint, in this order, each durable before the next."""
+        self._sync()
+        epochs = EpochFile(self._disk)
+        last = epochs.last_epoch
+        for entry in export.entries:
+            if entry.epoch > last and entry.start < max(self.written, 1):
+                epochs.append(entry.epoch, entry.start)
+        checkpoint = Checkpoint(self._disk)
+        checkpoint.load()
+        checkpoint.confirmed = self.written
+        checkpoint.write()
+        checkpoint.sync()
+        checkpoint.close()
+        self.end = self.written
+
+    def finish(self, export: LogExport) -> None:
+        """The last save; an empty log is saved too, so that a reader finds a store."""
+        self.save(export)

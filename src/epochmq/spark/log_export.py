@@ -1,0 +1,253 @@
+"""A broker's whole log as one stream of raw bytes, each range with its epoch; or as a directory.
+
+An export ends where the log was confirmed when it began, so no failover takes back what it gave.
+A lost link or a new master is survived: the next connection goes on at the same offset, after the
+new master's epochs were compared with those that were read before. What is in memory is one block,
+and what the socket's buffers hold: who reads slowly slows the sending down, not the broker.
+"""
+
+import itertools
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
+from epochmq.spark.log_home import Home, find_home
+from epochmq.spark.log_learner import Entry, Learner
+
+BLOCK_BYTES = 4 << 20
+CONNECT_S = 5.0
+SILENCE_S = 15.0
+"""A master says something every 5 s (haSendHeartbeatInterval)."""
+ACK_S = 5.0
+STARVED_S = 30.0
+"""With more to come, but none of it coming: the master does not keep what is asked for."""
+FAILOVER_S = 60.0
+FIRST_CONTACT_S = 5.0
+"""A wrong address is to be told soon."""
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Bytes of the log from `offset` on: of one epoch, of one log file."""
+
+    offset: int
+    epoch: int | None
+    """None below the first epoch that the master knows."""
+    data: memoryview
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.data)
+
+
+class LogExport:
+    """One export; `ranges` gives it all, `offset` says how far it came.
+
+    `start` 0 means the first byte that the master keeps; any other must be a place where an earlier
+    export ended. `to` is lowered to what is confirmed. `known` are the epochs of what was read
+    before `start`.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Home],
+        start: int = 0,
+        to: int | None = None,
+        known: "list[Entry] | None" = None,
+        *,
+        failover_s: float = FAILOVER_S,
+    ) -> None:
+        self.offset = start
+        self.end = to
+        """Where it ends; settled by the master's first frame."""
+        self.entries = list(known or [])
+        """Epochs of what was read, and what the master told beyond."""
+        self.began = start
+        """The first byte's offset."""
+        self.reconnected = 0
+        self._find = find
+        self._settled = False
+        self._failover_s = failover_s
+        self.file_bytes = 0
+
+    def ranges(self) -> Iterator[LogRange]:
+        """Everything up to `end`. `NotReachable` when no master goes on in time."""
+        failed_at: float | None = None
+        while not self.done:
+            before = self.offset
+            try:
+                known = [entry for entry in self.entries if entry.start < self.offset]
+                with Link(self._find(), self.offset, known) as link:
+                    self.file_bytes = link.home.file_bytes
+                    yield from self._read(link)
+                failed_at = None
+            except (NotReachable, PeerError, Refused) as error:
+                now = time.monotonic()
+                failed_at = now if failed_at is None or self.offset > before else failed_at
+                if now - failed_at >= (self._failover_s if self._settled else FIRST_CONTACT_S):
+                    raise NotReachable(
+                        f"the export stopped at {self.offset}: {error}; begin again there"
+                    ) from error
+                self.reconnected += 1
+                time.sleep(0.2)
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was given."""
+        return self._settled and self.end is not None and self.offset >= self.end
+
+    def _read(self, link: "Link") -> Iterator[LogRange]:
+        learner = link.learner
+        while not self.done:
+            link.heads()
+            self._settle(learner)
+            if self.done or self.end is None:
+                return
+            epoch, epoch_end = learner.epoch_at(self.offset)
+            file_end = self.offset - self.offset % self.file_bytes + self.file_bytes
+            size = min(self.end, epoch_end, file_end) - self.offset
+            block = np.empty(min(size, BLOCK_BYTES), np.uint8).data
+            filled = link.fill(block)
+            self.offset += filled
+            yield LogRange(self.offset - filled, epoch, block[:filled])
+
+    def _settle(self, learner: Learner) -> None:
+        """The first frame says where the log begins and what is confirmed."""
+        self.entries = [*self._older(learner), *learner.entries]
+        if not self._settled and learner.confirmed is not None:
+            self._settled = True
+            self.began = self.offset = learner.offset
+            self.end = min(learner.confirmed, learner.confirmed if self.end is None else self.end)
+
+    def _older(self, learner: Learner) -> list[Entry]:
+        """What was known of epochs that the master has forgotten."""
+        first = learner.entries[0].epoch if learner.entries else -1
+        return [entry for entry in self.entries if entry.epoch < first]
+
+
+class Link:
+    """A connection to a master's replication port, read by blocking calls with a deadline."""
+
+    def __init__(self, home: Home, offset: int, known: "list[Entry]") -> None:
+        self.home = home
+        self.learner = Learner(_number(), offset, known)
+        self._told = self._fed = time.monotonic()
+        try:
+            self._socket = socket.create_connection((home.host, home.port), CONNECT_S)
+        except OSError as error:
+            raise NotReachable(
+                f"cannot connect to {home.host}:{home.port}, where {home.broker} takes replicas:"
+                f" {error.strerror or error}"
+            ) from None
+        self._socket.settimeout(SILENCE_S)
+
+    def __enter__(self) -> "Link":
+        try:
+            self._send(self.learner.hello())
+        except BaseException:
+            self._socket.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def heads(self) -> None:
+        """Read until log is due, or the master has said how far all is confirmed."""
+        learner = self.learner
+        while needs := learner.needs:
+            self._send(learner.head(self._exactly(needs)))
+            if learner.confirmed is not None and learner.offset >= learner.confirmed:
+                return
+            self._keep_alive()
+
+    def fill(self, block: memoryview) -> int:
+        """Log into `block`, over as many frames as it takes; fewer bytes only where none are left.
+
+        The caller has called `heads`, so that at least one byte is due.
+        """
+        learner, filled = self.learner, 0
+        while filled < len(block):
+            if not learner.left:
+                known = len(learner.entries)
+                if not self._head_waits():
+                    break
+                self.heads()
+                if filled and len(learner.entries) > known:
+                    break  # of another epoch
+                continue
+            count = self._receive(block[filled : filled + min(learner.left, len(block) - filled)])
+            learner.took(count)
+            filled += count
+        self._fed = time.monotonic()
+        self._keep_alive()
+        return filled
+
+    def _head_waits(self) -> bool:
+        """Whether the next frame has begun to arrive; what is here need not wait for it."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def _exactly(self, count: int) -> bytes:
+        data = bytearray(count)
+        view = memoryview(data)
+        while len(view):
+            view = view[self._receive(view) :]
+        return bytes(data)
+
+    def _receive(self, view: memoryview) -> int:
+        try:
+            count = self._socket.recv_into(view)
+        except TimeoutError:
+            raise NotReachable(f"{self._name} is silent for {SILENCE_S:g} s") from None
+        except OSError as error:
+            raise NotReachable(f"the link to {self._name} broke: {error.strerror}") from None
+        if not count:
+            raise NotReachable(f"{self._name} closed the link")
+        return count
+
+    def _send(self, data: bytes) -> None:
+        if data:
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                raise NotReachable(f"the link to {self._name} broke: {error.strerror}") from None
+            self._told = time.monotonic()
+
+    def _keep_alive(self) -> None:
+        now = time.monotonic()
+        if now - self._told >= ACK_S:
+            self._send(self.learner.ack())
+        if now - self._fed >= STARVED_S:
+            raise EnvironmentFault(
+                f"{self._name} sends no log from {self.learner.offset} on, though it is confirmed"
+                f" up to {self.learner.confirmed}: most likely it has deleted what comes next;"
+                " begin at 0, the first byte that it keeps"
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"the master of {self.home.broker} at {self.home.host}:{self.home.port}"
+
+
+def _number() -> int:
+    """Tells our links from each other's: a second one with the same number would end the first."""
+    return int.from_bytes(os.urandom(4), "big") + next(_numbers)
+
+
+def open_export(
+    name_server: str,
+    broker: str,
+    start: int = 0,
+    to: int | None = None,
+    known: "list[Entry] | None" = None,
+) -> LogExport:
+    """An export from whoever is the master of `broker`."""
+    return LogExport(lambda: find_home(name_server, broker), start, to, known)

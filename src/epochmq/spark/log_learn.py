@@ -1,0 +1,93 @@
+"""`readFrom=learner`: the whole log of brokers as rows, one task a broker, in the log's order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochmq.base.errors import NotFound
+from epochmq.spark.log_export import LogExport, LogRange, open_export
+from epochmq.spark.log_home import find_brokers
+from epochmq.spark.log_options import LogOptions, names
+from epochmq.spark.log_rows import Place, RowMaker
+from epochmq.spark.log_scan import Damage, Run, is_filler, scan
+from epochmq.store.layout import file_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CARRIED_BYTES_MAX = 16 << 20
+"""A record that is not whole yet may have so many bytes; more are damage."""
+
+
+@dataclass(frozen=True)
+class LearnerSplit:
+    """What one task reads: the log of `broker`, up to what is confirmed when it begins."""
+
+    broker: str
+
+
+def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
+    """One split a broker group; `NotFound` for one that the name server does not know."""
+    known = find_brokers(options.name_server)
+    wanted = names(options.brokers) or known
+    for name in wanted:
+        if name not in known:
+            raise NotFound(
+                f"there is no broker {name}; known to the name server: {', '.join(known) or 'none'}"
+            )
+    return [LearnerSplit(name) for name in dict.fromkeys(wanted)]
+
+
+def learn(split: LearnerSplit, options: LogOptions) -> Iterator["pa.RecordBatch"]:
+    """The rows of one broker."""
+    to = int(options.to_offset) if options.to_offset.isdecimal() else None
+    export = open_export(options.name_server, split.broker, options.from_offset, to)
+    return rows_of(export, split.broker, options)
+
+
+def rows_of(export: LogExport, broker: str, options: LogOptions) -> Iterator["pa.RecordBatch"]:
+    """Ranges as rows; records that a range cuts in two are put together."""
+    maker = RowMaker(options)
+    whole = WholeRecords(export, options.check_crc)
+    for piece in export.ranges():
+        for data, base, found in whole.take(piece):
+            if options.epochs is None or piece.epoch in options.epochs:
+                place = _place(piece, export, broker)
+                yield from maker.rows(data, base, found, base, base + len(data), place)
+
+
+def _place(piece: LogRange, export: LogExport, broker: str) -> Place:
+    name = file_name(piece.offset - piece.offset % export.file_bytes)
+    return Place(broker, name, False, (), piece.epoch, export.end)
+
+
+class WholeRecords:
+    """Cuts a stream of ranges where records end."""
+
+    def __init__(self, export: LogExport, crc: bool) -> None:
+        self._export = export
+        self._crc = crc
+        self._kept = b""
+        self._skip_to = 0
+        """Behind a filler nothing comes before the next file."""
+
+    def take(self, piece: LogRange) -> Iterator[tuple[bytes, int, list[Run | Damage]]]:
+        """(bytes, log offset of the first, what is in them); the rest waits for the next range."""
+        if piece.end <= self._skip_to:
+            return
+        data, base = self._kept + piece.data, piece.offset - len(self._kept)
+        self._kept = b""
+        file_bytes = self._export.file_bytes
+        file_end = base - base % file_bytes + file_bytes
+        stop = piece.end
+        found = list(scan(data, base, base, stop, file_end=file_end, crc=self._crc))
+        last = found[-1] if found else None
+        end = last.end if last is not None else base
+        if end < stop and is_filler(data, end - base, file_end - end):
+            self._skip_to = file_end
+        goes_on = stop not in (file_end, self._export.end)
+        if isinstance(last, Damage) and goes_on and stop - last.start <= CARRIED_BYTES_MAX:
+            self._kept = data[last.start - base :]
+            found.pop()
+        if found:
+            yield data, base, found

@@ -1,0 +1,157 @@
+"""Which task reads which bytes of which store directory; pure but for looking into the files.
+
+A split is a range of one file that begins and ends at a record's border. Splits of one file come in
+the log's order, files too, so a single task's rows are in the log's order.
+"""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from epochmq.base.errors import NotFound, StoreDamaged
+from epochmq.spark.log_files import EpochSpan, LogFile, Replica
+from epochmq.spark.log_options import ALL, CONFIRMED, CUT, END, FAIL, LOG, REPORT, LogOptions
+from epochmq.spark.log_scan import Damage
+
+REPLICAS_MAX = 1000
+"""Directories of one read."""
+
+
+@dataclass(frozen=True)
+class LogSplit:
+    """What one task reads."""
+
+    replica: str
+    file: LogFile
+    start: int
+    """A border of records, as `stop` is."""
+    stop: int
+    low: int
+    """Only records that begin in `[low, high)` are wanted."""
+    high: int
+    epochs: tuple[EpochSpan, ...]
+    confirmed: int | None
+    damaged: tuple[Damage, ...] = ()
+    """Known without reading: instead of bytes, these are the rows."""
+
+
+def find_replicas(options: LogOptions) -> list[Replica]:
+    """The directories that `path` names; `NotFound` when one is no store."""
+    found: list[str] = []
+    for place in options.places:
+        matches = sorted(glob.glob(place)) if glob.has_magic(place) else [place]
+        matches = [path for path in matches if os.path.isdir(path) or not glob.has_magic(place)]
+        if not matches:
+            raise NotFound(f"no directory matches {place}; name a broker's storePathRootDir")
+        found += [path for path in matches if path not in found]
+    if len(found) > REPLICAS_MAX:
+        raise NotFound(f"{len(found)} directories match; the most is {REPLICAS_MAX}")
+    return [Replica(path) for path in found]
+
+
+def plan(replicas: Iterable[Replica], options: LogOptions) -> list[LogSplit]:
+    """The splits of all replicas. With onCorrupt=fail a missing file is an error at once."""
+    splits: list[LogSplit] = []
+    for replica in replicas:
+        if options.include in (LOG, ALL):
+            splits += _plan_log(replica, options)
+        if options.include in (CUT, ALL):
+            splits += _plan_cut(replica, options)
+    return splits
+
+
+def upper_bound(replica: Replica, options: LogOptions) -> int:
+    """Where the reading of a log ends: never by default beyond what no failover takes back."""
+    wanted = options.to_offset
+    if wanted.isdecimal():
+        return int(wanted)
+    if wanted == END:
+        return replica.end
+    confirmed = replica.confirmed
+    if confirmed is None and wanted == CONFIRMED:
+        raise NotFound(
+            f"{replica.path}: no checkpoint file says what is confirmed; use toOffset=end, or a"
+            " number"
+        )
+    return replica.end if confirmed is None else confirmed
+
+
+# The log -----------------------------------------------------------------------------------------
+
+
+def _plan_log(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
+    epochs, confirmed = tuple(replica.epochs), replica.confirmed
+    top = upper_bound(replica, options)
+    end = min(replica.end, confirmed) if top == confirmed else replica.end
+    for low, high in _wanted(epochs, options, top):
+        for file in replica.files:
+            if file.start < min(high, end) and low < file.end:
+                borders = _borders(replica, file, min(file.end, end), options.split_bytes)
+                for start, stop in pairwise(borders):
+                    if start < high and low < stop:
+                        yield LogSplit(
+                            *(replica.name, file, start, stop), low, high, epochs, confirmed
+                        )
+        yield from _known_damage(replica, low, high, options, epochs, confirmed)
+
+
+def _wanted(
+    epochs: tuple[EpochSpan, ...], options: LogOptions, top: int
+) -> Iterator[tuple[int, int]]:
+    """Ranges of the log that hold what is asked for."""
+    if options.epochs is None:
+        yield options.from_offset, top
+        return
+    for epoch, start, end in epochs:
+        low, high = max(start, options.from_offset), min(end, top)
+        if epoch in options.epochs and low < high:
+            yield low, high
+
+
+def _borders(replica: Replica, file: LogFile, stop: int, split_bytes: int) -> list[int]:
+    cuts = replica.borders(file, split_bytes) if file.size > split_bytes else []
+    return [file.start, *(cut for cut in cuts if cut < stop), stop]
+
+
+def _known_damage(
+    replica: Replica,
+    low: int,
+    high: int,
+    options: LogOptions,
+    epochs: tuple[EpochSpan, ...],
+    confirmed: int | None,
+) -> Iterator[LogSplit]:
+    """Files that are missing, and with toOffset=end what lies behind the end."""
+    found = [gap for gap in replica.gaps() if gap.start < high and low < gap.end]
+    if found and options.on_corrupt == FAIL:
+        raise StoreDamaged(f"{replica.path}: {found[0]}; {advice()}")
+    if options.to_offset == END and replica.tail is not None:
+        found.append(replica.tail)
+    if options.on_corrupt == REPORT and replica.files:
+        for damage in found:
+            file, at = replica.file_at(damage.start) or replica.files[-1], damage.start
+            yield LogSplit(
+                replica.name, file, at, at, low, high, epochs, confirmed, damaged=(damage,)
+            )
+
+
+def advice() -> str:
+    """What to do about damage."""
+    return (
+        "set onCorrupt=skip to read the records around it, or onCorrupt=report to have a row for"
+        " each damaged range as well"
+    )
+
+
+# What truncation kept ----------------------------------------------------------------------------
+
+
+def _plan_cut(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
+    low, top = options.from_offset, options.to_offset
+    for file in replica.cut_files:
+        high = int(top) if top.isdecimal() else file.end
+        wanted = options.epochs is None or file.epoch in options.epochs
+        if wanted and file.size and file.start < high and low < file.end:
+            yield LogSplit(replica.name, file, file.start, file.end, low, high, (), None)

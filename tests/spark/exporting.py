@@ -1,0 +1,35 @@
+"""Masters over loopback for the tests of exports, which block and so run beside the loop."""
+
+import asyncio
+from collections.abc import Callable
+
+from tests.replication.brokers import LiveBroker
+
+from epochmq.spark.log_export import LogExport, LogRange
+from epochmq.spark.log_home import Home
+from epochmq.spark.log_learner import Entry
+
+BROKER = "broker-a"
+
+
+def home_of(broker: LiveBroker) -> Home:
+    return Home(BROKER, "127.0.0.1", broker.port, broker.store.file_bytes)
+
+
+def export_of(
+    broker: LiveBroker,
+    start: int = 0,
+    to: int | None = None,
+    known: list[Entry] | None = None,
+    find: Callable[[], Home] | None = None,
+) -> LogExport:
+    return LogExport(find or (lambda: home_of(broker)), start, to, known, failover_s=10)
+
+
+async def all_of(export: LogExport) -> list[LogRange]:
+    """Everything that an export gives."""
+    return await asyncio.to_thread(lambda: list(export.ranges()))
+
+
+def joined(ranges: list[LogRange]) -> bytes:
+    return b"".join(bytes(each.data) for each in ranges)
