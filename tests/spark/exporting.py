@@ -1,7 +1,9 @@
 """Masters over loopback for the tests of exports, which block and so run beside the loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from tests.replication.brokers import LiveBroker
 
@@ -33,3 +35,19 @@ async def all_of(export: LogExport) -> list[LogRange]:
 
 def joined(ranges: list[LogRange]) -> bytes:
     return b"".join(bytes(each.data) for each in ranges)
+
+
+@asynccontextmanager
+async def masters(root: Path, writes: int = 10) -> AsyncIterator[LiveBroker]:
+    """A master of epoch 1 with so many times 100 messages, then of epoch 3 with 50 more."""
+    broker = await LiveBroker(root, 1).start()
+    try:
+        await broker.lead(1)
+        for _ in range(writes):
+            broker.write(100)
+        await broker.lead(3)
+        broker.write(50)
+        yield broker
+    finally:
+        if not broker.store.closed:
+            await broker.stop()

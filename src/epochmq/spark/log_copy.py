@@ -59,17 +59,22 @@ def export_log(
     """
     copy = LogCopy(Path(directory), broker)
     export = open_export(name_server, broker, copy.end, None, copy.entries)
-    began = time.monotonic()
-    first = copy.end
+    return copy_log(copy, export, broker, progress)
+
+
+def copy_log(
+    copy: "LogCopy", export: LogExport, broker: str, progress: Progress | None = None
+) -> Exported:
+    """Everything that `export` gives."""
+    began, first = time.monotonic(), copy.end
     for piece in export.ranges():
         copy.write(piece, export)
         if progress is not None and export.end is not None:
             progress(piece.end - export.began, export.end - export.began)
-    copied = max(copy.written, first) - (first or export.began)
-    copy.finish(export)
-    return Exported(
-        broker, copy.start, copy.end, copied, time.monotonic() - began, export.reconnected
-    )
+    copied = copy.written - (first or export.began)
+    copy.save(export)
+    seconds = time.monotonic() - began
+    return Exported(broker, copy.start, copy.end, copied, seconds, export.reconnected)
 
 
 class LogCopy:
@@ -84,6 +89,7 @@ class LogCopy:
         self._log.mkdir(exist_ok=True)
         self.end = stored_confirm(self._disk)
         self.written = self.end
+        """Up to here bytes were given to the files; `end` follows when they are synced."""
         self._fd = -1
         self._open_start = -1
         epochs = EpochFile(self._disk).entries
@@ -163,7 +169,3 @@ class LogCopy:
         checkpoint.sync()
         checkpoint.close()
         self.end = self.written
-
-    def finish(self, export: LogExport) -> None:
-        """The last save; an empty log is saved too, so that a reader finds a store."""
-        self.save(export)
