@@ -70,3 +70,30 @@ def test_names_alike_in_front_are_told_apart() -> None:
 def test_lengths_that_look_like_separators_do_no_harm() -> None:
     texts = [b"k\x01" + b"v" * size for size in (*range(1, 8), 255, 256, 257, 258, 259, 512, 514)]
     assert maps(texts) == [slow.decode_bytes(text) for text in texts]
+
+
+LONG = [b"longer than eight", b"longer then eight", b"UNIQ_KEY", b"UNIQ_KEX", b"TAGS", b"KEYS"]
+
+
+@given(
+    st.lists(st.sampled_from(LONG), min_size=1, max_size=5),
+    st.lists(
+        st.lists(st.binary(min_size=1, max_size=9), min_size=5, max_size=5), min_size=1, max_size=6
+    ),
+    st.data(),
+)
+def test_rows_with_one_pattern_and_nearly_one_are_read_alike(
+    names: list[bytes], rows: list[list[bytes]], data: st.DataObject
+) -> None:
+    texts = []
+    for values in rows:
+        mine = list(names)
+        if data.draw(st.integers(0, 3)) == 0:
+            mine[data.draw(st.integers(0, len(mine) - 1))] = data.draw(st.sampled_from(LONG))
+        texts.append(b"\x02".join(n + b"\x01" + v for n, v in zip(mine, values, strict=False)))
+    expected = [slow.decode_bytes(text) for text in texts]
+    assert maps(texts) == expected
+    pairs = decode_properties.split(rows_of(texts))
+    for name in ("TAGS", "KEYS", "UNIQ_KEY"):
+        found = decode_properties.values(pairs, name).to_pylist()
+        assert found == [each.get(name) for each in expected]

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from epochmq.spark.decode_chase import Bytes, Ints
+from epochmq.spark.decode_chase import Bytes, Ints, gather
 
+_EQUAL_MAX = 128
 _CONTINUES = 0x80
 """UTF-8: the two top bits of a byte within a character."""
 
@@ -21,6 +22,9 @@ def binary(raw: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
     count = len(starts)
     if not count:
         return pa.array([], pa.binary())
+    size = int(ends[0] - starts[0])
+    if 0 < size <= _EQUAL_MAX and bool((ends - starts == size).all()):
+        return _equal(raw, starts, size)
     base = int(starts[0])
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = starts - base
@@ -28,6 +32,15 @@ def binary(raw: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
     data = pa.py_buffer(raw[base : int(ends[-1])])
     cells = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data])
     return cells.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
+def _equal(raw: Bytes, starts: Ints, size: int) -> pa.BinaryArray:
+    """Cells of one size, as ids and a topic's name have: a plain gather, several times faster."""
+    bounds = np.arange(0, (len(starts) + 1) * size, size, dtype=np.int32)
+    data = gather(raw, starts, size)
+    return pa.Array.from_buffers(
+        pa.binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
 
 
 def text(raw: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:

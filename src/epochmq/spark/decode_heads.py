@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochmq.model.record import HEAD, MAGIC_V2, SYS_FLAG_AT
+from epochmq.model.record import HEAD, MAGIC_V2
 from epochmq.model.sys_flag import BORN_V6, HOSTS_V6_MASK, STORE_V6
-from epochmq.spark.decode_chase import Bytes, Ints, gather, u32
+from epochmq.spark.decode_chase import Bytes, Ints, gather
 from epochmq.spark.decode_fault import CorruptRecord
 
 FIELDS = np.dtype(
@@ -107,21 +107,19 @@ def read(raw: Bytes, at: Ints, sizes: Ints) -> tuple[Rows, CorruptRecord | None]
         rows, fault = read(raw, at[:first], sizes[:first])
         why = f"a size of {sizes[first]} bytes is too small"
         return rows, fault or _damaged(at[first], sizes[first], why)
-    flags = u32(raw, at + SYS_FLAG_AT)
-    hosts6 = (flags & HOSTS_V6_MASK) != 0
-    born6 = store6 = None
-    if hosts6.any():
-        born6, store6 = (flags & BORN_V6) != 0, (flags & STORE_V6) != 0
-        short = sizes < _SMALLEST + _V6_EXTRA * born6 + _V6_EXTRA * store6
-        if short.any():
-            first = int(np.argmax(short))
-            rows, fault = read(raw, at[:first], sizes[:first])
-            why = f"a size of {sizes[first]} bytes is too small for IPv6 hosts"
-            return rows, fault or _damaged(at[first], sizes[first], why)
-        head = _mixed_heads(raw, at, born6, store6)
-    else:
-        head = gather(raw, at, HEAD.size).view(FIELDS)
-    return _lengths(raw, at, sizes, head, born6, store6)
+    head = gather(raw, at, HEAD.size).view(FIELDS)
+    flags = head["sysFlag"].astype(np.int32)
+    if not (flags & HOSTS_V6_MASK).any():
+        return _lengths(raw, at, sizes, head, flags, None, None)
+    born6, store6 = (flags & BORN_V6) != 0, (flags & STORE_V6) != 0
+    short = sizes < _SMALLEST + _V6_EXTRA * born6 + _V6_EXTRA * store6
+    if short.any():
+        first = int(np.argmax(short))
+        rows, fault = read(raw, at[:first], sizes[:first])
+        why = f"a size of {sizes[first]} bytes is too small for IPv6 hosts"
+        return rows, fault or _damaged(at[first], sizes[first], why)
+    head = _mixed_heads(raw, at, born6, store6)
+    return _lengths(raw, at, sizes, head, flags, born6, store6)
 
 
 def _mixed_heads(raw: Bytes, at: Ints, born6: Flags, store6: Flags) -> NDArray[np.void]:
@@ -142,6 +140,7 @@ def _lengths(
     at: Ints,
     sizes: Ints,
     head: NDArray[np.void],
+    flags: NDArray[np.int32],
     born6: Flags | None,
     store6: Flags | None,
 ) -> tuple[Rows, CorruptRecord | None]:
@@ -163,7 +162,6 @@ def _lengths(
     fits &= topic_to + 2 <= end
     tail = topic_to if fits.all() else np.where(fits, topic_to, at)
     fits &= tail + 2 + u16(raw, tail) == end
-    flags = head["sysFlag"].astype(np.int32)
     rows = Rows(raw, at, head, flags, born6, store6, body_at, body_to, topic_at, topic_to, end)
     if fits.all():
         return rows, None

@@ -3,11 +3,13 @@
 Few hosts write many messages: each distinct one is written out once a batch.
 """
 
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from epochmq.model.host import V4_SIZE, V6_SIZE, format_addr, unpack
 from epochmq.model.record import OFFSET_AT
@@ -22,10 +24,14 @@ _Make = Callable[[Bytes, Ints, Ints, int], pa.StringArray]
 
 
 def born_hosts(rows: Rows) -> pa.StringArray:
+    if rows.born6 is None:
+        return _v4(np.ascontiguousarray(rows.head["bornHost"]).view(np.uint64))
     return _by_family(rows, rows.born_host_at, rows.born6, _hosts)
 
 
 def store_hosts(rows: Rows) -> pa.StringArray:
+    if rows.store6 is None:
+        return _v4(np.ascontiguousarray(rows.head["storeHost"]).view(np.uint64))
     return _by_family(rows, rows.store_host_at, rows.store6, _hosts)
 
 
@@ -47,19 +53,31 @@ def _by_family(rows: Rows, host_at: Ints, v6: Flags | None, make: _Make) -> pa.S
 
 
 def _hosts(raw: Bytes, at: Ints, host_at: Ints, size: int) -> pa.StringArray:
-    if not len(at):
-        return pa.array([], pa.string())
     packed = gather(raw, host_at, size)
-    cells = pa.Array.from_buffers(pa.binary(size), len(at), [None, pa.py_buffer(packed)])
-    coded = cells.dictionary_encode()
-    texts = pa.array([shown(each) for each in coded.dictionary.to_pylist()], pa.string())
-    return texts.take(coded.indices)
+    if size == V4_SIZE:
+        return _v4(packed.view(np.uint64))
+    texts = [shown(each) for each in packed.tolist()]
+    return pa.array(texts, pa.string())
+
+
+def _v4(packed: NDArray[np.uint64]) -> pa.StringArray:
+    """Hosts as 8-byte words, only told apart here; the first one alone is the common case."""
+    if packed.size and (packed == packed[0]).all():
+        return pa.repeat(pa.scalar(shown(packed[:1].tobytes()), pa.string()), len(packed))
+    coded = pa.array(packed).dictionary_encode()
+    texts = [_shown_word(word) for word in coded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(coded.indices)
 
 
 @lru_cache(maxsize=4096)
 def shown(packed: bytes) -> str:
     """`ip:port` of 8 or 20 bytes, an IPv6 address in brackets."""
     return format_addr(*unpack(packed))
+
+
+@lru_cache(maxsize=4096)
+def _shown_word(word: int) -> str:
+    return shown(word.to_bytes(V4_SIZE, sys.byteorder))
 
 
 def _ids(raw: Bytes, at: Ints, host_at: Ints, size: int) -> pa.StringArray:

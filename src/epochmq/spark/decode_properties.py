@@ -21,6 +21,7 @@ _NAME_END = 1
 _PAIR_END = 2
 _MARK = 3
 _WORD = 8
+Words = NDArray[np.uint64]
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)
 """The first n bytes of a little-endian word."""
 _TWINS_MAX = 12
@@ -44,15 +45,40 @@ class Pairs:
         return self.name_to + 1
 
     @cached_property
-    def words(self) -> NDArray[np.uint64]:
+    def sizes(self) -> Ints:
+        """Bytes of each name."""
+        return self.name_to - self.name_at
+
+    @cached_property
+    def words(self) -> Words:
         """The first 8 bytes of each name; what a shorter one lacks is 0."""
         front = gather(self.data, self.name_at, _WORD).view("<u8").astype(np.uint64)
         return front & _MASKS[np.minimum(self.sizes, _WORD)]
 
     @cached_property
-    def sizes(self) -> Ints:
-        """Bytes of each name."""
-        return self.name_to - self.name_at
+    def width(self) -> int:
+        """Pairs a row when all rows have the same names in the same order, else 0.
+
+        Messages of one producer mostly have, and then one row tells where to look in all.
+        """
+        width, rest = divmod(len(self.row), self.count)
+        if rest or not width or not _same(self.row[::width], self.row[width - 1 :: width]):
+            return 0
+        words, sizes = self.words.reshape(-1, width), self.sizes.reshape(-1, width)
+        if not (words == words[0]).all() or not (sizes == sizes[0]).all():
+            return 0
+        places = self.name_at.reshape(-1, width)
+        long = np.flatnonzero(sizes[0] > _WORD).tolist()
+        return width if all(self._all_alike(places[:, n], int(sizes[0, n])) for n in long) else 0
+
+    def _all_alike(self, places: Ints, size: int) -> bool:
+        found = gather(self.data, places, size).view(np.uint8).reshape(-1, size)
+        return bool((found == found[0]).all())
+
+    def names(self) -> list[bytes]:
+        """The names of each row, where all have the same."""
+        spans = zip(self.name_at[: self.width], self.name_to[: self.width], strict=True)
+        return [self.data[start:end].tobytes() for start, end in spans]
 
 
 def raw(rows: Rows) -> pa.StringArray:
@@ -101,14 +127,42 @@ def _named(data: Bytes, start: Ints, stop: Ints, row: Ints, count: int) -> Pairs
     return Pairs(data, start[good], place[good], stop[good], row[good], count)
 
 
+def _same(these: Ints, those: Ints) -> bool:
+    """Whether first and last pairs, taken at equal distances, are those of whole rows."""
+    return bool((these == those).all()) and bool((these[1:] != these[:-1]).all())
+
+
 def as_map(pairs: Pairs) -> pa.MapArray:
     """One map a row, each name once."""
+    if pairs.width and len(set(pairs.names())) == pairs.width:
+        return _regular_map(pairs)
     pairs = _last_of_each(pairs)
     bounds = np.zeros(pairs.count + 1, np.int32)
     np.cumsum(np.bincount(pairs.row, minlength=pairs.count), out=bounds[1:])
     names = _pieces(pairs.data, pairs.name_at, pairs.name_to)
-    values = _pieces(pairs.data, pairs.value_at, pairs.value_to)
-    return pa.MapArray.from_arrays(pa.array(bounds), names, values)
+    return pa.MapArray.from_arrays(pa.array(bounds), names, _values(pairs))
+
+
+def _regular_map(pairs: Pairs) -> pa.MapArray:
+    """Names are the first row's, over and over."""
+    width, count = pairs.width, pairs.count
+    bounds = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+    text = b"".join(pairs.names())
+    ends = np.cumsum(pairs.sizes[:width])
+    name_bounds = np.zeros(count * width + 1, np.int32)
+    name_bounds[1:].reshape(count, width)[:] = (
+        ends + np.arange(0, count * len(text), len(text))[:, None]
+    )
+    names = pa.Array.from_buffers(
+        pa.string(),
+        count * width,
+        [None, pa.py_buffer(name_bounds), pa.py_buffer(text * count)],
+    )
+    return pa.MapArray.from_arrays(pa.array(bounds), names, _values(pairs))
+
+
+def _values(pairs: Pairs) -> pa.StringArray:
+    return _pieces(pairs.data, pairs.value_at, pairs.value_to)
 
 
 def _pieces(data: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
@@ -157,6 +211,8 @@ def _may_repeat(pairs: Pairs) -> bool:
 
 def values(pairs: Pairs, name: str) -> pa.StringArray:
     """The value of one name (8 bytes or fewer) in each row, null where there is none."""
+    if pairs.width:
+        return _regular_values(pairs, name.encode())
     word = int.from_bytes(name.encode(), "little")
     hits = np.flatnonzero((pairs.words == word) & (pairs.sizes == len(name)))
     if not len(hits):
@@ -170,3 +226,11 @@ def values(pairs: Pairs, name: str) -> pa.StringArray:
     place = np.full(pairs.count, -1, np.int64)
     place[row] = np.arange(len(row))
     return found.take(pa.array(place, mask=place < 0))
+
+
+def _regular_values(pairs: Pairs, name: bytes) -> pa.StringArray:
+    names = pairs.names()
+    if name not in names:
+        return pa.nulls(pairs.count, pa.string())
+    at = slice(len(names) - 1 - names[::-1].index(name), None, pairs.width)
+    return _pieces(pairs.data, pairs.name_to[at] + 1, pairs.value_to[at])
