@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark import TaskContext
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.sinking import batches, bodies, messages
 
@@ -25,6 +31,7 @@ from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_options import parse_sink
 
 SCHEMA = StructType([StructField("body", BinaryType())])
+DELAYED = StructType([*SCHEMA, StructField("deliverTime", TimestampType())])
 GIVEN = {"nameServer": "127.0.0.1:9876", "topic": "T"}
 
 
@@ -88,7 +95,7 @@ def test_what_cannot_be_written_is_said_at_once(
 
 
 def test_a_stream_needs_no_batch_id() -> None:
-    assert isinstance(stream_writer({**GIVEN, "sinkId": "s"}, SCHEMA, False), StreamWriter)
+    assert isinstance(stream_writer({**GIVEN, "sinkId": "s"}, DELAYED, False), StreamWriter)
 
 
 def test_a_batch_is_written(cluster: EpochCluster, topic: str, task: TaskContext) -> None:

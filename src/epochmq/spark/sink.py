@@ -65,7 +65,7 @@ def _checked(options: Mapping[str, str], schema: Any, overwrite: bool) -> SinkOp
     parsed = parse_sink(options)
     if overwrite:
         raise UsageError("a topic cannot be overwritten; write with mode('append')")
-    check_columns(to_arrow_schema(schema), bool(parsed.topic))
+    check_columns(to_arrow_schema(schema, timezone="UTC"), bool(parsed.topic))
     return parsed
 
 

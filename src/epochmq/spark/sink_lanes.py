@@ -6,6 +6,7 @@ out one after another, because brokers drop what is not above the last number th
 batch makes the same requests.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -138,14 +139,19 @@ def _outgoing(topic: str, rows: list[Row], texts: list[str], ids: list[str]) -> 
     return Outgoing(topic, body, "", 0, 0, ids[-1])
 
 
+_sink_id = re.compile(rf"[0-9A-F]{{{_PREFIX_DIGITS + 8}}}{_NO_TIME}[0-9A-F]{{4}}").fullmatch
+
+
+def is_sink_id(uniq_id: str) -> bool:
+    """Whether it was made here: clients' ids say a time."""
+    return _sink_id(uniq_id) is not None
+
+
 def seq_of(uniq_id: str, prefix: str) -> int | None:
     """The number inside an id of the lane `prefix`; None for any other id."""
-    if len(uniq_id) != 32 or not uniq_id.startswith(prefix):
+    if not is_sink_id(uniq_id) or not uniq_id.startswith(prefix):
         return None
-    try:
-        return int(uniq_id[_PREFIX_DIGITS : _PREFIX_DIGITS + 8], 16)
-    except ValueError:
-        return None
+    return int(uniq_id[_PREFIX_DIGITS : _PREFIX_DIGITS + 8], 16)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE
 from epochmq.runtime.tls import client_tls
-from epochmq.spark.sink_lanes import Lane, Layout, Request, seq_of, spread
+from epochmq.spark.sink_lanes import Lane, Layout, Request, is_sink_id, seq_of, spread
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.wire.codes import RequestCode
 
@@ -39,7 +39,7 @@ class _SinkProducer(Producer):
         return await self._send(request.outgoing, code, request.queue, timeout_ms)
 
 
-class _Line:
+class Line:
     """Requests of one lane that wait for the one before them."""
 
     def __init__(self, lane: Lane) -> None:
@@ -50,10 +50,20 @@ class _Line:
         """The last number that the broker holds of an earlier try, with its id."""
 
     def take_mark(self, uniq_id: str | None) -> None:
-        """Heed the id in an answer: a repeat is answered with that of the last one held."""
-        seq = seq_of(uniq_id or "", self.lane.prefix)
-        if uniq_id is not None and seq is not None:
-            self.mark = (seq, uniq_id)
+        """Heed the id in an answer: a repeat is answered with that of the last one held.
+
+        UsageError when that is of another batch: the broker drops this one as an old one.
+        """
+        if uniq_id is None or not is_sink_id(uniq_id):
+            return
+        seq = seq_of(uniq_id, self.lane.prefix)
+        if seq is None:
+            raise UsageError(
+                f"{self.lane.queue} holds a later batch of this sink already and takes nothing of"
+                " this one: batchId must rise from write to write, a sinkId belongs to one query,"
+                " and a checkpoint that was set back needs a new sinkId"
+            )
+        self.mark = (seq, uniq_id)
 
     def check(self, request: Request) -> None:
         """UsageError when `request` repeats a number with another row than the first time."""
@@ -89,7 +99,7 @@ class Sender:
             timeout_ms=options.send_timeout_ms,
             tls=client_tls(options.tls),
         )
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, Line] = {}
         self._workers: list[asyncio.Task[None]] = []
         self._unsent_bytes = 0
         self._unsent = 0
@@ -121,7 +131,9 @@ class Sender:
         """Queue `requests`; waits while too much is unacknowledged. Raises what failed before."""
         for lane, request in requests:
             most = self._options.buffer_bytes - request.size
-            await self._wait(lambda most=most: self._unsent_bytes <= max(most, 0))  # type: ignore[misc]
+            while self._unsent_bytes > max(most, 0) and self._error is None:
+                await self._news()
+            self._check()
             self._unsent += 1
             self._unsent_bytes += request.size
             line = self._line(lane)
@@ -130,25 +142,29 @@ class Sender:
 
     async def drain(self) -> None:
         """Wait until brokers hold everything."""
-        await self._wait(lambda: not self._unsent)
+        while self._unsent and self._error is None:
+            await self._news()
+        self._check()
         for line in self._lines.values():
             line.check_end()
 
-    async def _wait(self, enough: Callable[[], bool]) -> None:
-        while not enough() and self._error is None:
-            self._room.clear()
-            await self._room.wait()
+    async def _news(self) -> None:
+        """Wait until another request has ended."""
+        self._room.clear()
+        await self._room.wait()
+
+    def _check(self) -> None:
         if self._error is not None:
             raise self._error
 
-    def _line(self, lane: Lane) -> _Line:
+    def _line(self, lane: Lane) -> Line:
         line = self._lines.get(id(lane))
         if line is None:
-            line = self._lines[id(lane)] = _Line(lane)
+            line = self._lines[id(lane)] = Line(lane)
             self._workers.append(asyncio.create_task(self._work(line)))
         return line
 
-    async def _work(self, line: _Line) -> None:
+    async def _work(self, line: Line) -> None:
         while self._error is None:
             if not line.waiting:
                 line.wake.clear()
@@ -169,7 +185,7 @@ class Sender:
         if self._error is None:
             self._error = error
 
-    async def _deliver(self, line: _Line, request: Request) -> None:
+    async def _deliver(self, line: Line, request: Request) -> None:
         """Send until it is acknowledged."""
         line.check(request)
         unsure = 0
