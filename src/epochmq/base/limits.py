@@ -32,6 +32,11 @@ BULK_READ_BYTES_MAX = 8 * 1024 * 1024
 BULK_READ_RECORDS_MAX = 16_384
 """Units that one bulk read looks at: with small records it ends before the bytes do, so that no
 request keeps the loop for long."""
+SINK_WEIGHT_MAX = 32_768
+"""What the memory for repeats of sinks may hold, in chunks of half a KiB; the part of a sink that
+was used longest ago is forgotten first."""
+SINK_RECENT_MAX = 1_000_000
+"""Messages of sinks remembered singly until they are confirmed and synced."""
 DIGEST_BLOCK_BYTES = 1024 * 1024
 DIGEST_BLOCK_BYTES_MIN = 4096
 DIGEST_BLOCK_BYTES_MAX = 8 * 1024 * 1024

@@ -118,6 +118,9 @@ class Broker:
         )
         for table in self._tables():
             load_table(disk, table)
+        if store.sinks.missing or store.sinks.dirty:
+            store.sinks.dirty = True
+            save_dirty(disk, (store.sinks,))  # from now on there is one to start from
         node.topics.add_system(system_topics(_wishes(options)))
         node.filters.all_dead(wall)
         self.sink = BrokerSink(node)
@@ -170,6 +173,7 @@ class Broker:
         self._periods = [
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
             _Period(options.flush_delay_offset_interval, now, self._save_delays),
+            _Period(options.flush_consumer_offset_interval, now, self._save_sinks),
             _Period(SCAN_MS, now, lambda: expire_clients(node, self._clock.now_ms())),
         ]
         if self.member is not None:
@@ -256,6 +260,11 @@ class Broker:
             end = node.store.pointers.appended
             node.store.when_synced(end, lambda ok: save() if ok else None)
 
+    def _save_sinks(self) -> None:
+        """Only what is confirmed and on the device is in it."""
+        self.node.store.settle_sinks()
+        self._saver.save(self.node.store.sinks)
+
     def _tables(self) -> tuple[Table, ...]:
         node = self.node
         return (node.topics, node.groups, node.offsets, node.filters, node.delay_offsets)
@@ -295,7 +304,9 @@ class Broker:
                 node.store.sync()  # deliveries before the progress behind them
             node.delay_offsets.dirty = True  # what still waited for a sync counts as not saved
             node.delay_offsets.step_version(self._clock.wall_ms())
-            save_dirty(node.disk, self._tables())
+            node.store.settle_sinks()
+            node.store.sinks.dirty = True  # that it covers the whole log, above all
+            save_dirty(node.disk, (*self._tables(), node.store.sinks))
         except EnvironmentFault as error:
             log.error("the last changes of the metadata could not be saved: %s", error)
 

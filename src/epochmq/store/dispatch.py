@@ -3,6 +3,7 @@
 from epochmq.model import properties as props
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.model.property_names import DELAY, KEYS, TAGS, UNIQ_KEY
+from epochmq.model.sink_mark import SINK_ID
 from epochmq.model.sys_flag import TX_MASK, TX_PREPARED, TX_ROLLBACK
 from epochmq.model.tags import java_hash
 from epochmq.store.append import Staged
@@ -11,6 +12,7 @@ from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.layout import PRE_BLANK_SIZE, UNIT
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import Entry
+from epochmq.store.sinks import Place, SinkMemory
 from epochmq.store.twin.records import Group, Taken
 
 HOLE_UNITS_MAX = 1 << 20
@@ -20,6 +22,7 @@ _TAGS = TAGS.encode()
 _KEYS = KEYS.encode()
 _UNIQ_KEY = UNIQ_KEY.encode()
 _DELAY = DELAY.encode()
+_SINK_ID = SINK_ID.encode()
 _NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
 
 
@@ -59,6 +62,8 @@ class Dispatcher:
         self._names: dict[bytes, str] = {}
         self._tags: dict[bytes, int] = {}
         self.staged: Staged = []
+        self.sinks: SinkMemory | None = None
+        """Told of the messages of sinks."""
         self.oddities = 0
         """Records whose queue offset cannot be right; they get no unit."""
 
@@ -92,6 +97,9 @@ class Dispatcher:
         kind = entry.sys_flag & TX_MASK
         if unit and kind not in _NO_UNIT:
             self._add_unit(entry, topic)
+        if self.sinks is not None and _SINK_ID in entry.properties and kind not in _NO_UNIT:
+            place = Place(entry.offset, entry.size, entry.queue_id, entry.queue_offset)
+            self.sinks.see(topic, props.decode_bytes(entry.properties), place)
         if keys and self._index and kind != TX_ROLLBACK:
             names = index_keys(entry.properties)
             if names:

@@ -26,6 +26,7 @@ from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import End, walk
 from epochmq.store.segment import Segment
+from epochmq.store.sinks import SinkMemory
 from epochmq.store.twin import library
 from epochmq.store.twin.records import RecordsTwin, Taken
 
@@ -50,6 +51,7 @@ class Follower:
         appender: Appender,
         options: StoreOptions,
         safeguards: Safeguards,
+        sinks: SinkMemory,
     ) -> None:
         self._log = log
         self._queues = queues
@@ -61,6 +63,7 @@ class Follower:
             queues, options.delays_ms, from_start=True, index=options.index, show=False
         )
         self._dispatcher.staged = appender.staged
+        self._dispatcher.sinks = sinks
         self._buffer = memoryview(bytearray(0))
         self._window_at = 0
         """Where the window's bytes are in the log."""

@@ -1,5 +1,7 @@
 """The reading side of the facade `Store`: queues, times, records by position."""
 
+from epochmq.store.index import Index, IndexResult
+from epochmq.store.key_query import query_index
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read import Accept, Reader, ReadResult, Verify
 
@@ -9,6 +11,19 @@ class StoreReads:
 
     _reader: Reader
     _queues: QueueTable
+    _index: Index | None
+
+    def _index_staged(self) -> None:
+        raise NotImplementedError
+
+    def query_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> IndexResult:
+        """The newest records of `topic` with `key`, stored in the given span, in order."""
+        if self._index is None:
+            return IndexResult([], 0, 0)
+        self._index_staged()
+        return query_index(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
 
     def read_queue(
         self,

@@ -10,8 +10,10 @@
 4. What the checkpoint does not call synced is written again before it is synced: the cache may call
    it clean after a sync that failed.
 5. Index files that were not synced whole are deleted and derived again.
+6. Messages of sinks are noted from where the snapshot of their memory ends (`sinks`).
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -28,6 +30,9 @@ from epochmq.store.log_end import Cut, end_log, write_again
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.sinks import SinkMemory, load_snapshot
+
+_log = logging.getLogger(__name__)
 
 ABORT = "abort"
 _STAGED_MAX = 65_536
@@ -67,6 +72,7 @@ class Recovery:
         queues: QueueTable,
         index: Index | None,
         checkpoint: Checkpoint,
+        sinks: SinkMemory,
         *,
         crc: bool = True,
     ) -> None:
@@ -76,6 +82,9 @@ class Recovery:
         self._queues = queues
         self._index = index
         self._checkpoint = checkpoint
+        self._sinks = sinks
+        self._sinks_from = _NEVER
+        """Messages of sinks are noted from here on; older ones are in the snapshot."""
         self._crc = options.check_crc_on_recover and crc
         self._found = Recovered(not disk.exists(ABORT))
         self._doubtful_from = _NEVER
@@ -90,6 +99,7 @@ class Recovery:
         if not self._log.segments:
             self._queues.reset_all()
         keys_from = self._load_index()
+        self._load_sinks()
         if not self._log.segments:
             return found
         self._queues.load()
@@ -132,6 +142,17 @@ class Recovery:
             return self._held_at_the_stop() if rebuild is None else rebuild
         complete = max(self._begins_before(wall - MARGIN_MS), self._index.last_offset + 1)
         return complete if rebuild is None else min(rebuild, complete)
+
+    def _load_sinks(self) -> None:
+        """A first start with this memory reads no more for it than is read anyway."""
+        sinks = self._sinks
+        problem = load_snapshot(self._disk, sinks)
+        if problem:
+            _log.error("the memory of sinks is read from the log again: %s", problem)
+        if not self._log.segments:
+            sinks.restart(0)
+        elif not sinks.missing:
+            self._sinks_from = max(self._log.start, sinks.covered)
 
     def _held_at_the_stop(self) -> int | None:
         """Keys of what was not confirmed at the clean stop were not indexed (`held_keys`)."""
@@ -200,7 +221,8 @@ class Recovery:
             # A run that was given up may have added some keys.
             keys_from = max(keys_from, self._index.last_offset + 1)
         keys_from = _NEVER if keys_from is None else keys_from
-        derive_from = min(units_from, keys_from)
+        derive_from = min(units_from, keys_from, self._sinks_from)
+        dispatcher.sinks = self._sinks
         end = End()
         entry = None
         found.records = 0
@@ -219,6 +241,11 @@ class Recovery:
                 dispatcher.add(entry, unit=offset >= units_from, keys=offset >= keys_from)
                 if len(dispatcher.staged) >= _STAGED_MAX:
                     self._stage(dispatcher)
+                if not found.records % _STAGED_MAX:
+                    self._sinks.settle(min(offset, self._confirmed))
+        if self._sinks.covered > end.offset:
+            self._sinks.restart(self._log.start)  # the log lost what the snapshot claims
+            raise QueueGap
         if entry is not None:
             found.last_wall_ms = entry.store_wall_ms
         self._finish_keys(dispatcher, bound)

@@ -7,7 +7,7 @@ The store knows no role. It follows from the first raw byte (`raw_space`, `appen
 from collections.abc import Sequence
 
 from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError
-from epochmq.base.ports import File
+from epochmq.base.ports import Disk, File
 from epochmq.base.safeguards import Safeguards
 from epochmq.base.types import Buffer
 from epochmq.store.checkpoint import Checkpoint
@@ -20,6 +20,7 @@ from epochmq.store.log_end import Cut
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.recovery import Recovered
+from epochmq.store.sinks import SinkMemory, remove_snapshot
 from epochmq.store.truncation import Truncation
 from epochmq.store.visibility import Visibility
 
@@ -41,6 +42,8 @@ class StoreReplication:
     _follower: Follower
     _truncation: Truncation
     _safeguards: Safeguards
+    _disk: Disk
+    sinks: SinkMemory
 
     def _advance(self) -> None:
         raise NotImplementedError
@@ -91,6 +94,10 @@ class StoreReplication:
         if segment is None or not self.pointers.start <= offset < end:
             return None
         return segment.file, offset - segment.start, min(segment.end, end) - offset
+
+    def settle_sinks(self) -> None:
+        """Messages of sinks that nothing can take any more need not be remembered by place."""
+        self.sinks.settle(min(self.pointers.confirmed, self.pointers.synced))
 
     # A follower's log -------------------------------------------------------------------------
 
@@ -200,6 +207,8 @@ class StoreReplication:
             self._failed(error)
             raise
         self._follower.cut(offset)
+        if self.sinks.cut(offset):
+            remove_snapshot(self._disk)
         self.pointers.check_order()
         return cut
 
@@ -221,6 +230,8 @@ class StoreReplication:
             for name in ("start", "dispatched", "confirmed", "appended", "synced"):
                 setattr(pointers, name, offset)
             self._visibility.clear()
+            self.sinks.restart(offset)
+            remove_snapshot(self._disk)
             self._follower.begin()
             self._checkpoint.confirmed = offset
             self._checkpoint.write()

@@ -18,8 +18,7 @@ from epochmq.store.follow import Follower
 from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
 from epochmq.store.index import FOLDER as INDEX_FOLDER
-from epochmq.store.index import Index, IndexResult
-from epochmq.store.key_query import query_index
+from epochmq.store.index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
@@ -28,6 +27,7 @@ from epochmq.store.reads import StoreReads
 from epochmq.store.recovery import ABORT, Recovered, Recovery
 from epochmq.store.replicated import StoreReplication
 from epochmq.store.retention import Retention
+from epochmq.store.sinks import SinkMemory
 from epochmq.store.truncation import Truncation
 from epochmq.store.twin.batch import Batch, Placed
 from epochmq.store.twin.send import SendRun
@@ -73,7 +73,10 @@ class Store(StoreReads, StoreReplication):
         )
         self._safeguards = safeguards
         self.pointers.reads_bounded = safeguards.read_limit_is_confirmed
-        self._follower = Follower(self._log, self._queues, self._appender, options, safeguards)
+        self.sinks = SinkMemory()
+        self._follower = Follower(
+            *(self._log, self._queues, self._appender, options, safeguards, self.sinks)
+        )
         self._follower.on_failure = self._failed
         self._truncation = Truncation(
             *(disk, options, self._log, self._queues, self._index, self._appender),
@@ -132,6 +135,7 @@ class Store(StoreReads, StoreReplication):
     def _recover(self, wall: int) -> None:
         recovery = Recovery(
             *(self._disk, self.options, self._log, self._queues, self._index, self._checkpoint),
+            self.sinks,
             crc=self._safeguards.crc_on_scan,
         )
         found = self.recovered = recovery.run()
@@ -373,26 +377,18 @@ class Store(StoreReads, StoreReplication):
     def arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
         self._visibility.arrivals = callback
 
-    def query_index(
-        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
-    ) -> IndexResult:
-        """The newest records of `topic` with `key`, stored in the given span, in order."""
-        if self._index is None:
-            return IndexResult([], 0, 0)
-        self._index_staged()
-        return query_index(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
-
     # Keeping house ----------------------------------------------------------------------------
 
     def delete_topic(self, topic: str) -> None:
         """Forget a topic's queues; its records stay in the log until that expires."""
         self._queues.delete(topic)
+        self.sinks.forget_topic(topic)
 
     def clean_unused(self, topics: Collection[str]) -> list[str]:
         """Delete the queues of every topic that is not among `topics`; the deleted ones."""
         unused = [topic for topic in self._queues.names() if topic not in topics]
         for topic in unused:
-            self._queues.delete(topic)
+            self.delete_topic(topic)
         return unused
 
     def tick(self, now: int, wall: int) -> None:
@@ -404,6 +400,7 @@ class Store(StoreReads, StoreReplication):
         if self._check_disk.due(now):
             self._gate.look(self.retention.used_ratio(), self._try_again)
         self._checkpoint.confirmed = self.pointers.confirmed
+        self.settle_sinks()
         self._housekeeping.tick(now, wall)
 
     def _try_again(self) -> None:
@@ -495,4 +492,5 @@ class Store(StoreReads, StoreReplication):
             "truncated_bytes": self._truncation.bytes,
             "truncations": self._truncation.count,
             "whole": self.whole_end,
+            **self.sinks.statistics(),
         }

@@ -15,11 +15,13 @@ from epochmq.broker.handlers.send_answers import SendAnswers, Ticket, refusal
 from epochmq.broker.handlers.send_lane import Lane, Lanes, SendFields, invalid_code
 from epochmq.broker.handlers.send_properties import NOTHING_SPECIAL, Completer, read
 from epochmq.broker.handlers.send_run import RunStage, settle
+from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
 from epochmq.broker.node import BrokerNode
 from epochmq.model.host import V4_SIZE
 from epochmq.model.properties import PAIR_END
+from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin import library
@@ -39,6 +41,7 @@ class SendStage:
         self.node = node
         self.lanes = Lanes(node)
         self.syncs = SyncWaits(node.store)
+        self.sinks = SinkGate(node.store.sinks)
         self._drafts: list[Draft] = []
         self._tickets: list[Ticket] = []
         self._sessions: set[int] = set()
@@ -157,15 +160,26 @@ class SendStage:
         )
         if asked.special or lane.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
             draft, queue_id = special_draft(self.node, draft, asked, lane, header, version)
+        ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
+        if asked.sink is not None and self._is_repeat(asked.sink, lane.topic, ticket):
+            return
         if not lane.bytes:
             self.lanes.used.append(lane)
         lane.counts[queue_id] += 1
         lane.bytes += size + len(properties) + lane.record_bytes
         self._drafts.append(draft)
-        self._tickets.append(Ticket(session, opaque, command, queue_id, uniq_key, wait))
+        self._tickets.append(ticket)
         if session is not self._newest:
             self._newest = session
             self._sessions.add(session.id)
+
+    def _is_repeat(self, properties: dict[str, str], topic: str, ticket: Ticket) -> bool:
+        """Whether a sink sent this one before; its answer comes when the turn ends."""
+        mark = mark_of(topic, properties)
+        if mark is None or self.sinks.admits(mark, ticket):
+            return False
+        self._sessions.add(ticket.session.id)
+        return True
 
     def open_lane(self, header: SendFields, version: int) -> Lane:
         """The lane of a topic that has none yet; raises `Refused`."""
@@ -212,6 +226,7 @@ class SendStage:
         if not drafts:
             self._sessions.clear()
             self._newest = None
+            self._answer_repeats(now)
             return
         tickets = self._tickets
         self._drafts, self._tickets = [], []
@@ -221,12 +236,40 @@ class SendStage:
         if closed is not None:
             for ticket in tickets:
                 self.answers.refuse(ticket, refusal(closed, self.body_max))
+            self.sinks.refused()
+            self._answer_repeats(now)
             return
         results = self.node.store.append(drafts, self.node.clock.wall_ms())
         self.node.stats.put.total += len(results)
+        self.sinks.appended(tickets, results)
         if self.waits:
             tickets, results = self._park(tickets, results, now)
         self._finish(tickets, results, self.at_once())
+        self._answer_repeats(now)
+
+    def _answer_repeats(self, now: int) -> None:
+        """Answer what sinks sent again as their first ones are answered, and not before those."""
+        if not self.sinks.repeats:
+            return
+        found, lost = self.sinks.take_repeats()
+        closed = self.closed()
+        for ticket in lost:
+            reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.body_max)
+            self.answers.refuse(ticket, reply)
+
+        def settle(code: int) -> None:
+            failed = failure(code)
+            for ticket, place in found:
+                if failed is not None:
+                    self.answers.refuse(ticket, failed)
+                else:
+                    answer_repeat(self.answers, ticket, place, code)
+
+        last = furthest([place for ticket, place in found if ticket.wait])
+        if last is not None and self.waits and closed is None:
+            self.park(appended_at(last), now, settle)
+        else:
+            settle(self.at_once() if closed is None else ResponseCode.SERVICE_NOT_AVAILABLE)
 
     def closed(self) -> PutStatus | None:
         """Why nothing may be appended now: looked at before every append (INV-32)."""

@@ -11,6 +11,7 @@ import msgspec
 from epochmq.model import property_names as names
 from epochmq.model.properties import NAME_END, PAIR_END, decode, encode
 from epochmq.model.property_names import KEYS_SEPARATOR
+from epochmq.model.sink_mark import SINK_ID
 from epochmq.model.tags import tags_code
 
 DLQ_DELAY = "-1"
@@ -34,6 +35,8 @@ class Parsed(msgspec.Struct, gc=False):
     transactional: bool = False
     inner: bool = False
     """It says that it holds many messages (INNER_NUM)."""
+    sink: dict[str, str] | None = None
+    """All of them, when a sink marked the message."""
 
 
 NOTHING_SPECIAL = Parsed("")
@@ -48,6 +51,7 @@ _RARE = frozenset(
         names.CLUSTER,
         names.POP_CK,
         names.INNER_NUM,
+        SINK_ID,
         *_TIMER_REQUESTS,
     }
 )
@@ -91,6 +95,7 @@ class Completer:
                 props.pop(name, None)
         parsed.timer = not _TIMER_REQUESTS.isdisjoint(props)
         parsed.inner = names.INNER_NUM in props
+        parsed.sink = props if SINK_ID in props else None
         parsed.special = parsed.delay > 0 or parsed.timer or parsed.transactional or parsed.inner
         props.update(self._own)
         parsed.text = encode_loosely(props)

@@ -61,7 +61,7 @@ int64_t epq_batch(batch *b)
         if (ENTRY_LEAST + body_size + text.size != size)
             return 0;
         properties found;
-        if (!read_properties(text, &found))
+        if (!read_properties(text, &found) || found.sink)
             return 0;
         span tail = found.uniq_key.size ? b->tail : b->tail_key;
         int joined = text.size == 0 || text.at[text.size - 1] == PAIR_END;

@@ -92,6 +92,8 @@ class Library:
         self.records, self.heads = lib.epq_records, lib.epq_heads
         self.records.argtypes, self.records.restype = [_POINTER], _I64
         self.heads.argtypes, self.heads.restype = [_POINTER], None
+        self.rows = lib.epq_rows
+        self.rows.argtypes, self.rows.restype = [_POINTER], _I64
         self.crc = lib.epq_crc
         self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
         lib.epq_init()

@@ -159,7 +159,7 @@ static int take(records *r, uint16_t *places, int64_t at)
     properties text;
     if (!read_record(r->bytes + at, r->limit - at, r->start + at, r->crc != 0, &found) ||
         is_delayed(found.topic) || !utf8_is_sound(found.topic.at, found.topic.size) ||
-        !read_properties(found.text, &text))
+        !read_properties(found.text, &text) || text.sink)
         return 0;
     uint32_t prefix = hash_utf8(0, found.topic) * 31 + '#';
     int kind = found.sys_flag & TX_MASK;

@@ -92,7 +92,7 @@ static int is_true(span text)
     return 1;
 }
 
-/* The properties that make Python look closer: send_properties.py, _RARE. */
+/* The properties that make Python look closer: send_properties.py, _RARE, but for __SINK_ID. */
 static int is_rare(span name)
 {
     static const char *const rare[] = {
@@ -124,6 +124,10 @@ static void read_pair(span name, span value, properties *found)
     case 'W':
         if (is(name, "WAIT"))
             found->wait = is_true(value);
+        break;
+    case '_':
+        if (is(name, "__SINK_ID"))
+            found->rare = found->sink = 1;
         break;
     default:
         if (is_rare(name))

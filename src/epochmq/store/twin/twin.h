@@ -49,6 +49,7 @@ typedef struct {
     int32_t tags_code;
     int wait; /* 0 when WAIT is given and not "true" */
     int rare; /* a property that needs more work than this */
+    int sink; /* it is a sink's: to be told from its repeats (sinks.py) */
 } properties;
 
 static inline void put16(uint8_t *at, uint32_t value)

@@ -66,7 +66,10 @@ class SendHeaderV2(TopicHeader, rename=V2_KEYS):
 
 
 class SendResponseHeader(Header):
-    """Answer to every send. `msgId` is the offset message id, `transactionId` the UNIQ_KEY."""
+    """Answer to every send. `msgId` is the offset message id, `transactionId` the UNIQ_KEY.
+
+    Ours: `sinkRepeats` says how many of the messages were a sink's repeats, and are stored already.
+    """
 
     msgId: str
     queueId: I32
@@ -76,6 +79,7 @@ class SendResponseHeader(Header):
     recallHandle: str | None = None
     MSG_REGION: str | None = None
     TRACE_ON: str | None = None
+    sinkRepeats: I32 | None = None
 
 
 class SendBackHeader(RpcHeader):

@@ -1,0 +1,60 @@
+"""What a sink writes on each message so that a repeat of it can be told (ADR 0036).
+
+Four properties: whose it is (`__SINK_ID`), in which batch, of which part of it, and its number
+there. They are ordinary user properties to any other broker.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from epochmq.model.names import SCHEDULE_TOPIC, is_dlq_topic, is_retry_topic, is_system_topic
+from epochmq.model.property_names import REAL_TOPIC
+
+SINK_ID = "__SINK_ID"
+SINK_BATCH = "__SINK_BATCH"
+SINK_PART = "__SINK_PART"
+SINK_SEQ = "__SINK_SEQ"
+
+SINK_ID_LENGTH_MAX = 255
+_DIGITS_MAX = 18
+
+
+class SinkKey(NamedTuple):
+    """What has one memory: a part of a sink's work, in one topic."""
+
+    sink: str
+    part: int
+    topic: str
+
+
+class SinkMark(NamedTuple):
+    """One message of a sink."""
+
+    key: SinkKey
+    batch: int
+    seq: int
+
+
+def mark_of(topic: str, properties: Mapping[str, str]) -> SinkMark | None:
+    """The mark of a message sent to `topic`, or stored in it; None for one that has none.
+
+    Retries, dead letters and the broker's own topics hold copies, which may well come twice; of
+    the delay topic's messages the topic counts that they are on their way to.
+    """
+    sink = properties.get(SINK_ID, "")
+    if not 0 < len(sink) <= SINK_ID_LENGTH_MAX:
+        return None
+    if topic == SCHEDULE_TOPIC:
+        topic = properties.get(REAL_TOPIC, topic)
+    if is_retry_topic(topic) or is_dlq_topic(topic) or is_system_topic(topic):
+        return None
+    batch, part, seq = (_number(properties, name) for name in (SINK_BATCH, SINK_PART, SINK_SEQ))
+    if batch < 0 or part < 0 or seq < 0:
+        return None
+    return SinkMark(SinkKey(sink, part, topic), batch, seq)
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    text = properties.get(name, "")
+    good = 0 < len(text) <= _DIGITS_MAX and text.isascii() and text.isdecimal()
+    return int(text) if good else -1

@@ -1,0 +1,94 @@
+"""A set of numbers that mostly come one after the other, as bits: which messages are stored.
+
+4,096 numbers share a chunk of 512 bytes, which is dropped once all of them are there.
+"""
+
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterator
+from itertools import groupby, islice
+
+CHUNK_BITS = 12
+CHUNK = 1 << CHUNK_BITS
+_MASK = CHUNK - 1
+_BYTES = CHUNK // 8
+
+
+class _Chunk:
+    """Some numbers of a chunk, not all."""
+
+    __slots__ = ("bits", "count")
+
+    def __init__(self, bits: bytes = bytes(_BYTES)) -> None:
+        self.bits = bytearray(bits)
+        self.count = int.from_bytes(bits, "little").bit_count()
+
+
+class Seen:
+    """Numbers from 0 up."""
+
+    __slots__ = ("_full", "_some")
+
+    def __init__(self) -> None:
+        self._full: set[int] = set()
+        self._some: dict[int, _Chunk] = {}
+
+    @property
+    def weight(self) -> int:
+        """Chunks that take memory."""
+        return len(self._some) + len(self._full) // 8
+
+    def __contains__(self, number: int) -> bool:
+        index = number >> CHUNK_BITS
+        chunk = self._some.get(index)
+        if chunk is None:
+            return index in self._full
+        at = number & _MASK
+        return bool(chunk.bits[at >> 3] >> (at & 7) & 1)
+
+    def add(self, number: int) -> None:
+        index, at = number >> CHUNK_BITS, number & _MASK
+        chunk = self._some.get(index)
+        if chunk is None:
+            if index in self._full:
+                return
+            chunk = self._some[index] = _Chunk()
+        bit = 1 << (at & 7)
+        if chunk.bits[at >> 3] & bit:
+            return
+        chunk.bits[at >> 3] |= bit
+        chunk.count += 1
+        if chunk.count == CHUNK:
+            del self._some[index]
+            self._full.add(index)
+
+    def save(self) -> tuple[list[tuple[int, int]], dict[str, str]]:
+        """(runs of whole chunks as first and count, the bits of the others by number)."""
+        some = {
+            str(index): b2a_base64(chunk.bits, newline=False).decode()
+            for index, chunk in sorted(self._some.items())
+        }
+        return list(_runs(sorted(self._full))), some
+
+    @classmethod
+    def load(cls, full: list[tuple[int, int]], some: dict[str, str], most: int) -> "Seen":
+        """What `save` gave; `ValueError` when it cannot be, or takes more than `most` chunks."""
+        made = cls()
+        for first, count in full:
+            if first < 0 or not 0 < count <= most * 8 - len(made._full):
+                raise ValueError(f"{count} whole chunks from {first} make no sense")
+            made._full.update(range(first, first + count))
+        if len(some) > most:
+            raise ValueError(f"{len(some)} chunks are more than {most}")
+        for index, text in some.items():
+            bits = a2b_base64(text.encode(), strict_mode=True)
+            if len(bits) != _BYTES or int(index) < 0:
+                raise ValueError(f"chunk {index[:20]} has {len(bits)} bytes, not {_BYTES}")
+            made._some[int(index)] = _Chunk(bits)
+        return made
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """(first, count) of numbers in order that follow each other."""
+    for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first = next(group)[1]
+        yield first, 1 + sum(1 for _ in islice(group, None))
