@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.spark import decode_cells as cells
+from epochmq.spark.decode_chase import Bytes, Ints
 
 PIECES = st.lists(st.one_of(st.binary(max_size=5), st.text(max_size=4).map(str.encode)), max_size=8)
 
 
-def laid_out(pieces: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def laid_out(pieces: list[bytes]) -> tuple[Bytes, Ints, Ints]:
     """The pieces with something between them, and where each begins and ends."""
     raw, starts, ends = bytearray(b"##"), [], []
     for piece in pieces:

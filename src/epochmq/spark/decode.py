@@ -15,10 +15,11 @@ from epochmq.base.types import Buffer
 from epochmq.model.crc import crc32
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
 from epochmq.spark import columns as cols
-from epochmq.spark import decode_bodies, decode_columns, decode_heads, decode_inner
-from epochmq.spark.decode_chase import Bytes, Walk, chase, follow
+from epochmq.spark import decode_bodies, decode_columns, decode_inner
+from epochmq.spark.decode_chase import Bytes, chase
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_rows import window
 
 __all__ = ["CorruptRecord", "Decoder", "chase"]
 
@@ -66,31 +67,23 @@ class Decoder:
         """
         if not 1 <= rows <= ROWS_MAX:
             raise UsageError(f"rows a batch must be within 1..{ROWS_MAX}, not {rows}")
-        view = memoryview(records).cast("B")
-        at = 0
-        while at < len(view):
-            walk = follow(view, at, at + WINDOW_BYTES)
-            for part in self._sound(np.frombuffer(view, np.uint8), walk, rows):
-                yield from self._plain_rows(part, broker_name, rows, queue_offsets)
-            at = walk.stop
+        raw = np.frombuffer(memoryview(records).cast("B"), np.uint8)
+        for part in self._sound(raw, rows):
+            yield from self._plain_rows(part, broker_name, rows, queue_offsets)
 
-    def _sound(self, raw: Bytes, walk: Walk, most: int) -> Iterator[Rows]:
+    def _sound(self, raw: Bytes, most: int) -> Iterator[Rows]:
         """What becomes one batch each, then the fault that ends it, if there is one."""
-        begin, ends = 0, walk.at + walk.sizes
-        most = -(-len(ends) // -(-len(ends) // most)) if len(ends) else most  # of even size
-        while begin < len(ends):
-            reach = np.searchsorted(ends, walk.at[begin] + BATCH_BYTES_MAX, "right")
-            end = max(begin + 1, min(begin + most, int(reach)))
-            rows, fault = decode_heads.read(raw, walk.at[begin:end], walk.sizes[begin:end])
+        at = 0
+        while at < len(raw):
+            found = window(raw, at, at + WINDOW_BYTES)
+            rows, fault = found.rows, found.fault
             if self._check_crc:
                 rows, fault = _checked(rows, fault)
             half = (rows.sys_flag & TX_PREPARED) != 0
-            yield rows.pick(~half) if half.any() else rows
+            yield from _split(rows.pick(~half) if half.any() else rows, most)
             if fault:
                 raise fault
-            begin = end
-        if walk.fault:
-            raise walk.fault
+            at = found.stop
 
     def _plain_rows(
         self, rows: Rows, broker_name: str, most: int, only: tuple[int, int] | None
@@ -100,10 +93,8 @@ class Decoder:
             yield from self._made(rows, broker_name, only)
             return
         for piece in decode_inner.written_out(rows):
-            view = memoryview(piece.data)
-            raw = np.frombuffer(view, np.uint8)
             try:
-                for part in self._sound(raw, follow(view, 0, len(view)), most):
+                for part in self._sound(np.frombuffer(piece.data, np.uint8), most):
                     yield from self._made(part, broker_name, only)
             except CorruptRecord as fault:
                 raise piece.origin(fault) from None
@@ -125,6 +116,18 @@ class Decoder:
             part = decode_columns.Part(rows, plain, broker_name, self._raw_properties)
             arrays = [decode_columns.build(name, part) for name in self._names]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _split(rows: Rows, most: int) -> Iterator[Rows]:
+    """Parts of at most `most` rows and BATCH_BYTES_MAX, about equal in size."""
+    begin, count = 0, len(rows)
+    if count:
+        most = -(-count // -(-count // most))
+    while begin < count:
+        reach = np.searchsorted(rows.end, rows.at[begin] + BATCH_BYTES_MAX, "right")
+        end = max(begin + 1, min(begin + most, int(reach)))
+        yield rows.pick(slice(begin, end))
+        begin = end
 
 
 def _checked(rows: Rows, fault: CorruptRecord | None) -> tuple[Rows, CorruptRecord | None]:

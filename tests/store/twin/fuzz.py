@@ -11,6 +11,7 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
+from epochmq.spark.decode_twin import RowsArgs
 from epochmq.store.twin import library
 from epochmq.store.twin.batch import Batch, BatchTwin
 from epochmq.store.twin.index import IndexPut
@@ -182,9 +183,36 @@ def follow(twin: library.Library, rng: Random, rounds: int) -> int:
     return taken
 
 
+def decode(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed buffers to the Spark decoder's call, with room for a few records; how many it took."""
+    taken = 0
+    for _ in range(rounds):
+        data = b"".join(
+            encode(
+                *(rng.choice((b"T", b"T", b"T", b"W" * 200)), rng.randbytes(rng.choice((0, 100)))),
+                *(a_text(rng).encode(), 0, 0, number, 0, 0, 0),
+                *(rng.choice((HOST, HOST, HOST, bytes(20))), 0, HOST, 0, 0),
+            )
+            for number in range(rng.randrange(1, 6))
+        )
+        buffer = (ctypes.c_char * len(made := damaged(rng, data)))(*made)
+        room, begin = rng.randrange(1, 5), rng.choice((0, 0, 0, min(50, len(made))))
+        args = RowsArgs(ctypes.addressof(buffer), begin, rng.randrange(2000), len(made))
+        places = [(ctypes.c_int64 * room)() for _ in range(4)]
+        heads = (ctypes.c_char * (88 * room))()
+        args.begins, args.bodies, args.topics, args.ends = map(ctypes.addressof, places)
+        args.heads, args.count_max = ctypes.addressof(heads), room
+        count = twin.rows(ctypes.addressof(args))
+        assert 0 <= count <= room
+        assert args.end == (places[3][count - 1] if count else begin) <= max(len(made), begin)
+        taken += count
+    return taken
+
+
 def main() -> None:
     """`fuzz.py LIBRARY ROUNDS`."""
     twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
+    assert decode(twin, Random(3), rounds) > rounds // 4
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

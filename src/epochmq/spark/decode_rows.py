@@ -1,0 +1,29 @@
+"""The next rows of a buffer: by the compiled twin where it can, else by numpy."""
+
+from dataclasses import dataclass
+
+from epochmq.spark import decode_twin
+from epochmq.spark.decode_chase import Bytes, follow
+from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import Rows, read
+from epochmq.store.twin.library import library
+
+
+@dataclass(slots=True)
+class Window:
+    """Sound rows, where the next ones begin, and what is wrong behind these."""
+
+    rows: Rows
+    stop: int
+    fault: CorruptRecord | None
+
+
+def window(raw: Bytes, begin: int, limit: int) -> Window:
+    """The records that begin in `begin..limit`, or the first of them; fillers are no rows."""
+    twin = library()
+    rows = decode_twin.ordinary(twin, raw, begin, limit) if twin else None
+    if rows is not None:
+        return Window(rows, int(rows.end[-1]), None)
+    walk = follow(raw.data, begin, limit)
+    rows, fault = read(raw, walk.at, walk.sizes)
+    return Window(rows, walk.stop, fault or walk.fault)
