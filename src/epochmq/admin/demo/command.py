@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DIRECTORY = ".epochmq-demo"
 REPLICAS = 3
 REPORT = "report.json"
+PICTURE = "flights.png"
 
 
 @click.command()
@@ -36,6 +37,7 @@ REPORT = "report.json"
     show_default=True,
     help="Where the cluster lives; logs and report.json stay there.",
 )
+@click.option("--spark/--no-spark", default=True, help="With the archive and its report.")
 @click.option("--keep", is_flag=True, help="Keep what was stored and received, too.")
 @output_option
 @click.pass_context
@@ -44,6 +46,7 @@ def command(
     messages: int | None,
     rate: float,
     directory: Path,
+    spark: bool,
     keep: bool,
     output: str,
 ) -> None:
@@ -51,15 +54,17 @@ def command(
 
     A name server, three controllers, three brokers, three consumers: all are processes of their
     own. A consumer is killed on the way, and twice the master of the moment, with kill -9; the old
-    masters come back as followers. The verdict: nothing that was acknowledged is lost, all was
-    received in order for each carrier, the replicas hold the same bytes; how fast; exit code 0 or
-    1.
+    masters come back as followers. Spark archives the topic to a Delta table all the while, and at
+    the end reports the delays by carrier and hour from there. The verdict: nothing that was
+    acknowledged is lost, all was received in order for each carrier, the replicas hold the same
+    bytes, the table holds each message once and Spark's report is the data set's; how fast; a
+    picture of it; exit code 0 or 1.
     """
     from epochmq.admin.demo.flights import TOTAL, data_file
 
     source = data_file()
     _clear(directory)
-    report = _play(directory, source, messages or TOTAL, rate, output)
+    report = _play(directory, source, messages or TOTAL, rate, spark=spark)
     if not keep:
         _tidy_up(directory)
     (directory / REPORT).write_text(json.dumps(report, indent=2) + "\n")
@@ -73,8 +78,11 @@ def command(
     ctx.exit(exits.OK if report["verdict"] == "passed" else exits.FAILED)
 
 
-def _play(directory: Path, source: Path, count: int, rate: float, output: str) -> dict[str, object]:
+def _play(
+    directory: Path, source: Path, count: int, rate: float, *, spark: bool
+) -> dict[str, object]:
     from epochmq.admin.demo.display import Display
+    from epochmq.admin.demo.ending import Ending
     from epochmq.admin.demo.failovers import Failovers
     from epochmq.admin.demo.flights import flights
     from epochmq.admin.demo.replicas import compare, confirmed_end
@@ -86,18 +94,26 @@ def _play(directory: Path, source: Path, count: int, rate: float, output: str) -
 
     began = time.monotonic()
     cluster = LocalCluster(directory)
+    ending: Ending | None = None
     with Display(count) as display:
         try:
             cluster.start(choose_anywhere(REPLICAS))
             display.say(_where(cluster))
-            plan = Plan(cluster.namesrv, directory, flights(source, count), count, rate)
+            ending = Ending(directory, cluster.namesrv, display.say, spark=spark)
+            plan = Plan(
+                cluster.namesrv, directory, flights(source, count), count, rate, ending.begin
+            )
             failovers = Failovers(cluster, display.say)
             outcome = run(Demo(plan, display, failovers).run())
+            ending.finish()
             end = run(confirmed_end(cluster))
         finally:
+            if ending is not None:
+                ending.stop()
             cluster.stop()
     outcome.verdict.take_replicas(*compare(directory, REPLICAS, end))
-    return build(outcome, time.monotonic() - began)
+    archive = ending.judge(outcome, flights(source, count), directory / PICTURE)
+    return build(outcome, time.monotonic() - began, archive)
 
 
 def _where(cluster: "LocalCluster") -> str:
@@ -128,4 +144,5 @@ def _tidy_up(directory: Path) -> None:
     for number in range(REPLICAS):
         shutil.rmtree(directory / f"store-{number}", ignore_errors=True)
     shutil.rmtree(directory / "members", ignore_errors=True)
+    shutil.rmtree(directory / "lake", ignore_errors=True)
     (directory / "lock").unlink(missing_ok=True)

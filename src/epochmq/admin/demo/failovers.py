@@ -25,6 +25,8 @@ class Timeline:
 
     master: str
     old_epoch: int
+    killed_s: float
+    """When, in monotonic seconds."""
     new_master: str = ""
     new_epoch: int = 0
     detected_ms: float | None = None
@@ -64,9 +66,9 @@ class Failovers:
             (victim,) = await find(self._cluster, "master")
             state = await self._state(admin)
         assert victim.pid is not None
-        timeline = Timeline(victim.name, state.master_epoch)
-        self.timelines.append(timeline)
         killed_s = time.monotonic()
+        timeline = Timeline(victim.name, state.master_epoch, killed_s)
+        self.timelines.append(timeline)
         os.kill(victim.pid, signal.SIGKILL)
         self._unanswered.append((killed_s, timeline))
         self._say(f"{victim.name}, the master of epoch {timeline.old_epoch}, killed (SIGKILL)")

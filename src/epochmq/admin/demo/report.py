@@ -10,8 +10,13 @@ from epochmq.admin.figures import rate, size
 Report = Mapping[str, Any]
 
 
-def build(outcome: Outcome, seconds: float) -> dict[str, Any]:
-    """Everything that was found; latencies in ms, rates in messages a second."""
+def build(
+    outcome: Outcome, seconds: float, archive: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Everything that was found; latencies in ms, rates in messages a second.
+
+    `archive`: what Spark found, or {"left_out": why}; None when it was not asked for.
+    """
     verdict = outcome.verdict
     return {
         "verdict": "passed" if verdict.is_good else "failed",
@@ -25,6 +30,7 @@ def build(outcome: Outcome, seconds: float) -> dict[str, Any]:
         "duplicates_by_kill": verdict.duplicates_by_kill,
         "replicas_identical_bytes": verdict.compared_bytes,
         "failovers": [_failover(timeline) for timeline in outcome.timelines],
+        "archive": archive,
         "seconds": round(seconds, 1),
         "flood": {
             "messages": outcome.flood_count,
@@ -79,9 +85,27 @@ def as_text(report: Report) -> str:
         f"steady      {steady['rate']:,}/s",
         f"  send      {_latency(steady['send'])}",
         f"  end-to-end {_latency(steady['end_to_end'])}",
+        *_archive(report["archive"]),
         f"verdict     {report['verdict'].upper()} in {report['seconds']} s",
     ]
     return "\n".join([*lines, *(f"            {problem}" for problem in report["problems"])])
+
+
+def _archive(archive: Mapping[str, Any] | None) -> list[str]:
+    if archive is None:
+        return []
+    if "left_out" in archive:
+        return [f"spark       left out: {archive['left_out']}"]
+    twice, gaps = archive["duplicates"], archive["gaps"]
+    again = archive["sent_again"]
+    lines = [
+        f"archive     {archive['rows']:,} rows in a Delta table, {twice:,} twice, {gaps:,} missing"
+        + (f"; {again:,} sends were tried again" if again else ""),
+        f"  report    {archive['report_rows']} rows by Spark SQL, compared with the data set",
+    ]
+    if archive.get("picture"):
+        lines.append(f"  picture   {archive['picture']}")
+    return lines
 
 
 def _failovers(failovers: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from epochmq.admin.demo.display import Display
 from epochmq.admin.demo.failovers import Failovers, Timeline
 from epochmq.admin.demo.flights import Flight
 from epochmq.admin.demo.members import Members, last_words
+from epochmq.admin.demo.rate_curve import RateCurve
 from epochmq.admin.demo.records import key_of
 from epochmq.admin.demo.verdict import Verdict, judge
 from epochmq.admin.figures import Latencies
@@ -50,6 +51,8 @@ class Plan:
     flights: Iterable[Flight]
     count: int
     rate: float
+    on_topic: Callable[[], None] = lambda: None
+    """Called once the topic is there."""
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class Outcome:
     steady_sends: Latencies = field(default_factory=Latencies)
     steady_end_to_end: Latencies = field(default_factory=Latencies)
     timelines: list[Timeline] = field(default_factory=list)
+    curve: RateCurve = field(default_factory=RateCurve)
     sent_bytes: int = 0
 
 
@@ -88,6 +92,7 @@ class Demo:
         async with Admin(self._plan.namesrv) as admin:
             config = TopicConfig(TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
             await admin.create_topic(config)
+        self._plan.on_topic()
         tasks = [asyncio.create_task(self._play()), asyncio.create_task(self._watch())]
         try:
             # The watch ends only with an error, the play also without one.
@@ -119,6 +124,7 @@ class Demo:
         self._display.say(f"now {steady:,} at a steady {self._plan.rate:,.0f} a second")
         began = time.monotonic()
         async with Sender(producer, TOPIC) as sender:
+            sender.on_ack = self._acknowledged
             pace = Pace(self._plan.rate)
             for flight in flights:
                 await pace.next()
@@ -136,8 +142,7 @@ class Demo:
         failover_at = {int(count * share) for share in shares}
         began = time.monotonic()
         async with Sender(producer, TOPIC) as sender:
-            if self._failovers:
-                sender.on_ack = self._failovers.acknowledged
+            sender.on_ack = self._acknowledged
             for index, flight in enumerate(islice(flights, count)):
                 if index == kill_at:
                     await self._kill()
@@ -152,6 +157,11 @@ class Demo:
         await self._drain()
         self._outcome.flood_count = count
         self._outcome.flood_s = time.monotonic() - began
+
+    def _acknowledged(self, began_s: float, count: int) -> None:
+        self._outcome.curve.add(time.monotonic(), count)
+        if self._failovers:
+            self._failovers.acknowledged(began_s)
 
     async def _put(self, sender: Sender, flight: Flight) -> None:
         key = key_of(flight.carrier, flight.number)

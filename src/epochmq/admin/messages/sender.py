@@ -51,7 +51,7 @@ class Sender:
         self.sent = 0
         self.sent_bytes = 0
         self.latencies = Latencies()
-        self.on_ack: Callable[[float], None] = lambda _began: None
+        self.on_ack: Callable[[float, int], None] = lambda _began, _count: None
         """Told of each acknowledgement when its send began (monotonic seconds)."""
         self._producer = producer
         self._topic = topic
@@ -147,6 +147,6 @@ class Sender:
         else:
             await self._producer.send_batch(messages, queue=queue, timeout_ms=SEND_TIMEOUT_MS)
         self.latencies.add((time.monotonic() - began) * 1_000, len(batch))
-        self.on_ack(began)
+        self.on_ack(began, len(batch))
         self.sent += len(batch)
         self.sent_bytes += sum(len(message.body) for message in messages)

@@ -1,0 +1,68 @@
+"""Departure delays by carrier and hour, which the SQL report must agree with. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from epochmq.admin.demo.flights import Flight
+
+SHOWN_MAX = 3
+
+
+class Delay(msgspec.Struct, frozen=True, order=True):
+    """Flights of one carrier in one scheduled hour; `minutes` is the sum of known delays."""
+
+    carrier: str
+    hour: int
+    flights: int
+    departed: int
+    minutes: int
+
+
+class _Body(msgspec.Struct):
+    carrier: str
+    hour: int
+    dep_delay: int | None
+
+
+def of_flights(flights: Iterable[Flight]) -> list[Delay]:
+    """Of the data set itself, in order."""
+    decode = msgspec.json.Decoder(_Body).decode
+    found: dict[tuple[str, int], list[int]] = {}
+    for flight in flights:
+        body = decode(flight.body)
+        row = found.setdefault((body.carrier, body.hour), [0, 0, 0])
+        row[0] += 1
+        if body.dep_delay is not None:
+            row[1] += 1
+            row[2] += body.dep_delay
+    return sorted(Delay(*key, *row) for key, row in found.items())
+
+
+def differences(source: Sequence[Delay], table: Sequence[Delay]) -> list[str]:
+    """One line for each (carrier, hour) in which they disagree; a few at most, then how many."""
+    expected, found = ({(d.carrier, d.hour): d for d in each} for each in (source, table))
+    wrong = sorted(key for key in expected | found if expected.get(key) != found.get(key))
+    lines = [
+        f"the table disagrees for {carrier} at {hour} h: {_text(found.get((carrier, hour)))},"
+        f" the data set has {_text(expected.get((carrier, hour)))}"
+        for carrier, hour in wrong[:SHOWN_MAX]
+    ]
+    more = len(wrong) - SHOWN_MAX
+    return [*lines, *([f"and {more} more rows of the report"] if more > 0 else [])]
+
+
+def worst(delays: Iterable[Delay]) -> list[tuple[str, float]]:
+    """(carrier, mean delay in minutes), the latest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for delay in delays:
+        departed, minutes = sums.get(delay.carrier, (0, 0))
+        sums[delay.carrier] = (departed + delay.departed, minutes + delay.minutes)
+    means = [(carrier, minutes / n) for carrier, (n, minutes) in sums.items() if n]
+    return sorted(means, key=lambda each: -each[1])
+
+
+def _text(delay: Delay | None) -> str:
+    if delay is None:
+        return "nothing"
+    return f"{delay.flights} flights, {delay.departed} departed, {delay.minutes} minutes late"
