@@ -26,26 +26,26 @@ class DefaultSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> "StructType | str":
-        from epochmq.spark import source
+        from epochmq import spark
 
-        return source.schema(self.options)
+        return spark.schema(self.options)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
-        from epochmq.spark import source
+        from epochmq.spark import batch_reader
 
-        return source.batch_reader(self.options, schema)
+        return batch_reader(self.options, schema)
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
-        from epochmq.spark import stream
+        from epochmq.spark import stream_reader
 
-        return stream.stream_reader(self.options, schema)
+        return stream_reader(self.options, schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceWriter":
-        from epochmq.spark import sink
+        from epochmq.spark import batch_writer
 
-        return sink.batch_writer(self.options, schema, overwrite)
+        return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":
-        from epochmq.spark import sink
+        from epochmq.spark import stream_writer
 
-        return sink.stream_writer(self.options, schema, overwrite)
+        return stream_writer(self.options, schema, overwrite)

@@ -8,13 +8,34 @@ on first use: this package is on the path of programs that have no Spark.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from epochmq.spark.log_source import LogSource
     from epochmq.spark.publish import PublishOffsets
     from epochmq.spark.session import register, tune
+    from epochmq.spark.sink import batch_writer, stream_writer
+    from epochmq.spark.source import batch_reader, schema
+    from epochmq.spark.stream import stream_reader
 
-__all__ = ["PublishOffsets", "register", "tune"]
+__all__ = [
+    "LogSource",
+    "PublishOffsets",
+    "batch_reader",
+    "batch_writer",
+    "register",
+    "schema",
+    "stream_reader",
+    "stream_writer",
+    "tune",
+]
 
 _HOMES = {
     "PublishOffsets": "epochmq.spark.publish",
+    # What the `pyspark_*` modules hand Spark's calls to.
+    "batch_reader": "epochmq.spark.source",
+    "schema": "epochmq.spark.source",
+    "stream_reader": "epochmq.spark.stream",
+    "batch_writer": "epochmq.spark.sink",
+    "stream_writer": "epochmq.spark.sink",
+    "LogSource": "epochmq.spark.log_source",
     "register": "epochmq.spark.session",
     "tune": "epochmq.spark.session",
 }

@@ -3,17 +3,28 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from epochmq.base.errors import NotReachable, Refused
+from epochmq.base.errors import NotReachable, Refused, UsageError
 from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.patience import Patience
+from epochmq.wire.bodies.topic import TopicOffset
 from epochmq.wire.codes import ResponseCode
 
 Bounds = dict[MessageQueue, tuple[int, int]]
+
+_NO_EPOCHS = frozenset(
+    {
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.INVALID_PARAMETER,
+    }
+)
+"""Another broker; one without controllers; an epoch that has not begun."""
 
 
 class ClusterCalls:
@@ -22,6 +33,7 @@ class ClusterCalls:
     def __init__(self, admin: Admin, patience: Patience) -> None:
         self._admin = admin
         self._patience = patience
+        self._bulk = BulkCalls(admin.instance)
 
     async def topics(self) -> list[str]:
         return sorted(await self._patience.ask("listing the topics", self._admin.topics))
@@ -38,27 +50,40 @@ class ClusterCalls:
 
     async def bounds(self, topic: str, *, master: bool = False) -> Bounds:
         """One call a broker; queues that may not be read are left out."""
+        stats = await self._stats(topic, master)
+        return {queue: (at.min_offset, at.max_offset) for queue, at in stats.items()}
 
-        async def work() -> Bounds:
+    async def _stats(self, topic: str, master: bool) -> dict[MessageQueue, TopicOffset]:
+        async def work() -> dict[MessageQueue, TopicOffset]:
             readable = self._admin.instance.routes.subscribe(topic)
             names = sorted({queue.broker_name for queue in readable})
-            tables = await asyncio.gather(*(self._stats(topic, name, master) for name in names))
-            merged = {queue: pair for table in tables for queue, pair in table.items()}
+            tables = await asyncio.gather(*(self._stats_at(topic, n, master) for n in names))
+            merged = {queue: at for table in tables for queue, at in table.items()}
             return {queue: merged[queue] for queue in sorted(readable) if queue in merged}
 
         return await self._patience.ask(f"asking how far {topic} goes", work, topic)
 
-    async def _stats(self, topic: str, broker_name: str, master: bool) -> Bounds:
+    async def _stats_at(
+        self, topic: str, broker_name: str, master: bool
+    ) -> dict[MessageQueue, TopicOffset]:
         address = self._master(broker_name) if master else self._any(broker_name)
         table, _ = await self._admin.topic_stats_of(address, topic)
-        return {
-            MessageQueue(topic, broker_name, queue.queue_id): (at.min_offset, at.max_offset)
-            for queue, at in table.items()
-        }
+        return {MessageQueue(topic, broker_name, q.queue_id): at for q, at in table.items()}
 
     async def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        found = await asyncio.gather(*(self._offset_at(*each) for each in times.items()))
-        return dict(zip(times, found, strict=True))
+        """Searched by time, but for times behind the last message: there RocketMQ's brokers give
+        that message, as if it were of then."""
+        stats: dict[MessageQueue, TopicOffset] = {}
+        for topic in sorted({queue.topic for queue in times}):
+            stats.update(await self._stats(topic, master=False))
+        ends = {
+            queue: stats[queue].max_offset
+            for queue, wall_ms in times.items()
+            if queue in stats and wall_ms > stats[queue].last_update_timestamp
+        }
+        wanted = [queue for queue in times if queue not in ends]
+        found = await asyncio.gather(*(self._offset_at(queue, times[queue]) for queue in wanted))
+        return {**ends, **dict(zip(wanted, found, strict=True))}
 
     async def _offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
         async def work() -> int:
@@ -103,7 +128,26 @@ class ClusterCalls:
         )
 
     async def epoch_offsets(self, topic: str, epoch: int) -> dict[MessageQueue, int]:
-        raise NotImplementedError
+        async def work() -> dict[MessageQueue, int]:
+            readable = self._admin.instance.routes.subscribe(topic)
+            found: dict[MessageQueue, int] = {}
+            for name in sorted({queue.broker_name for queue in readable}):
+                table = await self._epoch_at(topic, name, epoch)
+                found.update({MessageQueue(topic, name, n): at for n, at in table.items()})
+            return {queue: found[queue] for queue in sorted(readable) if queue in found}
+
+        return await self._patience.ask(f"asking {topic} for epoch {epoch}", work, topic)
+
+    async def _epoch_at(self, topic: str, broker_name: str, epoch: int) -> dict[int, int]:
+        try:
+            return await self._bulk.epoch_offsets(topic, broker_name, epoch)
+        except Refused as error:
+            if error.code not in _NO_EPOCHS:
+                raise
+            raise UsageError(
+                f"broker {broker_name} cannot tell where epoch {epoch} of {topic} begins:"
+                f" {error.remark}"
+            ) from None
 
     def _any(self, broker_name: str) -> str:
         """The master's address, else that of the follower with the smallest id."""

@@ -1,0 +1,70 @@
+"""What is asked of brokers, and what they make of groups they have not heard of."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.compat.peers.cache import UnavailableError
+from tests.compat.peers.cluster import Cluster as Peer
+from tests.compat.peers.epochmq import EpochCluster
+from tests.compat.peers.java import JavaCluster
+from tests.spark import topics
+
+from epochmq.base.errors import UsageError
+from epochmq.client.aio.admin import Admin
+from epochmq.model.queue import MessageQueue
+from epochmq.spark.cluster_calls import ClusterCalls
+from epochmq.spark.patience import Patience
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module", params=["epochmq", "java"])
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+    if request.param == "epochmq":
+        yield request.getfixturevalue("cluster")
+        return
+    try:
+        made = JavaCluster()
+    except UnavailableError as missing:
+        pytest.skip(f"RocketMQ's broker cannot be had: {missing}")
+    with made as running:
+        yield running
+
+
+def test_bounds_times_and_groups_on_both_brokers(peer: Peer, topic: str) -> None:
+    first, second = topics.fill(peer.namesrv_addr, topic, 10)
+
+    async def main() -> None:
+        async with Admin(peer.namesrv_addr) as admin:
+            calls = ClusterCalls(admin, Patience(admin, 10_000))
+            assert topic in await calls.topics()
+            assert await calls.queues(topic) == [first, second]
+            bounds = await calls.bounds_of([topic])
+            assert bounds == {first: (0, 5), second: (0, 5)}
+            times = {first: 1, second: 99_999_999_999_999}
+            assert await calls.offsets_at(times) == {first: 0, second: 5}
+            group = f"G_{topic}"
+            assert await calls.committed(group, [first, second]) == {}
+            await calls.commit(group, {first: 3, second: 4})
+            assert await calls.committed(group, [first, second]) == {first: 3, second: 4}
+            progress, _ = await admin.progress(group, topic)
+            assert progress[MessageQueue(topic, first.broker_name, 0)].consumer_offset == 3
+            with pytest.raises(UsageError, match=f"cannot tell where epoch 1 of {topic} begins"):
+                await calls.epoch_offsets(topic, 1)
+
+    asyncio.run(main())
+
+
+def test_a_queue_that_may_not_be_read_is_left_out(cluster: EpochCluster, topic: str) -> None:
+    from epochmq.model.topic import TopicConfig
+
+    topics.fill(cluster.namesrv_addr, topic, 6, 3)
+
+    async def main() -> None:
+        async with Admin(cluster.namesrv_addr) as admin:
+            await admin.create_topic(TopicConfig(topic, read_queue_nums=2, write_queue_nums=3))
+            calls = ClusterCalls(admin, Patience(admin, 10_000))
+            assert [queue.queue_id for queue in await calls.bounds(topic)] == [0, 1]
+
+    asyncio.run(main())
