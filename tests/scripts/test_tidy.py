@@ -50,7 +50,7 @@ def long_module(statements: int) -> str:
         ("store/deep/a.py", "from ...broker import roles"),
         ("client/core/a.py", "from epochmq.runtime import clock"),
         ("runtime/a.py", "from epochmq.auth import users"),
-        ("admin/a.py", "from epochmq.observe import metrics"),
+        ("spark/a.py", "from epochmq.admin import cli"),
         ("store/a.py", "def late():\n    from epochmq.broker import roles"),
         ("admin/a.py", "import sim.world"),
         ("admin/a.py", "from tests import helpers"),

@@ -77,6 +77,14 @@ SCHEMA_BYTES_MAX = 4 * 1024 * 1024
 @click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
 @click.option("--checkpoint", metavar="DIR", help="For the lock.  [default: in --table]")
+@click.option(
+    "--failover-timeout",
+    "failover_timeout_s",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for brokers that are changing roles.",
+)
 @namesrv_option
 @job_options
 def command(
@@ -88,6 +96,7 @@ def command(
     stream: bool,
     interval: float,
     columns: str | None,
+    failover_timeout_s: float,
     namesrv: str,
     dry_run: bool,
     master: str,
@@ -109,6 +118,7 @@ def command(
         until_now=not stream,
         interval_s=interval,
         columns=tuple(filter(None, columns.split(","))) if columns else None,
+        failover_timeout_ms=round(failover_timeout_s * 1000),
         typing=typing_of(typed, typed_schema, typed_message, typed_prefix),
         **more,  # type: ignore[arg-type]  # click's names are those of the fields
     )

@@ -111,6 +111,8 @@ def check(options: ArchiveOptions) -> None:
         raise UsageError("a topic is named twice")
     if options.max_rows < 1:
         raise UsageError(f"a batch of {options.max_rows} rows is none: use 1 or more")
+    if options.catalog and options.format not in (None, "iceberg"):
+        raise UsageError(f"--catalog is for Iceberg tables, and this one is {options.format}")
     if options.start not in ("earliest", "latest"):
         raise UsageError(f"'{options.start}' is no place to begin: use earliest or latest")
     work = work_of(options, "", None, 0)
@@ -150,6 +152,8 @@ def run_archive(
         )
         if dry_run:
             return rehearse(options, cluster)
+        # A wrong address or topic must leave nothing behind, not even a lock.
+        cluster.bounds_of(list(options.topics), master=True)
         stack.enter_context(locked(options))
         archive = Archive(options, cluster, progress, on_step)
         archive.open()
@@ -163,6 +167,11 @@ def runner_for(
     options: ArchiveOptions, master: str, conf: dict[str, str] | None, spark: Any
 ) -> Iterator[Runner]:
     """What runs the tasks."""
+    if master.startswith("sc://") or (spark is not None and not hasattr(spark, "_jsc")):
+        raise UsageError(
+            "archive does not run through Spark Connect: start it where the cluster is, with"
+            " --master spark://HOST:PORT or local[*]"
+        )
     source = Source(options.name_server, options.failover_timeout_ms, options.allow_loss)
     if spark is None and master == NO_SPARK:
         yield InProcess(source)

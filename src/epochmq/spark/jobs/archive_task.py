@@ -14,7 +14,7 @@ from epochmq.base.types import Buffer
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import STORE_DATE, DataFile, data_file_name, partition_path
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
 
 ROWS = 10_000
@@ -64,7 +64,7 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
     decoder = Decoder(work.columns, work.properties)
     typed = work.typing.parser()
     written = Written()
-    with ExitStack() as stack:
+    with clear_errors(work.root), ExitStack() as stack:
         good = stack.enter_context(Writer(work, work.root, number))
         dead = stack.enter_context(Writer(work, work.dead_root or work.root, number))
         for one in ranges:

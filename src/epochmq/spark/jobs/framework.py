@@ -1,9 +1,7 @@
 """What every job shares: a Spark session with our settings, its errors in one line, a clean end."""
 
-import os
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,7 @@ QUIET = {
 }
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|(spark|sc|k8s)://.+|yarn")
-_OURS = re.compile(r"epochmq\.base\.errors\.(\w+): (.+)")
+_OURS = re.compile(r"epochmq\.[\w.]+\.([A-Z]\w+): (.+)")
 
 
 def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
@@ -62,11 +60,9 @@ def spark_session(
     session_type = need("pyspark.sql", "spark").SparkSession
     from epochmq.spark import tune
 
-    # Workers must be this very Python: another one on PATH has no EpochMQ.
-    if url.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # What `tune` sets must be set where the JVM is: for Connect that is another machine's matter.
     builder = session_type.builder.appName(name)
-    builder = tune(builder.remote(url) if remote else builder.master(url))
+    builder = builder.remote(url) if remote else tune(builder, master=url)
     for key, value in {**QUIET, **(conf or {})}.items():
         builder = builder.config(key, value)
     with translated():

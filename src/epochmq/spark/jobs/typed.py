@@ -95,11 +95,11 @@ class Splitter:
             found.append(values)
             errors.append(error)
         self._convert(found, errors)
-        good = pa.array([each is None for each in errors])
+        good = pa.array([each is None for each in errors], pa.bool_())
         fits = batch.filter(good)
         for field, column in zip(self._fields, self._columns(found), strict=True):
             fits = fits.append_column(field, column)
-        fails = batch.filter(pa.array([each is not None for each in errors]))
+        fails = batch.filter(pa.array([each is not None for each in errors], pa.bool_()))
         said = pa.array([each for each in errors if each is not None], pa.string())
         return fits, fails.append_column(ERROR, said)
 

@@ -167,6 +167,7 @@ class DeltaArchive:
             retention_hours=int(older_than_hours),
             enforce_retention_duration=False,
             dry_run=False,
+            full=True,  # files that no transaction ever named, too
             commit_properties=self._kept(),
         )
         self._table.update_incremental()

@@ -98,7 +98,8 @@ def data_frame(spark: Any, table: AnyTable) -> Any:
     if not files:
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", _for_spark(table.storage.root))
-    return reader.parquet(*files)
+    # Spark puts the columns of directories last; everybody else has them in their order.
+    return reader.parquet(*files).select(*schema.names)
 
 
 def spark_schema(schema: Any) -> Any:

@@ -1,0 +1,111 @@
+"""Avro bodies: one datum a body, plain, or behind Confluent's or Avro's single-object header."""
+
+import datetime
+import io
+import json
+from typing import Any
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
+
+_CONFLUENT, _CONFLUENT_BYTES = b"\x00", 5
+_SINGLE, _SINGLE_BYTES = b"\xc3\x01", 10
+_NESTED = ("record", "array", "map")
+_PLAIN = (type(None), bool, int, float, str, bytes, datetime.date)
+"""A time is a date to Python, too."""
+
+
+def fields(typing: Typing) -> list[Any]:
+    """A column for each field of the record; what is nested becomes JSON text."""
+    pa = need("pyarrow", "spark")
+    record = _record(typing.schema)
+    return [pa.field(each["name"], _arrow(_not_null(each["type"]))) for each in record["fields"]]
+
+
+def parser(typing: Typing) -> ParseBody:
+    """Reads a body whole: bytes that are left over mean that it is of another schema."""
+    fastavro = need("fastavro", "typed")
+    schema = fastavro.parse_schema(_record(typing.schema))
+    nested = {
+        each["name"]
+        for each in _record(typing.schema)["fields"]
+        if _kind(_not_null(each["type"])) in _NESTED
+    }
+
+    def datum(body: bytes) -> dict[str, Any]:
+        source = io.BytesIO(body)
+        try:
+            found = fastavro.schemaless_reader(source, schema, None)
+        except Exception as error:  # fastavro raises what Python raises on bytes that do not fit
+            raise Unparsable(f"no Avro of this schema: {error or type(error).__name__}") from None
+        if source.tell() != len(body):
+            raise Unparsable(f"{len(body) - source.tell()} bytes behind the Avro datum")
+        return {name: _value(value, name in nested) for name, value in found.items()}
+
+    def parse(body: bytes) -> dict[str, Any]:
+        try:
+            return datum(body)
+        except Unparsable:
+            for header, size in ((_CONFLUENT, _CONFLUENT_BYTES), (_SINGLE, _SINGLE_BYTES)):
+                if body.startswith(header) and len(body) > size:
+                    return datum(body[size:])
+            raise
+
+    return parse
+
+
+def _record(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the Avro schema is no JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("type") != "record" or not found.get("fields"):
+        raise UsageError("the Avro schema must be a record with fields")
+    fastavro = need("fastavro", "typed")
+    try:
+        fastavro.parse_schema(found)
+    except Exception as error:  # many kinds, all of them the schema's fault
+        raise UsageError(f"the Avro schema cannot be used: {error}") from None
+    return found
+
+
+def _not_null(kind: Any) -> Any:
+    """The one type besides null; other unions are nested."""
+    if not isinstance(kind, list):
+        return kind
+    others = [each for each in kind if each != "null"]
+    return others[0] if len(others) == 1 else {"type": "record"}
+
+
+def _kind(kind: Any) -> str:
+    return str(kind["type"] if isinstance(kind, dict) else kind)
+
+
+def _arrow(kind: Any) -> Any:
+    pa = need("pyarrow", "spark")
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    by_logical = {
+        "timestamp-millis": pa.timestamp("us", tz="UTC"),
+        "timestamp-micros": pa.timestamp("us", tz="UTC"),
+        "date": pa.date32(),
+    }
+    by_kind = {
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "bytes": pa.binary(),
+        "fixed": pa.binary(),
+    }
+    # Other logical types come out of fastavro as objects: their text is kept.
+    if logical is not None:
+        return by_logical.get(logical, pa.string())
+    return by_kind.get(_kind(kind), pa.string())
+
+
+def _value(value: Any, nested: bool) -> Any:
+    if value is not None and nested:
+        return json.dumps(value, default=str, sort_keys=True, separators=(",", ":"))
+    return value if isinstance(value, _PLAIN) else str(value)

@@ -1,0 +1,84 @@
+"""Names, marks and schemas that all formats share."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.tables.base import (
+    Mark,
+    TableConflict,
+    batch_of,
+    check_owner,
+    check_step,
+    data_file_name,
+    new_columns,
+    partition_path,
+    same_type,
+)
+
+MARK = Mark("a", 3, {"T": {"b:0": 7}}, "run")
+
+
+@given(st.integers(0, 10**12 - 1), st.integers(0, 99_999))
+def test_a_file_tells_its_batch(batch: int, task: int) -> None:
+    name = data_file_name(batch, task)
+    assert batch_of(name) == batch_of(f"topic=T/storeDate=x/{name}") == batch
+    assert name != data_file_name(batch, task)
+
+
+@pytest.mark.parametrize("name", ["part-00000-1.parquet", "e1-2-3.parquet", "", "x/e.parquet"])
+def test_other_files_have_no_batch(name: str) -> None:
+    assert batch_of(name) is None
+
+
+def test_partitions_are_escaped_as_by_hive() -> None:
+    assert partition_path("%DLQ%g|h", "2026-01-02") == "topic=%25DLQ%25g|h/storeDate=2026-01-02"
+
+
+by_queue = st.dictionaries(st.text(), st.integers())
+marks = st.builds(Mark, st.text(), st.integers(0), st.dictionaries(st.text(), by_queue), st.text())
+
+
+@given(marks)
+def test_marks_survive_json(mark: Mark) -> None:
+    assert Mark.from_json(mark.as_json()) == mark
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"app": 1}', "null"])
+def test_bad_marks(text: str) -> None:
+    with pytest.raises(UsageError, match="mark cannot be read"):
+        Mark.from_json(text)
+
+
+def test_steps() -> None:
+    assert check_step(MARK, MARK, 4, "t")
+    assert not check_step(MARK, MARK, 3, "t")
+    assert check_step(None, None, 1, "t")
+    with pytest.raises(TableConflict, match="run other, batch 3"):
+        check_step(Mark("a", 3, {}, "other"), MARK, 4, "t")
+    with pytest.raises(TableConflict, match="somebody"):
+        check_step(None, MARK, 4, "t")
+    check_owner(MARK, "a", "t")
+    check_owner(None, "b", "t")
+    with pytest.raises(UsageError, match="the table t belongs to the archive 'a', not to 'b'"):
+        check_owner(MARK, "b", "t")
+
+
+def test_columns() -> None:
+    have = pa.schema([("a", pa.large_string()), ("m", pa.map_(pa.string(), pa.string()))])
+    want = pa.schema([("a", pa.string()), ("b", pa.int32()), ("m", have.field("m").type)])
+    assert [each.name for each in new_columns(have, want, "t")] == ["b"]
+    with pytest.raises(UsageError, match="column 'a' of t is large_string, and would be int64"):
+        new_columns(have, pa.schema([("a", pa.int64())]), "t")
+
+
+def test_types() -> None:
+    assert same_type(pa.string(), pa.large_string())
+    assert same_type(
+        pa.map_(pa.string(), pa.string()), pa.map_(pa.large_string(), pa.large_string())
+    )
+    assert not same_type(pa.int32(), pa.int64())
+    assert not same_type(pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.int32()))
+    assert not same_type(pa.timestamp("us"), pa.timestamp("us", tz="UTC"))

@@ -1,0 +1,167 @@
+"""What every format must do alike, and opening them."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.spark.jobs.lake import FORMATS
+from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
+
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.spark.jobs.tables.base import DataFile, Mark, TableConflict
+from epochmq.spark.jobs.tables.iceberg import IcebergArchive
+from epochmq.spark.jobs.tables.opening import (
+    AnyTable,
+    arrow_dataset,
+    format_at,
+    open_table,
+    paths_of,
+    spark_schema,
+)
+from epochmq.spark.jobs.tables.parquet import ParquetArchive
+
+each_format = pytest.mark.parametrize("table", FORMATS, indirect=True)
+
+
+def again(table: AnyTable) -> AnyTable:
+    """The same table as another process finds it."""
+    return open_table(place_of(table))
+
+
+def place_of(table: AnyTable) -> str:
+    """What a user names."""
+    return table.warehouse if isinstance(table, IcebergArchive) else table.root
+
+
+def write(table: AnyTable, mark: Mark, files: list[DataFile]) -> None:
+    """The transaction, without a look at the table before it."""
+    if isinstance(table, ParquetArchive):
+        table._manifest.append(table._state, mark, files)
+    else:
+        table._write(mark, files)
+
+
+def ids(table: AnyTable) -> Counter[str]:
+    return Counter(arrow_dataset(table).to_table()["msgId"].to_pylist())
+
+
+@each_format
+def test_a_batch_is_in_the_table_once(table: AnyTable) -> None:
+    assert table.last_batch(APP) is None
+    table.claim(APP, offsets(5))
+    assert again(table).last_batch(APP) == (0, offsets(5))
+    assert table.commit(APP, 1, offsets(9), files_of(table, 1, 5, 9))
+    assert not table.commit(APP, 1, offsets(9), files_of(table, 1, 5, 9))
+    assert again(table).last_batch(APP) == (1, offsets(9))
+    assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(5, 9)})
+    assert len(table.files()) == 1
+
+
+@each_format
+def test_whoever_claims_last_writes(table: AnyTable) -> None:
+    table.claim(APP, {})
+    other = again(table)
+    other.claim(APP, {})
+    with pytest.raises(TableConflict, match="another archive writes to"):
+        table.commit(APP, 1, offsets(9), files_of(table, 1, 0, 9))
+    assert other.commit(APP, 1, offsets(3), files_of(other, 1, 0, 3))
+    assert sum(ids(again(table)).values()) == 3
+
+
+@each_format
+def test_of_two_transactions_at_once_one_fails(table: AnyTable) -> None:
+    """Both have looked, and nobody had committed: the format itself must tell them apart."""
+    table.claim(APP, {})
+    other = again(table)
+    files = files_of(table, 1, 0, 3)
+    assert other.commit(APP, 1, offsets(3), files_of(other, 1, 0, 3))
+    mark = Mark(APP, 1, offsets(3), "late")
+    with pytest.raises(TableConflict):
+        write(table, mark, files)
+    assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(3)})
+
+
+@each_format
+def test_columns_are_added_and_never_changed(table: AnyTable) -> None:
+    table.claim(APP, {})
+    table.commit(APP, 1, offsets(2), files_of(table, 1, 0, 2))
+    wider = pa.schema([*SCHEMA, pa.field("carrier", pa.string())])
+    assert table.evolve(wider) == ["carrier"]
+    assert table.evolve(wider) == table.evolve(SCHEMA) == []
+    assert again(table).last_batch(APP) == (1, offsets(2))
+    assert arrow_dataset(again(table)).to_table()["carrier"].to_pylist() == [None, None]
+    with pytest.raises(UsageError, match="column 'carrier'"):
+        table.evolve(pa.schema([pa.field("carrier", pa.int64())]))
+
+
+@each_format
+def test_compaction_keeps_rows_and_mark(table: AnyTable) -> None:
+    table.claim(APP, {})
+    for batch in range(1, 5):
+        table.commit(
+            APP, batch, offsets(batch * 3), files_of(table, batch, batch * 3 - 3, batch * 3)
+        )
+    assert table.compact() == {"removed": 4, "added": 1}
+    assert table.compact() == {"removed": 0, "added": 0}
+    found = again(table)
+    assert found.last_batch(APP) == (4, offsets(12))
+    assert ids(found) == Counter({f"T-0-{at}": 1 for at in range(12)})
+    assert table.commit(APP, 5, offsets(13), files_of(table, 5, 12, 13))
+    assert sum(ids(again(table)).values()) == 13
+
+
+@each_format
+def test_vacuum_removes_what_no_reader_can_want(table: AnyTable) -> None:
+    table.claim(APP, {})
+    table.commit(APP, 1, offsets(3), files_of(table, 1, 0, 3))
+    files_of(table, 2, 3, 6)
+    assert table.vacuum(24) == 0
+    assert table.vacuum(0) == 1
+    assert set(table.storage.find()) == set(paths_of(table))
+    assert again(table).last_batch(APP) == (1, offsets(3))
+    assert sum(ids(again(table)).values()) == 3
+
+
+@each_format
+def test_topics_that_need_escaping(table: AnyTable) -> None:
+    table.claim(APP, {})
+    names = ("%DLQ%g", "123", "a|b")
+    for batch, name in enumerate(names, 1):
+        table.commit(APP, batch, {}, files_of(table, batch, 0, 2, name))
+    rows = arrow_dataset(again(table)).to_table(columns=["topic", "storeDate"])
+    assert Counter(rows["topic"].to_pylist()) == dict.fromkeys(names, 2)
+    assert {str(each) for each in rows["storeDate"].to_pylist()} == {"2023-11-14"}
+    assert set(paths_of(table)) == set(table.storage.find())
+
+
+@each_format
+def test_owners_and_formats(table: AnyTable) -> None:
+    with pytest.raises(UsageError, match="'other'"):
+        table.last_batch("other")
+    table.claim(APP, {})
+    with pytest.raises(UsageError, match=f"belongs to the archive '{APP}', not to 'other'"):
+        again(table).last_batch("other")
+    place = place_of(table)
+    assert format_at(place) == table.format
+    wrong = "delta" if table.format == "parquet" else "parquet"
+    with pytest.raises(UsageError, match=f"is {table.format}, not {wrong}"):
+        open_table(place, wrong)
+
+
+def test_places_without_a_table(tmp_path: Path) -> None:
+    assert format_at(str(tmp_path / "none")) is None
+    with pytest.raises(NotFound, match="there is no table at"):
+        open_table(str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="'orc' is no format: use delta, iceberg, parquet"):
+        open_table(str(tmp_path), "orc")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="holds other files and no table"):
+        format_at(str(tmp_path))
+
+
+def test_sparks_types() -> None:
+    found = spark_schema(SCHEMA)
+    assert found.names == SCHEMA.names
+    assert all(each.nullable for each in found.fields)
+    assert found["queueOffset"].dataType.simpleString() == "bigint"

@@ -1,0 +1,54 @@
+"""Tasks with a real broker, in this process; Spark's own is tests/spark/jvm/test_archive.py."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.compat.peers.epochmq import EpochCluster
+from tests.spark.jobs.lake import content
+
+from epochmq.client.aio import Admin, Producer
+from epochmq.model.message import Message
+from epochmq.model.topic import TopicConfig
+from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
+from epochmq.spark.jobs.archive_run import Written, joined
+from epochmq.spark.jobs.report import Report
+
+pytestmark = pytest.mark.process
+COUNT = 1_000
+
+
+async def _fill(namesrv: str) -> None:
+    async with Admin(namesrv) as admin:
+        await admin.create_topic(TopicConfig("Flights", 4, 4))
+    async with Producer(namesrv, "p") as producer:
+        for start in range(0, COUNT, 100):
+            await producer.send_batch(
+                [Message("Flights", b"%d" % n) for n in range(start, start + 100)]
+            )
+
+
+@pytest.fixture(scope="module")
+def namesrv() -> Iterator[str]:
+    with EpochCluster() as cluster:
+        asyncio.run(_fill(cluster.namesrv_addr))
+        yield cluster.namesrv_addr
+
+
+def test_a_real_topic(namesrv: str, tmp_path: object) -> None:
+    options = ArchiveOptions(namesrv, ("Flights",), f"{tmp_path}/table", max_rows=300)
+    steps: list[str] = []
+    planned = run_archive(options, master="none", dry_run=True)
+    report = run_archive(options, master="none", on_step=steps.append)
+    assert (planned.status, planned.ranges) == ("dry-run", report.ranges)
+    assert planned.rows == report.rows == COUNT
+    assert steps.count("committed") == planned.details["batches"] == 4
+    assert set(content(options.table, "body").values()) == {1}
+    assert len(content(options.table, "body")) == COUNT
+    assert "rows         1,000" in report.as_text()
+
+
+def test_joined() -> None:
+    whole = joined([Written(rows=1, bytes=2), Written(rows=3, missing=4)])
+    assert (whole.rows, whole.bytes, whole.missing) == (4, 2, 4)
+    assert isinstance(Report("x").as_json(), dict)
