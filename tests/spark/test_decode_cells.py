@@ -41,3 +41,17 @@ def test_a_character_cut_by_a_cell_border_is_broken_in_both() -> None:
     assert cells.text(*laid_out([first, second])).to_pylist() == ["�", "�"]
     array = pa.array([first, second], pa.binary())
     assert cells.as_text(array).to_pylist() == ["�", "�"]
+
+
+@given(st.text(max_size=5), st.integers(0, 9))
+def test_a_text_is_repeated_in_every_cell(text: str, count: int) -> None:
+    found = cells.repeated(text, count)
+    found.validate(full=True)
+    assert found.to_pylist() == [text] * count
+
+
+@given(st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=9))
+def test_cells_of_one_size_are_gathered_alike(pieces: list[bytes]) -> None:
+    found = cells.binary(*laid_out(pieces))
+    found.validate(full=True)
+    assert found.to_pylist() == pieces

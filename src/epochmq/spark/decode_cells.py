@@ -48,11 +48,24 @@ def text(raw: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
     return as_text(binary(raw, starts, ends))
 
 
+def repeated(text: str, count: int) -> pa.StringArray:
+    """The same text in each of `count` cells."""
+    data = text.encode()
+    bounds = np.arange(count + 1, dtype=np.int32) * len(data)
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
 def as_text(cells: pa.BinaryArray) -> pa.StringArray:
     """Binary cells (without nulls or an offset) as text."""
     offsets, data = parts(cells)
     if not is_text(data, offsets):
         cells = pa.array([mended(cell) for cell in cells.to_pylist()], pa.binary())
+    return sound(cells)
+
+
+def sound(cells: pa.BinaryArray) -> pa.StringArray:
+    """Binary cells that are known to be UTF-8 as text."""
     return pa.Array.from_buffers(pa.string(), len(cells), cells.buffers())
 
 

@@ -9,9 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epochmq.model import property_names as names
-from epochmq.spark import decode_bodies, decode_cells, decode_hosts, decode_properties
+from epochmq.spark import (
+    decode_bodies,
+    decode_cells,
+    decode_hosts,
+    decode_packed,
+    decode_properties,
+)
 from epochmq.spark.columns import ARROW
 from epochmq.spark.decode_heads import Rows
+from epochmq.store.twin.library import library
 
 TIME_MS_MIN = -62_135_596_800_000
 TIME_MS_MAX = 253_402_300_799_999
@@ -28,8 +35,10 @@ class Part:
     raw_properties: bool
 
     @cached_property
-    def pairs(self) -> decode_properties.Pairs:
-        return decode_properties.split(self.rows)
+    def pairs(self) -> decode_packed.Packed | decode_properties.Pairs:
+        twin = library()
+        made = decode_packed.packed(twin, self.rows) if twin else None
+        return made or decode_properties.split(self.rows)
 
 
 def build(name: str, part: Part) -> pa.Array:
@@ -60,7 +69,7 @@ def _topic(part: Part) -> pa.Array:
 
 
 def _broker_name(part: Part) -> pa.Array:
-    return pa.repeat(pa.scalar(part.broker_name, pa.string()), len(part.rows))
+    return decode_cells.repeated(part.broker_name, len(part.rows))
 
 
 def _body(part: Part) -> pa.Array:
@@ -70,15 +79,15 @@ def _body(part: Part) -> pa.Array:
 def _properties(part: Part) -> pa.Array:
     if part.raw_properties:
         return decode_properties.raw(part.rows)
-    return decode_properties.as_map(part.pairs)
+    return part.pairs.as_map()
 
 
 def _property(name: str) -> Callable[[Part], pa.Array]:
-    return lambda part: decode_properties.values(part.pairs, name)
+    return lambda part: part.pairs.values(name)
 
 
 def _msg_id(part: Part) -> pa.Array:
-    drawn = decode_properties.values(part.pairs, names.UNIQ_KEY)
+    drawn = part.pairs.values(names.UNIQ_KEY)
     if not drawn.null_count:
         return drawn
     return pc.coalesce(drawn, decode_hosts.offset_ids(part.rows))

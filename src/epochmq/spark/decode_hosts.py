@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from epochmq.model.host import V4_SIZE, V6_SIZE, format_addr, unpack
 from epochmq.model.record import OFFSET_AT
+from epochmq.spark import decode_cells
 from epochmq.spark.decode_chase import Bytes, Ints, gather
 from epochmq.spark.decode_heads import Flags, Rows
 
@@ -63,7 +64,7 @@ def _hosts(raw: Bytes, at: Ints, host_at: Ints, size: int) -> pa.StringArray:
 def _v4(packed: NDArray[np.uint64]) -> pa.StringArray:
     """Hosts as 8-byte words, only told apart here; the first one alone is the common case."""
     if packed.size and (packed == packed[0]).all():
-        return pa.repeat(pa.scalar(shown(packed[:1].tobytes()), pa.string()), len(packed))
+        return decode_cells.repeated(shown(packed[:1].tobytes()), len(packed))
     coded = pa.array(packed).dictionary_encode()
     texts = [_shown_word(word) for word in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)

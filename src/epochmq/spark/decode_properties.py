@@ -71,6 +71,14 @@ class Pairs:
         long = np.flatnonzero(sizes[0] > _WORD).tolist()
         return width if all(self._all_alike(places[:, n], int(sizes[0, n])) for n in long) else 0
 
+    def as_map(self) -> pa.MapArray:
+        """One map a row, each name once."""
+        return as_map(self)
+
+    def values(self, name: str) -> pa.StringArray:
+        """The value of one name (8 bytes or fewer) in each row, null where there is none."""
+        return values(self, name)
+
     def _all_alike(self, places: Ints, size: int) -> bool:
         found = gather(self.data, places, size).view(np.uint8).reshape(-1, size)
         return bool((found == found[0]).all())
@@ -167,8 +175,7 @@ def _values(pairs: Pairs) -> pa.StringArray:
 
 def _pieces(data: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
     """Text that is known to be UTF-8."""
-    found = cells.binary(data, starts, ends)
-    return pa.Array.from_buffers(pa.string(), len(found), found.buffers())
+    return cells.sound(cells.binary(data, starts, ends))
 
 
 def _last_of_each(pairs: Pairs) -> Pairs:

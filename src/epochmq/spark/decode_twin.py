@@ -7,6 +7,7 @@ and stops before whatever is unusual: those two take that (docs/adr/0034, 0038).
 import ctypes
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from epochmq.model.record import HEAD
@@ -31,8 +32,9 @@ class RowsArgs(ctypes.Structure):
 
 def ordinary(twin: Library, raw: Bytes, begin: int, limit: int) -> Rows | None:
     """The ordinary records that begin in `begin..limit`; None when the first is none."""
-    places = np.empty((4, RECORDS_MAX), np.int64)
-    heads = np.empty(RECORDS_MAX, FIELDS)
+    # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
+    places = np.frombuffer(pa.allocate_buffer(4 * 8 * RECORDS_MAX), np.int64).reshape(4, -1)
+    heads = np.frombuffer(pa.allocate_buffer(HEAD.size * RECORDS_MAX), FIELDS)
     args = RowsArgs(raw.ctypes.data, begin, limit, len(raw))
     args.begins, args.bodies, args.topics, args.ends = (each.ctypes.data for each in places)
     args.heads, args.count_max = heads.ctypes.data, RECORDS_MAX

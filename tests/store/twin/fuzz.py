@@ -11,6 +11,7 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
+from epochmq.spark.decode_packed import PairsArgs
 from epochmq.spark.decode_twin import RowsArgs
 from epochmq.store.twin import library
 from epochmq.store.twin.batch import Batch, BatchTwin
@@ -209,10 +210,34 @@ def decode(twin: library.Library, rng: Random, rounds: int) -> int:
     return taken
 
 
+def pairs(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed properties to the Spark decoder's call, with room for just them; how many it took."""
+    taken = 0
+    for _ in range(rounds):
+        texts = [damaged(rng, a_text(rng).encode()) for _ in range(rng.randrange(1, 4))]
+        data, count = b"".join(texts), len(texts)
+        ends = [sum(map(len, texts[: n + 1])) for n in range(count)]
+        most = rng.choice((len(data) // 3 + 1, 2))
+        buffer, names, values = ((ctypes.c_char * len(data))() for _ in range(3))
+        buffer[:] = data
+        bounds = [(ctypes.c_int32 * (n + 1))() for n in (count, most, most)]
+        found = [(ctypes.c_int32 * count)() for _ in range(3)]
+        starts = (ctypes.c_int64 * count)(0, *ends[:-1])
+        stops = (ctypes.c_int64 * count)(*ends)
+        places = map(ctypes.addressof, (buffer, starts, stops))
+        args = PairsArgs(*places, count, *map(ctypes.addressof, (*bounds, names, values)), most)
+        args.tags, args.keys, args.uniq_key = map(ctypes.addressof, found)
+        done = twin.pairs(ctypes.addressof(args))
+        assert not done or bounds[0][count] == args.count <= most
+        taken += done
+    return taken
+
+
 def main() -> None:
     """`fuzz.py LIBRARY ROUNDS`."""
     twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
     assert decode(twin, Random(3), rounds) > rounds // 4
+    assert pairs(twin, Random(4), rounds) > rounds // 4
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

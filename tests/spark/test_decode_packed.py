@@ -1,0 +1,60 @@
+"""Properties by the compiled twin: the same as by numpy, and left to it where they are unusual."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.spark import records
+from tests.spark.records import plain
+
+from epochmq.model import properties as slow
+from epochmq.spark import decode_heads, decode_packed
+from epochmq.spark.decode_chase import follow
+from epochmq.spark.decode_packed import Packed
+from epochmq.store.twin.library import library, which
+
+pytestmark = pytest.mark.skipif(library() is None, reason=which())
+
+
+def packed(texts: list[bytes]) -> Packed | None:
+    data = b"".join(plain(at, props=text) for at, text in enumerate(texts))
+    walk = follow(memoryview(data), 0, len(data))
+    rows, _ = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)
+    twin = library()
+    assert twin is not None
+    return decode_packed.packed(twin, rows)
+
+
+def is_ordinary(text: bytes) -> bool:
+    """Whether it is UTF-8 and no name comes twice."""
+    try:
+        pairs = [pair.split("\x01", 1) for pair in text.decode().split("\x02")]
+    except UnicodeDecodeError:
+        return False
+    names = [pair[0] for pair in pairs if len(pair) == 2 and all(pair)]
+    return len(set(names)) == len(names)
+
+
+@settings(max_examples=500)
+@given(st.lists(records.properties, min_size=1, max_size=5))
+def test_what_it_takes_it_reads_as_the_slow_decoder_does(texts: list[bytes]) -> None:
+    found = packed(texts)
+    assert (found is not None) == all(map(is_ordinary, texts))
+    if found is None:
+        return
+    expected = [slow.decode_bytes(text) for text in texts]
+    maps = found.as_map()
+    maps.validate(full=True)
+    assert maps.type == pa.map_(pa.string(), pa.string())
+    assert [dict(pairs) for pairs in maps.to_pylist()] == expected
+    for name in ("TAGS", "KEYS", "UNIQ_KEY"):
+        values = found.values(name)
+        values.validate(full=True)
+        assert values.to_pylist() == [each.get(name) for each in expected]
+
+
+def test_a_row_of_very_many_properties_is_left_to_numpy() -> None:
+    many = [b"\x02".join(b"n%d\x01v" % n for n in range(count)) for count in (64, 65)]
+    assert packed(many[:1]) is not None
+    assert packed(many[1:]) is None
