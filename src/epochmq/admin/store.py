@@ -7,6 +7,7 @@ import click
 
 from epochmq.admin import exits
 from epochmq.admin.output import JSON, output_option, print_json
+from epochmq.admin.store_export import export
 from epochmq.base.errors import NotFound
 
 
@@ -18,7 +19,10 @@ def _file_bytes(log: Path) -> int | None:
 
 @click.group()
 def command() -> None:
-    """Check the files of a broker that is stopped."""
+    """Check the files of a broker that is stopped, or copy the log of one that runs."""
+
+
+command.add_command(export)
 
 
 @command.command()

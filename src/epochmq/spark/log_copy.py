@@ -19,13 +19,14 @@ from pathlib import Path
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.runtime.disk import RealDisk
 from epochmq.spark.log_export import LogExport, LogRange, open_export
-from epochmq.spark.log_files import LOG_FOLDER
 from epochmq.spark.log_learner import Entry
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
 from epochmq.store.epochs import EpochFile
 from epochmq.store.layout import file_name
+from epochmq.store.options import StoreOptions
 
 MARK = "export.json"
+LOG_FOLDER = StoreOptions().commit_log_dir
 SYNC_BYTES = 256 << 20
 """After so much the copy's progress is made durable."""
 

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
 from epochmq.spark.log_home import Home, find_home
 from epochmq.spark.log_learner import Entry, Learner
 
 BLOCK_BYTES = 4 << 20
+RECEIVE_BYTES = 512 << 10
+"""The socket's buffer. With a larger one the sender's CPU carries segments into it that the reader
+would else fetch itself: on loopback the broker paid 0.25 to 0.45 s a GB instead of 0.16 to 0.20."""
 CONNECT_S = 5.0
 SILENCE_S = 15.0
 """A master says something every 5 s (haSendHeartbeatInterval)."""
@@ -108,24 +109,26 @@ class LogExport:
         learner = link.learner
         while not self.done:
             link.heads()
-            self._settle(learner)
-            if self.done or self.end is None:
+            end = self._settle(learner)
+            if self.offset >= end:
                 return
             epoch, epoch_end = learner.epoch_at(self.offset)
             file_end = self.offset - self.offset % self.file_bytes + self.file_bytes
-            size = min(self.end, epoch_end, file_end) - self.offset
-            block = np.empty(min(size, BLOCK_BYTES), np.uint8).data
+            size = min(end, epoch_end, file_end) - self.offset
+            block = memoryview(bytearray(min(size, BLOCK_BYTES)))
             filled = link.fill(block)
             self.offset += filled
             yield LogRange(self.offset - filled, epoch, block[:filled])
 
-    def _settle(self, learner: Learner) -> None:
-        """The first frame says where the log begins and what is confirmed."""
+    def _settle(self, learner: Learner) -> int:
+        """Where to end: the first frame says where the log begins and what is confirmed."""
         self.entries = [*self._older(learner), *learner.entries]
-        if not self._settled and learner.confirmed is not None:
+        if not self._settled:
+            confirmed = learner.confirmed or 0
             self._settled = True
             self.began = self.offset = learner.offset
-            self.end = min(learner.confirmed, learner.confirmed if self.end is None else self.end)
+            self.end = confirmed if self.end is None else min(confirmed, self.end)
+        return self.end or 0
 
     def _older(self, learner: Learner) -> list[Entry]:
         """What was known of epochs that the master has forgotten."""
@@ -141,13 +144,12 @@ class Link:
         self.learner = Learner(_number(), offset, known)
         self._told = self._fed = time.monotonic()
         try:
-            self._socket = socket.create_connection((home.host, home.port), CONNECT_S)
+            self._socket = _connect(home.host, home.port)
         except OSError as error:
             raise NotReachable(
                 f"cannot connect to {home.host}:{home.port}, where {home.broker} takes replicas:"
                 f" {error.strerror or error}"
             ) from None
-        self._socket.settimeout(SILENCE_S)
 
     def __enter__(self) -> "Link":
         try:
@@ -235,6 +237,21 @@ class Link:
     @property
     def _name(self) -> str:
         return f"the master of {self.home.broker} at {self.home.host}:{self.home.port}"
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Before connecting: the window's scale is settled by the first packet.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        made.settimeout(CONNECT_S)
+        made.connect((host, port))
+    except BaseException:
+        made.close()
+        raise
+    made.settimeout(SILENCE_S)
+    return made
 
 
 def _number() -> int:

@@ -23,9 +23,10 @@ from epochmq.spark.log_scan import Bytes, Damage, Run, is_filler, scan
 from epochmq.store.checkpoint import stored_confirm
 from epochmq.store.epochs import EpochFile, with_ends
 from epochmq.store.log_end import CUT_FOLDER
+from epochmq.store.options import StoreOptions
 from epochmq.store.recovery import ABORT
 
-LOG_FOLDER = "commitlog"
+LOG_FOLDER = StoreOptions().commit_log_dir
 
 _BLOCK = 1 << 20
 
