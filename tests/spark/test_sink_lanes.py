@@ -11,8 +11,10 @@ from epochmq.client.core.queue_selector import by_key
 from epochmq.model.batch import decode as decode_batch
 from epochmq.model.properties import decode
 from epochmq.model.queue import MessageQueue
+from epochmq.model.sink_mark import mark_of
+from epochmq.spark import sink_lanes
 from epochmq.spark.encode import Row
-from epochmq.spark.sink_lanes import Identity, Lane, Request, TopicLanes, seq_of, spread
+from epochmq.spark.sink_lanes import Cut, Identity, Lane, Request, TopicLanes, spread
 
 QUEUES = [MessageQueue("T", broker, at) for broker in ("b", "a") for at in range(2)]
 IDENTITY = Identity("sink", 4, 3)
@@ -26,8 +28,10 @@ def row(number: int, key: str | None = None, queue_id: int | None = None, **more
     return Row("T", body, "a\x01b", key, queue_id, broker, 0, more.get("alone") is True, number)
 
 
-def lanes(identity: Identity = IDENTITY, *, rows: int = 3, size: int = 10, marked: bool = True):  # type: ignore[no-untyped-def]
-    return TopicLanes(spread(QUEUES), identity, rows_max=rows, bytes_max=size, marked=marked)
+def lanes(
+    identity: Identity = IDENTITY, *, rows: int = 3, size: int = 10, marked: bool = True
+) -> TopicLanes:
+    return TopicLanes(spread(QUEUES), identity, Cut(rows, size, marked))
 
 
 def requests(topic: TopicLanes, rows: list[Row]) -> list[tuple[Lane, Request]]:
@@ -49,50 +53,65 @@ def test_queues_are_in_the_order_that_producers_use() -> None:
         spread([])
 
 
-def test_rows_without_a_key_fill_one_request_after_another() -> None:
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of five rows."""
+    monkeypatch.setattr(sink_lanes, "GROUP_ROWS", 5)
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_rows_without_a_key_fill_one_queue_after_another() -> None:
     made = requests(lanes(), [row(n) for n in range(8)])
     assert [(lane.queue, request.first_row, request.last_row) for lane, request in made] == [
-        (MessageQueue("T", "b", 1), 0, 2),  # partition 3 begins at the fourth queue
-        (MessageQueue("T", "a", 0), 3, 5),
-        (MessageQueue("T", "a", 1), 6, 7),
+        (MessageQueue("T", "b", 1), 0, 2),  # partition 3 of batch 4: the fourth queue is first
+        (MessageQueue("T", "b", 1), 3, 4),
+        (MessageQueue("T", "a", 0), 5, 7),
     ]
-    assert [request.size for _, request in made] == [3, 3, 2]
+    assert [request.size for _, request in made] == [3, 2, 3]
+    following = Identity("sink", 5, 3)
+    assert requests(lanes(following), [row(0)])[0][0].queue == MessageQueue("T", "a", 0)
 
 
+@pytest.mark.usefixtures("small_groups")
 def test_what_brokers_know_repeats_by() -> None:
-    lane, request = requests(lanes(), [row(0), row(1)])[0]
-    (_, first), (_, second) = messages(request)
+    made = requests(lanes(), [row(n, queue_id=1, broker="b") for n in range(7)])
+    found = [pairs for _, request in made for _, pairs in messages(request)]
     mark = spread(QUEUES).mark
-    assert first == {
-        "a": "b",
-        "UNIQ_KEY": request.ids[0],
-        "__SINK_ID": f"sink@{mark}",
-        "__SINK_BATCH": "4",
-        "__SINK_PART": str(3 * 4 + 3),
-        "__SINK_SEQ": "1",
-    }
-    assert second["__SINK_SEQ"] == "2"
-    assert [seq_of(each, lane.prefix) for each in request.ids] == [1, 2]
-    assert request.queue == lane.queue
+    assert (
+        found[0].items()
+        >= {
+            "a": "b",
+            "__SINK_ID": f"sink@{mark}",
+            "__SINK_BATCH": "4",
+            "__SINK_PART": str(3 * 4 + 3),
+        }.items()
+    )
+    numbers = [int(pairs["__SINK_SEQ"]) for pairs in found]
+    assert [number & 0xFFF for number in numbers] == [0, 1, 2, 3, 4, 0, 1]
+    assert {number >> 12 for number in numbers[:5]} == {numbers[0] >> 12}
+    assert [number >> 44 for number in numbers] == [0] * 5 + [1] * 2
+    assert all(mark_of("T", pairs) is not None for pairs in found)
+
+
+def test_numbers_never_have_more_digits_than_brokers_read() -> None:
+    assert len(str((sink_lanes._GROUP_MASK << 32 | 0xFFFFFFFF) << 12 | 0xFFF)) == 18
+    assert sink_lanes.GROUP_ROWS == 1 << 12
 
 
 def test_at_least_once_sends_ids_only_and_to_any_queue() -> None:
-    free, fixed = requests(lanes(marked=False), [row(0), row(1), row(2), row(3, queue_id=0)])
-    assert free[1].queue is None
-    assert fixed[1].queue == fixed[0].queue
-    assert all(set(pairs) == {"a", "UNIQ_KEY"} for _, pairs in messages(free[1]))
+    made = requests(lanes(marked=False), [row(0), row(1), row(2), row(3, queue_id=0)])
+    (_, free), (lane, fixed) = sorted(made, key=lambda pair: pair[1].first_row)
+    assert free.queue is None
+    assert fixed.queue == lane.queue
+    assert all(set(pairs) == {"a", "UNIQ_KEY"} for _, pairs in messages(free))
 
 
 def test_bytes_end_a_request_and_a_row_alone_is_one() -> None:
-    rows = [
-        row(0, body=b"x" * 6),
-        row(1, body=b"y" * 6),
-        row(2, alone=True),
-        row(3, body=b"z" * 50),
-    ]
+    small = [row(0, body=b"x" * 6), row(1, body=b"y" * 6)]
+    rows = [*small, row(2, alone=True), row(3, body=b"z" * 50), row(4), row(5)]
     made = [request for _, request in requests(lanes(), rows)]
     assert [(request.first_row, request.is_batch) for request in made] == [
-        *((0, False), (1, False), (2, False), (3, False)),
+        *((0, False), (1, False), (2, False), (3, False), (4, True)),
     ]
 
 
@@ -106,28 +125,46 @@ def test_a_row_may_say_its_queue() -> None:
         list(topic.put(row(5, queue_id=2)))
 
 
-def test_another_layout_batch_or_row_before_gives_other_ids() -> None:
-    def ids(identity: Identity, rows: list[Row], queues: list[MessageQueue]) -> list[str]:
-        topic = TopicLanes(spread(queues), identity, rows_max=9, bytes_max=99, marked=True)
-        return requests(topic, rows)[0][1].ids
+def told(
+    identity: Identity, rows: list[Row], queues: list[MessageQueue]
+) -> tuple[list[str], list[str]]:
+    """(ids, numbers) of rows on their way to one queue."""
+    topic = TopicLanes(spread(queues), identity, Cut(9, 99, True))
+    pairs = [each for _, request in requests(topic, rows) for _, each in messages(request)]
+    return [each["UNIQ_KEY"] for each in pairs], [each["__SINK_SEQ"] for each in pairs]
 
+
+def test_another_sink_batch_partition_or_layout_gives_other_ids() -> None:
     rows = [row(0), row(1)]
-    plain = ids(IDENTITY, rows, QUEUES[:1])
-    assert plain == ids(IDENTITY, [row(0), row(1)], QUEUES[:1])
-    for other in (
-        ids(Identity("other", 4, 3), rows, QUEUES[:1]),
-        ids(Identity("sink", 5, 3), rows, QUEUES[:1]),
-        ids(Identity("sink", 4, 2), rows, QUEUES[:1]),
-        ids(IDENTITY, rows, QUEUES[1:2]),
-        ids(IDENTITY, [row(9), row(1)], QUEUES[:1]),
+    ids, _ = told(IDENTITY, rows, QUEUES[:1])
+    assert ids == told(IDENTITY, [row(0), row(1)], QUEUES[:1])[0]
+    for other, _ in (
+        told(Identity("other", 4, 3), rows, QUEUES[:1]),
+        told(Identity("sink", 5, 3), rows, QUEUES[:1]),
+        told(Identity("sink", 4, 2), rows, QUEUES[:1]),
+        told(IDENTITY, rows, QUEUES[1:2]),
     ):
-        assert not set(other) & set(plain)
-    assert all(len(each) == 32 and each == each.upper() for each in plain)
+        assert not set(other) & set(ids)
+    assert all(len(each) == 32 and each == each.upper() for each in ids)
 
 
-@pytest.mark.parametrize("text", ["", "x", "A" * 12 + "Z" * 20, "B" * 32])
-def test_other_ids_have_no_number(text: str) -> None:
-    assert seq_of(text, "A" * 12) is None
+def test_other_rows_have_other_numbers_and_ids() -> None:
+    rows = [row(0), row(1), row(2)]
+    ids, numbers = told(IDENTITY, rows, QUEUES[:1])
+    for changed in ([row(9), *rows[1:]], [rows[1], rows[0], rows[2]], rows[:2]):
+        other_ids, other_numbers = told(IDENTITY, changed, QUEUES[:1])
+        assert not set(other_numbers) & set(numbers)
+        if len(changed) == len(rows):
+            assert not set(other_ids[:2]) & set(ids[:2])
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_groups_before_a_change_keep_their_numbers() -> None:
+    rows = [row(n) for n in range(10)]
+    _, numbers = told(IDENTITY, rows, QUEUES[:1])
+    _, changed = told(IDENTITY, [*rows[:9], row(77)], QUEUES[:1])
+    assert changed[:5] == numbers[:5]
+    assert not set(changed[5:]) & set(numbers)
 
 
 _keys = st.one_of(st.none(), st.sampled_from("abcdef"))
@@ -139,26 +176,28 @@ def test_every_row_once_in_order_and_always_alike(
     drawn: list[tuple[str | None, bytes, bool]], rows_max: int, bytes_max: int, marked: bool
 ) -> None:
     rows = [row(n, key, body=body, alone=alone) for n, (key, body, alone) in enumerate(drawn)]
-    made = requests(lanes(rows=rows_max, size=bytes_max, marked=marked), rows)
-    again = requests(lanes(rows=rows_max, size=bytes_max, marked=marked), rows)
-    assert [request for _, request in made] == [request for _, request in again]
 
-    next_seq: dict[int, int] = defaultdict(lambda: 1)
-    for lane, request in made:
-        assert request.first_seq == next_seq[lane.part]
-        next_seq[lane.part] += len(request.ids)
-        assert len(request.ids) <= rows_max
-        assert len(request.ids) == 1 or request.size <= bytes_max
-    sent = [pairs["UNIQ_KEY"] for _, r in made for _, pairs in messages(r)]
-    assert len(set(sent)) == len(sent) == len(rows)
+    def make() -> list[tuple[Lane, Request]]:
+        return requests(lanes(rows=rows_max, size=bytes_max, marked=marked), rows)
 
+    made = make()
+    assert [request for _, request in made] == [request for _, request in make()]
+    for _, request in made:
+        count = len(messages(request))
+        assert count <= rows_max
+        assert count == 1 or request.size <= bytes_max
+    sent = [pairs for _, r in made for _, pairs in messages(r)]
+    assert len({pairs["UNIQ_KEY"] for pairs in sent}) == len(sent) == len(rows)
+    if marked:
+        marks = {mark_of("T", pairs) for pairs in sent}
+        assert len(marks) == len(rows)
+
+    queues = spread(QUEUES).queues
     by_lane: dict[int, list[bytes]] = defaultdict(list)
     for lane, request in made:
         by_lane[lane.part] += [body for body, _ in messages(request)]
     for key in "abcdef":
-        part = IDENTITY.partition * 4 + spread(QUEUES).queues.index(
-            by_key(spread(QUEUES).queues, key)
-        )
+        part = IDENTITY.partition * 4 + queues.index(by_key(queues, key))
         wanted = [each.body for each in rows if each.key == key]
         left = iter(by_lane[part])
         assert all(body in left for body in wanted)  # a subsequence: the key's order is kept

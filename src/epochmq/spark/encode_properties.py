@@ -8,11 +8,7 @@ import pyarrow.compute as pc
 
 from epochmq.model import property_names as names
 from epochmq.model.properties import NAME_END, PAIR_END, decode
-
-SINK_ID = "__SINK_ID"
-SINK_BATCH = "__SINK_BATCH"
-SINK_PART = "__SINK_PART"
-SINK_SEQ = "__SINK_SEQ"
+from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
 
 KEPT = frozenset(
     {

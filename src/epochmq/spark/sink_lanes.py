@@ -1,12 +1,11 @@
-"""Which queue a row goes to, with which number and id, and in which request: the same every time.
+"""Which queue a row goes to, under which number and id, and in which request: the same every time.
 
-A *lane* is what one partition sends to one queue. Its rows are numbered from 1 and its requests go
-out one after another, because brokers drop what is not above the last number that they hold
-(docs/adr/0040-spark-sink.md). Everything here depends on the rows and nothing else, so a repeated
-batch makes the same requests.
+A *lane* is what one partition sends to one queue. Its rows are cut into groups, whose rows have
+numbers that hold a checksum of the group (docs/adr/0040-spark-sink.md): brokers drop what they
+hold already, and rows that are others than the first time are no repeats. Everything here depends
+on the rows and nothing else, so a repeated batch makes the same requests.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,11 +18,17 @@ from epochmq.model.batch import entry
 from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.queue import MessageQueue
+from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
 from epochmq.spark.encode import Row
-from epochmq.spark.encode_properties import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
 
+GROUP_ROWS = 4_096
+"""So many numbers a broker remembers as one when it holds them all (store/seen.py)."""
+GROUP_BYTES = 4 << 20
+_INDEX_BITS = 12
+_SUM_BITS = 32
+_GROUP_MASK = 0x7FFF
+"""With the other bits a number has 18 digits, which is what brokers read."""
 _PREFIX_BYTES = 6
-_PREFIX_DIGITS = 2 * _PREFIX_BYTES
 _NO_TIME = "00000000"
 """Where ids of other producers say the time: readers search from the month's start then."""
 
@@ -39,18 +44,25 @@ class Identity:
 
 @dataclass(slots=True)
 class Request:
-    """What is sent in one piece; `first_seq` to `first_seq + len(ids) - 1` of its lane."""
+    """What is sent in one piece."""
 
     outgoing: Outgoing
     is_batch: bool
     queue: MessageQueue | None
     """None when any queue will do."""
-    first_seq: int
-    ids: list[str]
     first_row: int
     last_row: int
     size: int
     """Bytes of its bodies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How rows become requests. `marked` adds what a broker knows repeats by."""
+
+    rows_max: int
+    bytes_max: int
+    marked: bool
 
 
 class Lane:
@@ -62,13 +74,14 @@ class Lane:
         digest = blake2b(digest_size=_PREFIX_BYTES)
         for piece in (identity.sink_id, identity.batch, named, part, queue.topic):
             digest.update(f"{piece}\0".encode())
-        self.prefix = digest.hexdigest().upper()
-        """How all ids of the lane begin."""
+        self._prefix = digest.hexdigest().upper()
         self.rows: list[Row] = []
+        """The group that is being gathered."""
         self.size = 0
-        self.keyed = False
-        """Whether one of the waiting rows must go to this queue."""
-        self._seq = 0
+        self._keyed = False
+        """Whether one of them must go to this queue."""
+        self._count = 0
+        self._groups = 0
         self._sum = 0
         self._own = PAIR_END.join(
             f"{name}{NAME_END}{value}"
@@ -80,78 +93,67 @@ class Lane:
             )
         )
 
-    @property
-    def sent(self) -> int:
-        """The last number given."""
-        return self._seq
-
     def add(self, row: Row) -> None:
-        """One more row waits."""
+        """One more row of the group."""
         self.rows.append(row)
         self.size += len(row.body)
         if row.key is not None or row.queue_id is not None:
-            self.keyed = True
+            self._keyed = True
 
-    def cut(self, *, free: bool, marked: bool) -> Request:
-        """The request with all waiting rows, of which there is one or more.
-
-        `marked` adds what a broker knows repeats by; `free` lets rows go to any queue that need not
-        go to this one.
-        """
+    def cut(self, how: Cut) -> Iterator[Request]:
+        """The requests of the group, which has one row or more."""
         rows, self.rows = self.rows, []
-        first = self._seq + 1
-        ids, texts = [], []
-        for row in rows:
-            uniq_id = self._next_id(row)
-            text = f"{UNIQ_KEY}{NAME_END}{uniq_id}"
-            if row.text:
-                text = f"{row.text}{PAIR_END}{text}"
-            ids.append(uniq_id)
-            texts.append(f"{text}{PAIR_END}{self._own}{self._seq}" if marked else text)
-        queue = None if free and not self.keyed else self.queue
-        request = Request(
-            _outgoing(self.queue.topic, rows, texts, ids),
-            len(rows) > 1,
-            queue,
-            first,
-            ids,
-            rows[0].number,
-            rows[-1].number,
-            self.size,
-        )
-        self.size, self.keyed = 0, False
-        return request
+        queue = self.queue if how.marked or self._keyed else None
+        self.size, self._keyed = 0, False
+        ids = list(map(self._next_id, rows))
+        texts = self._marked(ids) if how.marked else [f"{UNIQ_KEY}{NAME_END}{n}" for n in ids]
+        for start, stop in _pieces(rows, how):
+            yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
 
     def _next_id(self, row: Row) -> str:
-        """Lane, number and a sum over the lane up to here: other rows never get the same id."""
-        self._seq += 1
+        """Lane, count and a sum over the lane up to here: other rows never get the same id."""
+        self._count += 1
         self._sum = crc32(row.text.encode(), crc32(row.body, self._sum))
-        return f"{self.prefix}{self._seq:08X}{_NO_TIME}{self._sum & 0xFFFF:04X}"
+        return f"{self._prefix}{self._count & 0xFFFFFFFF:08X}{_NO_TIME}{self._sum & 0xFFFF:04X}"
+
+    def _marked(self, ids: list[str]) -> list[str]:
+        """The sink's properties of each row; the numbers are the lane's up to the group's end."""
+        base = (self._groups & _GROUP_MASK) << _SUM_BITS | self._sum
+        self._groups += 1
+        number = base << _INDEX_BITS
+        own = f"{PAIR_END}{self._own}"
+        return [f"{UNIQ_KEY}{NAME_END}{each}{own}{number + at}" for at, each in enumerate(ids)]
 
 
-def _outgoing(topic: str, rows: list[Row], texts: list[str], ids: list[str]) -> Outgoing:
+def _pieces(rows: list[Row], how: Cut) -> Iterator[tuple[int, int]]:
+    """Where requests begin and end: a row alone is one of its own."""
+    start = size = 0
+    for at, row in enumerate(rows):
+        size += len(row.body)
+        full = at - start >= how.rows_max or size > how.bytes_max
+        if at > start and (full or row.alone or rows[at - 1].alone):
+            yield start, at
+            start, size = at, len(row.body)
+    yield start, len(rows)
+
+
+def _request(
+    rows: list[Row], texts: list[str], last_id: str, home: MessageQueue, queue: MessageQueue | None
+) -> Request:
+    texts = [
+        f"{row.text}{PAIR_END}{text}" if row.text else text
+        for row, text in zip(rows, texts, strict=True)
+    ]
     if len(rows) == 1:
-        return Outgoing(topic, rows[0].body, texts[0], rows[0].flag, 0, ids[0])
-    body = b"".join(
-        entry(row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
-    )
-    # No properties of the batch's own: brokers would add them to every message in it.
-    return Outgoing(topic, body, "", 0, 0, ids[-1])
-
-
-_sink_id = re.compile(rf"[0-9A-F]{{{_PREFIX_DIGITS + 8}}}{_NO_TIME}[0-9A-F]{{4}}").fullmatch
-
-
-def is_sink_id(uniq_id: str) -> bool:
-    """Whether it was made here: clients' ids say a time."""
-    return _sink_id(uniq_id) is not None
-
-
-def seq_of(uniq_id: str, prefix: str) -> int | None:
-    """The number inside an id of the lane `prefix`; None for any other id."""
-    if not is_sink_id(uniq_id) or not uniq_id.startswith(prefix):
-        return None
-    return int(uniq_id[_PREFIX_DIGITS : _PREFIX_DIGITS + 8], 16)
+        outgoing = Outgoing(home.topic, rows[0].body, texts[0], rows[0].flag, 0, last_id)
+    else:
+        body = b"".join(
+            entry(row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
+        )
+        # No properties of the batch's own: brokers would add them to every message in it.
+        outgoing = Outgoing(home.topic, body, "", 0, 0, last_id)
+    size = sum(len(row.body) for row in rows)
+    return Request(outgoing, len(rows) > 1, queue, rows[0].number, rows[-1].number, size)
 
 
 @dataclass(slots=True)
@@ -196,54 +198,41 @@ class Layout:
 class TopicLanes:
     """All lanes of one partition to one topic."""
 
-    def __init__(
-        self, layout: Layout, identity: Identity, *, rows_max: int, bytes_max: int, marked: bool
-    ) -> None:
+    def __init__(self, layout: Layout, identity: Identity, how: Cut) -> None:
         self._layout = layout
-        self._rows_max = rows_max
-        self._bytes_max = bytes_max
-        self._marked = marked
+        self._how = how
         count = len(layout.queues)
+        named = f"{identity.sink_id}@{layout.mark}"
         self.lanes = [
-            Lane(
-                queue,
-                identity,
-                identity.partition * count + at,
-                f"{identity.sink_id}@{layout.mark}",
-            )
+            Lane(queue, identity, identity.partition * count + at, named)
             for at, queue in enumerate(layout.queues)
         ]
-        self._turn = identity.partition % count
+        self._turn = (identity.partition + identity.batch) % count
         self.size = 0
-        """Bytes of bodies that wait."""
+        """Bytes of bodies that are being gathered."""
 
     def put(self, row: Row) -> Iterator[tuple[Lane, Request]]:
-        """Take a row; the requests that are whole now."""
+        """Take a row; the requests of groups that are whole now."""
         at = self._layout.index_of(row)
         lane = self.lanes[self._turn if at is None else at]
-        if lane.rows and (row.alone or lane.size + len(row.body) > self._bytes_max):
-            yield self._cut(lane)
-            if at is None and not row.alone:
-                lane = self.lanes[self._turn]
-                if lane.rows and lane.size + len(row.body) > self._bytes_max:
-                    yield self._cut(lane)
         lane.add(row)
         self.size += len(row.body)
-        if row.alone or len(lane.rows) >= self._rows_max:
-            yield self._cut(lane)
+        if len(lane.rows) >= GROUP_ROWS or lane.size >= GROUP_BYTES:
+            yield from self._cut(lane)
 
     def rest(self) -> Iterator[tuple[Lane, Request]]:
-        """What is left at the end of the partition, or when too much waits."""
+        """What is left at the end of the partition, or when too much is gathered."""
         for lane in self.lanes:
             if lane.rows:
-                yield self._cut(lane)
+                yield from self._cut(lane)
 
-    def _cut(self, lane: Lane) -> tuple[Lane, Request]:
+    def _cut(self, lane: Lane) -> Iterator[tuple[Lane, Request]]:
         """The next rows that may go anywhere go to the queue after this one."""
         if lane is self.lanes[self._turn]:
             self._turn = (self._turn + 1) % len(self.lanes)
         self.size -= lane.size
-        return lane, lane.cut(free=not self._marked, marked=self._marked)
+        for request in lane.cut(self._how):
+            yield lane, request
 
 
 def spread(queues: Sequence[MessageQueue]) -> Layout:

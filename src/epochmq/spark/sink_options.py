@@ -27,7 +27,7 @@ WHAT = 'writing to format("rocketmq")'
 EFFECTIVELY_ONCE = "effectively-once"
 AT_LEAST_ONCE = "at-least-once"
 SINK_ID_LENGTH_MAX = 120
-ROWS_MAX = 8_192
+ROWS_MAX = 4_096
 _SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
 """Spark shows these to every sink; in lower case."""
 

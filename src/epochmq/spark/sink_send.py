@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.route_cache import publish_queues
@@ -18,7 +18,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE
 from epochmq.runtime.tls import client_tls
-from epochmq.spark.sink_lanes import Lane, Layout, Request, is_sink_id, seq_of, spread
+from epochmq.spark.sink_lanes import Lane, Layout, Request, spread
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.wire.codes import RequestCode
 
@@ -46,45 +46,6 @@ class Line:
         self.lane = lane
         self.waiting: deque[Request] = deque()
         self.wake = asyncio.Event()
-        self.mark: tuple[int, str] | None = None
-        """The last number that the broker holds of an earlier try, with its id."""
-
-    def take_mark(self, uniq_id: str | None) -> None:
-        """Heed the id in an answer: a repeat is answered with that of the last one held.
-
-        UsageError when that is of another batch: the broker drops this one as an old one.
-        """
-        if uniq_id is None or not is_sink_id(uniq_id):
-            return
-        seq = seq_of(uniq_id, self.lane.prefix)
-        if seq is None:
-            raise UsageError(
-                f"{self.lane.queue} holds a later batch of this sink already and takes nothing of"
-                " this one: batchId must rise from write to write, a sinkId belongs to one query,"
-                " and a checkpoint that was set back needs a new sinkId"
-            )
-        self.mark = (seq, uniq_id)
-
-    def check(self, request: Request) -> None:
-        """UsageError when `request` repeats a number with another row than the first time."""
-        if self.mark is None:
-            return
-        seq, uniq_id = self.mark
-        at = seq - request.first_seq
-        if 0 <= at < len(request.ids) and request.ids[at] != uniq_id:
-            raise self.changed()
-
-    def check_end(self) -> None:
-        """UsageError when the earlier try had more rows than this one."""
-        if self.mark is not None and self.mark[0] > self.lane.sent:
-            raise self.changed()
-
-    def changed(self) -> UsageError:
-        return UsageError(
-            f"a repeated batch brought other rows to {self.lane.queue}, or in another order, than"
-            " the first time: brokers would drop the wrong ones. Sort with option orderBy by"
-            " columns that tell all rows apart, or write with guarantee=at-least-once"
-        )
 
 
 class Sender:
@@ -145,8 +106,6 @@ class Sender:
         while self._unsent and self._error is None:
             await self._news()
         self._check()
-        for line in self._lines.values():
-            line.check_end()
 
     async def _news(self) -> None:
         """Wait until another request has ended."""
@@ -172,7 +131,7 @@ class Sender:
                 continue
             request = line.waiting.popleft()
             try:
-                await self._deliver(line, request)
+                await self._deliver(request)
             except Exception as error:
                 self._fail(error)
             finally:
@@ -185,9 +144,8 @@ class Sender:
         if self._error is None:
             self._error = error
 
-    async def _deliver(self, line: Line, request: Request) -> None:
+    async def _deliver(self, request: Request) -> None:
         """Send until it is acknowledged."""
-        line.check(request)
         unsure = 0
 
         async def send() -> SendResult:
@@ -198,10 +156,8 @@ class Sender:
                 raise _Unsure(f"the broker stored it and answers {result.status.value}")
             return result
 
-        result = await self._patiently(self._name(request), send, lambda: unsure >= UNSURE_MAX)
+        await self._patiently(self._name(request), send, lambda: unsure >= UNSURE_MAX)
         self.requests += 1
-        line.take_mark(result.transaction_id)
-        line.check(request)
 
     def _name(self, request: Request) -> str:
         rows = f"row {request.first_row}"

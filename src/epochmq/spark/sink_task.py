@@ -8,7 +8,7 @@ import pyarrow as pa
 from epochmq.base.errors import UsageError
 from epochmq.spark.encode import Encoder, Row
 from epochmq.spark.loop_thread import LoopThread
-from epochmq.spark.sink_lanes import Identity, Lane, Request, TopicLanes
+from epochmq.spark.sink_lanes import Cut, Identity, Lane, Request, TopicLanes
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_send import Sender
 
@@ -52,6 +52,8 @@ class _Task:
         self._ready: list[tuple[Lane, Request]] = []
         self._rows = 0
         self._bytes = 0
+        self._gathered = 0
+        """Bytes of bodies in groups that are not whole yet."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Done:
         if self._options.order_by:
@@ -78,25 +80,30 @@ class _Task:
 
     def _put(self, row: Row) -> None:
         topic = self._topics.get(row.topic) or self._open(row.topic)
+        before = topic.size
         self._ready.extend(topic.put(row))
+        self._gathered += topic.size - before
         self._rows += 1
         self._bytes += len(row.body)
-        if topic.size > self._options.buffer_bytes:
+        if self._gathered > self._options.buffer_bytes:
             self._flush()
 
     def _open(self, topic: str) -> TopicLanes:
         self._topics[topic] = lanes = TopicLanes(
             self._loop.run(self._sender.layout(topic)),
             self._identity,
-            rows_max=self._options.batch_size,
-            bytes_max=self._options.batch_bytes,
-            marked=self._options.drops_repeats,
+            Cut(
+                self._options.batch_size,
+                self._options.batch_bytes,
+                self._options.drops_repeats,
+            ),
         )
         return lanes
 
     def _flush(self) -> None:
         for topic in self._topics.values():
             self._ready.extend(topic.rest())
+        self._gathered = 0
 
     def _send(self) -> None:
         if self._ready:
