@@ -38,7 +38,9 @@ def parser(typing: Typing) -> ParseBody:
         try:
             found = fastavro.schemaless_reader(source, schema, None)
         except Exception as error:  # fastavro raises what Python raises on bytes that do not fit
-            raise Unparsable(f"no Avro of this schema: {error or type(error).__name__}") from None
+            raise Unparsable(
+                f"no Avro of this schema: {str(error) or type(error).__name__}"
+            ) from None
         if source.tell() != len(body):
             raise Unparsable(f"{len(body) - source.tell()} bytes behind the Avro datum")
         return {name: _value(value, name in nested) for name, value in found.items()}
