@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, Traced, parse, trace_batches
+from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, Traced, parse, rows_of
 
 
 def context(*fields: object) -> str:
@@ -48,12 +48,6 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         assert row.kind in (PUB, BEFORE, AFTER)
 
 
-def test_batches_keep_their_types_also_without_rows() -> None:
-    import pyarrow as pa
-
-    bodies = pa.record_batch({"body": pa.array([PUB_5.encode(), None, b""], pa.binary())})
-    none = pa.record_batch({"body": pa.array([], pa.binary())})
-    one, empty = trace_batches([bodies, none])
-    assert one.to_pylist()[0]["msgId"] == "ID1"
-    assert (one.num_rows, empty.num_rows) == (1, 0)
-    assert one.schema == empty.schema
+def test_a_message_without_a_body_has_no_rows() -> None:
+    assert [row.msg_id for row in rows_of(bytearray(PUB_5.encode() + b"\xff"))] == ["ID1"]
+    assert rows_of(None) == rows_of(b"") == []

@@ -4,19 +4,18 @@ Every executor must see the directories under the same paths (one machine, or sh
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from epochmq.spark.jobs.audit import Ask, Digester
 from epochmq.spark.jobs.audit_core import Block
 from epochmq.spark.jobs.audit_files import Piece, StoreReplica, digests_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 ASK_DDL = "ask bigint, low bigint, high bigint, blockBytes bigint, files string"
-BLOCK_DDL = "ask bigint, offset bigint, size bigint, digest string"
+BLOCKS_DDL = "array<struct<offset: bigint, size: bigint, digest: string>>"
 
 
 def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) -> Digester:
@@ -26,12 +25,14 @@ def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) 
         rows = [row_of(number, ask, replicas[ask.name].pieces) for number, ask in enumerate(asks)]
         if not rows:
             return
+        from pyspark.sql import functions as f
+
+        # A plain function: those on Arrow batches of a frame ask for pandas.
+        blocks = f.udf(digest_row, BLOCKS_DDL, useArrow=False)
+        columns = (f.col("low"), f.col("high"), f.col("blockBytes"), f.col("files"))
         frame = spark.createDataFrame(rows, ASK_DDL).repartition(len(rows), "ask")
-        found: dict[int, list[Block]] = {number: [] for number in range(len(asks))}
-        for row in frame.mapInArrow(digest_batches, BLOCK_DDL).collect():
-            found[row["ask"]].append(Block(row["offset"], row["size"], row["digest"]))
-        for number, ask in enumerate(asks):
-            yield ask, sorted(found[number])
+        for row in frame.select("ask", blocks(*columns).alias("blocks")).toLocalIterator():
+            yield asks[row["ask"]], [Block(*block) for block in row["blocks"]]
 
     return digest
 
@@ -42,19 +43,7 @@ def row_of(number: int, ask: Ask, files: Sequence[Piece]) -> tuple[int, int, int
     return number, ask.low, ask.high, ask.block_bytes, json.dumps(touched)
 
 
-def digest_batches(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Asks in, one row a block out; runs in the executors."""
-    import pyarrow as pa
-
-    for batch in batches:
-        columns: dict[str, list[Any]] = {"ask": [], "offset": [], "size": [], "digest": []}
-        for row in batch.to_pylist():
-            files = [Piece(*each) for each in json.loads(row["files"])]
-            for block in digests_of(files, row["low"], row["high"], row["blockBytes"]):
-                columns["ask"].append(row["ask"])
-                columns["offset"].append(block.offset)
-                columns["size"].append(block.size)
-                columns["digest"].append(block.digest)
-        kinds = (pa.int64(), pa.int64(), pa.int64(), pa.string())
-        arrays = [pa.array(v, k) for v, k in zip(columns.values(), kinds, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+def digest_row(low: int, high: int, block_bytes: int, files: str) -> list[Block]:
+    """The blocks of one ask; runs in the executors."""
+    pieces = [Piece(*each) for each in json.loads(files)]
+    return digests_of(pieces, low, high, block_bytes)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 from epochmq.base.errors import UsageError
 
 BATCHES_MAX = 1_000_000
-_SLICE_S = 0.1
+PIECE_S = 0.1
+"""A rate is held within pieces of this time."""
 T = TypeVar("T")
 
 
@@ -142,19 +143,15 @@ def save_state(path: Path, state: State) -> None:
 def paced(
     batches: Iterator[T],
     rows: Callable[[T], int],
-    cut: Callable[[T, int, int], T],
     per_second: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[T]:
-    """`batches`, cut small enough and handed out no faster than `per_second` rows a second."""
-    piece = max(1, int(per_second * _SLICE_S))
+    """`batches`, handed out no faster than `per_second` rows a second."""
     began, sent = clock(), 0
     for batch in batches:
-        for at in range(0, rows(batch), piece):
-            late = began + sent / per_second - clock()
-            if late > 0:
-                sleep(late)
-            part = cut(batch, at, min(piece, rows(batch) - at))
-            sent += rows(part)
-            yield part
+        late = began + sent / per_second - clock()
+        if late > 0:
+            sleep(late)
+        sent += rows(batch)
+        yield batch

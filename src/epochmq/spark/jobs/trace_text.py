@@ -10,17 +10,14 @@ Later versions add fields at the end; older ones lack the last two of SubAfter, 
 and time come from the SubBefore of the same request. Others (EndTransaction, Recall) are no rows.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from collections.abc import Iterator
+from typing import NamedTuple
 
 FIELD_END, CONTEXT_END = "\x01", "\x02"
 PUB, BEFORE, AFTER = "Pub", "SubBefore", "SubAfter"
-TRACE_DDL = (
-    "kind string, at bigint, clientGroup string, topic string, msgId string, requestId string,"
-    " tries int, cost bigint, ok boolean"
+ROWS_DDL = (
+    "array<struct<kind: string, at: bigint, clientGroup: string, topic: string, msgId: string,"
+    " requestId: string, tries: int, cost: bigint, ok: boolean>>"
 )
 _FIELDS_MIN = {PUB: 11, BEFORE: 7, AFTER: 5}
 
@@ -83,19 +80,6 @@ def _flag(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text)
 
 
-def trace_batches(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Batches with a column `body` -> TRACE_DDL; runs in the executors."""
-    import pyarrow as pa
-
-    fields = (
-        *(("kind", pa.string()), ("at", pa.int64()), ("clientGroup", pa.string())),
-        *(("topic", pa.string()), ("msgId", pa.string()), ("requestId", pa.string())),
-        *(("tries", pa.int32()), ("cost", pa.int64()), ("ok", pa.bool_())),
-    )
-    schema = pa.schema(fields)
-    for batch in batches:
-        bodies = batch.column("body").to_pylist()
-        rows = [row for body in bodies if body for row in parse(body.decode("utf-8", "replace"))]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+def rows_of(body: bytes | None) -> list[Traced]:
+    """The contexts of one message; runs in the executors."""
+    return list(parse(bytes(body).decode("utf-8", "replace"))) if body else []

@@ -1,0 +1,107 @@
+"""Job `backfill`: one DataFrame over an archive and the live tail of its topics.
+
+    with framework.spark_session("search") as spark:
+        found = backfill(spark, "/lake/orders", "127.0.0.1:9876")
+        found.frame.where("tags = 'paid'").show()
+
+Each message is in it once: the archive's below the seam, the brokers' from there on (`seam.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochmq.spark.cluster import Cluster
+from epochmq.spark.columns import NAMES, chosen
+from epochmq.spark.jobs.seam import Seam, chosen_topics, find_seam, mark_of
+from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
+from epochmq.spark.offsets import queue_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """`frame` has the columns asked for and `source`, which is archive or live."""
+
+    frame: "DataFrame"
+    seam: Seam
+    topics: list[str]
+
+
+def backfill(
+    spark: "SparkSession",
+    table: str | AnyTable,
+    name_server: str,
+    *,
+    topics: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    allow_loss: bool = False,
+) -> Backfill:
+    """`topics` of the archive at `table`, all of them when none is named, up to now.
+
+    Without `columns` those that the archive has. With `allow_loss` messages that are in neither
+    place are left out, and named in the seam; else they are an error.
+    """
+    opened = open_table(table) if isinstance(table, str) else table
+    offsets = mark_of(opened).offsets
+    names = chosen_topics(offsets, topics, opened.root)
+    with Cluster(name_server) as cluster:
+        bounds = cluster.bounds_of(names)
+    seam = find_seam({name: offsets[name] for name in names}, bounds, allow_loss)
+    held = set(opened.schema().names)
+    wanted = chosen(columns if columns is not None else [n for n in NAMES if n in held])
+    old = archived(spark, opened, names, seam).select(*wanted)
+    new = live(spark, name_server, names, seam, wanted)
+    from pyspark.sql import functions as f
+
+    frame = old.withColumn("source", f.lit("archive"))
+    if new is not None:
+        frame = frame.unionByName(new.withColumn("source", f.lit("live")))
+    return Backfill(frame, seam, names)
+
+
+def archived(
+    spark: "SparkSession", table: AnyTable, topics: Sequence[str], seam: Seam
+) -> "DataFrame":
+    """The table's rows below the seam: a commit after it was looked up adds none."""
+    from pyspark.sql import functions as f
+
+    rows = data_frame(spark, table).where(f.col("topic").isin(list(topics)))
+    ends = [(q.topic, q.broker_name, q.queue_id, at) for q, at in seam.at.items()]
+    bounds = spark.createDataFrame(
+        ends, "topic string, brokerName string, queueId int, seamOffset bigint"
+    )
+    joined = rows.join(f.broadcast(bounds), ["topic", "brokerName", "queueId"])
+    below: DataFrame = joined.where("queueOffset < seamOffset").drop("seamOffset")
+    return below
+
+
+def live(
+    spark: "SparkSession",
+    name_server: str,
+    topics: Sequence[str],
+    seam: Seam,
+    columns: Sequence[str],
+) -> "DataFrame | None":
+    """What brokers hold from the seam on; None for nothing."""
+    if not seam.live_rows:
+        return None
+    return (
+        spark.read.format("rocketmq")
+        .option("nameServer", name_server)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", seam.starting())
+        .option("endingOffsets", seam.ending())
+        .option("columns", ",".join(columns))
+        .load()
+    )
+
+
+def ranges_of(seam: Seam) -> dict[str, dict[str, list[int]]]:
+    """For a report: topic -> queue -> [seam, end]."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for queue, end in sorted(seam.end.items()):
+        found.setdefault(queue.topic, {})[queue_text(queue)] = [seam.at[queue], end]
+    return found

@@ -1,0 +1,173 @@
+"""Job `compact`: of a changelog topic the latest message of each key, as a snapshot table.
+
+Within a queue the highest queue offset is the latest, whatever the clocks said. A key that came to
+several queues (it should not: send it with an ordering key) has the one stored last, then the
+highest broker name, queue and offset: the same rows give the same snapshot always. A message with
+an empty body, or with the tag that means deletion, removes its key.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochmq.base.errors import UsageError
+from epochmq.spark.cluster import Cluster
+from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
+from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.seam import Seam, chosen_topics, mark_of
+from epochmq.spark.jobs.snapshot import SnapshotTarget
+from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.spark.offsets import from_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+KEY = "key"
+COLUMNS = (
+    *("topic", "queueId", "queueOffset", "brokerName", "body", "tags", "keys", "properties"),
+    *("storeTimestamp", "msgId"),
+)
+_PROPERTY = re.compile(r"property:(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """`source` is an archive, `name_server` adds the live tail to it; alone it is all there is.
+
+    `key`: `keys` (the whole text), `orderingKey` (__SHARDINGKEY) or `property:NAME`.
+    """
+
+    target: str
+    topic: str
+    source: str = ""
+    name_server: str = ""
+    format: str | None = None
+    key: str = "keys"
+    tombstone_tag: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.topic:
+            raise UsageError("a snapshot is of one topic: name it")
+        if not self.source and not self.name_server:
+            raise UsageError("name an archive to read, or name servers, or both")
+        key_property(self.key)
+
+
+def key_property(key: str) -> str | None:
+    """The property that `key` means, None for column keys; `UsageError` for anything else."""
+    if key == "keys":
+        return None
+    if key == "orderingKey":
+        return "__SHARDINGKEY"
+    found = _PROPERTY.fullmatch(key)
+    if found is None:
+        raise UsageError(f"'{key}' is no key: use keys, orderingKey or property:NAME")
+    return found[1]
+
+
+def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> Report:
+    """Write the snapshot; the report says up to which queue offsets it goes."""
+    report = Report("compact")
+    target = SnapshotTarget(job.target, job.format)
+    rows, ends = source_rows(spark, job)
+    report.ranges = ends
+    keyed = with_key(rows, job.key).cache()
+    try:
+        missing = keyed.where(f"{KEY} is null").count()
+        found = latest(keyed.where(f"{KEY} is not null"))
+        kept = without_tombstones(found, job.tombstone_tag)
+        report.details |= {
+            "target": target.root,
+            "format": target.format,
+            "messages": keyed.count(),
+            "withoutKey": missing,
+        }
+        if dry_run:
+            report.rows = kept.count()
+            return report.finish("dry-run")
+        done = target.write(kept.orderBy(KEY), {"topic": job.topic, "key": job.key, "to": ends})
+    finally:
+        keyed.unpersist()
+    report.rows, report.bytes = done.rows, done.bytes
+    return report.finish()
+
+
+def source_rows(
+    spark: "SparkSession", job: Compact
+) -> "tuple[DataFrame, dict[str, dict[str, list[int]]]]":
+    """The messages and, per queue, up to where they go."""
+    if not job.source:
+        return _live_only(spark, job)
+    table = open_table(job.source)
+    lacking = sorted(set(COLUMNS) - set(table.schema().names))
+    if lacking:
+        raise UsageError(f"the archive {table.root} has no column {lacking[0]}, which this needs")
+    if job.name_server:
+        found = backfill(spark, table, job.name_server, topics=[job.topic], columns=COLUMNS)
+        ends = {
+            topic: {queue: [0, end] for queue, (_, end) in queues.items()}
+            for topic, queues in ranges_of(found.seam).items()
+        }
+        return found.frame.drop("source"), ends
+    offsets = mark_of(table).offsets
+    chosen_topics(offsets, [job.topic], table.root)
+    seam = Seam(from_topics({job.topic: offsets[job.topic]}), {})
+    rows = archived(spark, table, [job.topic], seam).select(*COLUMNS)
+    return rows, {job.topic: {queue: [0, end] for queue, end in offsets[job.topic].items()}}
+
+
+def _live_only(
+    spark: "SparkSession", job: Compact
+) -> "tuple[DataFrame, dict[str, dict[str, list[int]]]]":
+    with Cluster(job.name_server) as cluster:
+        bounds = cluster.bounds(job.topic)
+    ends = {f"{q.broker_name}:{q.queue_id}": list(pair) for q, pair in bounds.items()}
+    rows = (
+        spark.read.format("rocketmq")
+        .option("nameServer", job.name_server)
+        .option("subscribe", job.topic)
+        .option("columns", ",".join(COLUMNS))
+        .option("endingOffsets", json.dumps({job.topic: {q: end for q, (_, end) in ends.items()}}))
+        .load()
+    )
+    return rows, {job.topic: ends}
+
+
+def with_key(rows: "DataFrame", key: str) -> "DataFrame":
+    """The rows with their key, null where there is none."""
+    from pyspark.sql import functions as f
+
+    name = key_property(key)
+    value = f.col("keys") if name is None else f.col("properties")[name]
+    return rows.withColumn(KEY, f.when(f.length(value) > 0, value))
+
+
+def latest(rows: "DataFrame") -> "DataFrame":
+    """One row for each key."""
+    from pyspark.sql import functions as f
+
+    names = [name for name in rows.columns if name != KEY]
+    in_queue = _newest(rows, [KEY, "brokerName", "queueId"], names, f.col("queueOffset"))
+    order = f.struct("storeTimestamp", "brokerName", "queueId", "queueOffset")
+    return _newest(in_queue, [KEY], names, order)
+
+
+def _newest(
+    rows: "DataFrame", by: Sequence[str], names: Sequence[str], order: "Column"
+) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    found = rows.groupBy(*by).agg(f.max_by(f.struct(*names), order).alias("row"))
+    return found.select(KEY, *(f.col("row")[name].alias(name) for name in names))
+
+
+def without_tombstones(rows: "DataFrame", tag: str) -> "DataFrame":
+    """The keys that are not deleted."""
+    from pyspark.sql import functions as f
+
+    kept = f.length(f.coalesce("body", f.lit(b""))) > 0
+    if tag:
+        kept = kept & (f.coalesce("tags", f.lit("")) != tag)
+    return rows.where(kept)

@@ -1,0 +1,198 @@
+"""Job `reconcile`: what producers sent against what a topic holds against what groups consumed.
+
+Producers' words are a file of JSON lines or the message trace; consumers' words likewise. What the
+trace cannot know any more (it is kept no longer than any topic) is counted as unknown, not as lost.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.model.names import TRACE_TOPIC
+from epochmq.spark.jobs.reconcile_judge import CONSUMED_DDL, SENT_DDL, SHARES, Rules, Verdict, judge
+from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BAD = "_bad"
+_SKEW_MS = 60_000
+"""Clocks of producers and brokers may differ by this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """What is to be compared. `trace` names the trace topic, empty for none; files are JSON lines:
+    {"msgId": ..., "at": wall ms, "ok": true}, of consumers with "clientGroup" as well."""
+
+    name_server: str
+    topic: str
+    sent: str = ""
+    consumed: str = ""
+    trace: str = ""
+    groups: tuple[str, ...] = ()
+    since: int = 0
+    until: int = 0
+    """Wall ms of the sends that count; 0 for now."""
+    grace_ms: int = 30_000
+    late_ms: int = 60_000
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        if not (self.sent or self.consumed or self.trace):
+            raise UsageError(
+                "there is nothing to compare the topic with: give a file of what was sent or"
+                " consumed, or the trace topic"
+            )
+        if self.until and self.until <= self.since:
+            raise UsageError("the time to end at is not behind the one to begin at")
+        if self.grace_ms < 0:
+            raise UsageError("the time that messages are given to arrive must not be negative")
+        for path in (self.sent, self.consumed):
+            if path and "://" not in path and not os.path.exists(path):
+                raise NotFound(f"there is no file {path}")
+
+
+def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[Verdict, Report]:
+    """The verdict and the run report."""
+    report = Report("reconcile")
+    now = int(time.time() * 1000)
+    until = min(job.until or now, now)
+    traced = trace_rows(spark, job.name_server, job.trace).cache() if job.trace else None
+    stored = stored_rows(spark, job, until)
+    sent = _sent(spark, job, traced)
+    if sent is not None:
+        sent = sent.where(f"at >= {job.since} and at < {until}")
+    consumed = _consumed(spark, job, traced)
+    rules = Rules(min(until, now - job.grace_ms), job.late_ms, _since(traced, job), job.samples)
+    verdict = judge(sent, stored, consumed, rules, job.groups)
+    report.rows = verdict.topic["stored"]
+    report.details = details_of(verdict)
+    return verdict, report.finish()
+
+
+def details_of(verdict: Verdict) -> dict[str, object]:
+    """For the report: counts by group, latencies by share in ms, ids of what is wrong."""
+    shares = [f"p{share * 100:g}" for share in SHARES]
+    return {
+        "verdict": "clean" if verdict.is_clean else "messages are missing or came twice",
+        "topic": verdict.topic,
+        "groups": verdict.groups,
+        "latencyMs": {
+            name: {stage: dict(zip(shares, times, strict=False)) for stage, times in table.items()}
+            for name, table in verdict.latencies.items()
+        },
+        "samples": verdict.samples,
+    }
+
+
+def stored_rows(spark: "SparkSession", job: Reconcile, until: int) -> "DataFrame":
+    """STORED_DDL of what the topic holds now of the time asked for."""
+    from pyspark.sql import functions as f
+
+    reader = (
+        spark.read.format("rocketmq")
+        .option("nameServer", job.name_server)
+        .option("subscribe", job.topic)
+        .option("columns", "brokerName,queueId,queueOffset,bornTimestamp,storeTimestamp,msgId")
+    )
+    if job.since > _SKEW_MS:
+        reader = reader.option("startingTimestamp", str(job.since - _SKEW_MS))
+    rows = reader.load().select(
+        "msgId",
+        f.unix_millis("storeTimestamp").alias("storeAt"),
+        f.unix_millis("bornTimestamp").alias("bornAt"),
+        f.concat_ws(":", "brokerName", "queueId", "queueOffset").alias("place"),
+    )
+    # What arrived late was sent in time all the same: the sends' own time counts.
+    return rows.where((f.col("bornAt") >= job.since) & (f.col("bornAt") < until))
+
+
+def trace_rows(spark: "SparkSession", name_server: str, topic: str) -> "DataFrame":
+    """The contexts of all messages that the trace topic still holds."""
+    from pyspark.sql import functions as f
+
+    bodies = (
+        spark.read.format("rocketmq")
+        .option("nameServer", name_server)
+        .option("subscribe", topic or TRACE_TOPIC)
+        .option("columns", "body")
+        .load()
+    )
+    contexts = f.udf(rows_of, ROWS_DDL, useArrow=False)
+    return bodies.select(f.explode(contexts("body")).alias("row")).select("row.*")
+
+
+def sent_of_trace(traced: "DataFrame", topic: str) -> "DataFrame":
+    """SENT_DDL."""
+    from pyspark.sql import functions as f
+
+    mine = traced.where((f.col("kind") == PUB) & (f.col("topic") == topic))
+    return mine.select("msgId", "at", "ok")
+
+
+def consumed_of_trace(traced: "DataFrame") -> "DataFrame":
+    """CONSUMED_DDL: a try begins with SubBefore; without its SubAfter it never ended."""
+    from pyspark.sql import functions as f
+
+    began = traced.where(f.col("kind") == BEFORE).select(
+        "requestId", "msgId", "clientGroup", "tries", f.col("at").alias("beganAt")
+    )
+    ended = traced.where(f.col("kind") == AFTER).select(
+        "requestId", "msgId", "ok", f.greatest("cost", f.lit(0)).alias("cost")
+    )
+    both = began.join(ended.distinct(), ["requestId", "msgId"], "left")
+    at = f.col("beganAt") + f.coalesce("cost", f.lit(0))
+    return both.select("clientGroup", "msgId", at.alias("at"), "ok", "tries")
+
+
+def _sent(spark: "SparkSession", job: Reconcile, traced: "DataFrame | None") -> "DataFrame | None":
+    if job.sent:
+        return read_lines(spark, job.sent, SENT_DDL, ("msgId", "at"))
+    return sent_of_trace(traced, job.topic) if traced is not None else None
+
+
+def _consumed(
+    spark: "SparkSession", job: Reconcile, traced: "DataFrame | None"
+) -> "DataFrame | None":
+    if job.consumed:
+        needed = ("clientGroup", "msgId", "at", "ok")
+        return read_lines(spark, job.consumed, CONSUMED_DDL, needed)
+    return consumed_of_trace(traced) if traced is not None else None
+
+
+def _since(traced: "DataFrame | None", job: Reconcile) -> int:
+    """Since when consumers' words are known: all of a file, what is kept of a trace."""
+    from pyspark.sql import functions as f
+
+    if traced is None or job.consumed:
+        return 0
+    first = traced.where(f.col("kind") == BEFORE).agg(f.min("at")).collect()[0][0]
+    return int(first or 0)
+
+
+def read_lines(spark: "SparkSession", path: str, ddl: str, needed: tuple[str, ...]) -> "DataFrame":
+    """JSON lines as `ddl`; `UsageError` when a line lacks one of `needed`."""
+    from pyspark.sql import functions as f
+
+    rows = (
+        spark.read.schema(f"{ddl}, {_BAD} string")
+        .option("columnNameOfCorruptRecord", _BAD)
+        .json(path)
+        .cache()  # Spark reads the corrupt column of a cached frame only
+    )
+    wrong = f.col(_BAD).isNotNull()
+    for name in needed:
+        wrong = wrong | f.col(name).isNull()
+    bad = rows.where(wrong)
+    count = bad.count()
+    if count:
+        example = bad.limit(1).collect()[0].asDict()
+        raise UsageError(
+            f"{path}: {count} lines lack {', '.join(needed)} or are no JSON objects, as"
+            f" {str(example.pop(_BAD) or example)[:120]}"
+        )
+    return rows.drop(_BAD)

@@ -1,0 +1,219 @@
+"""What became of each message: producers' words against a topic against consumers' words.
+
+Frames in, a few rows out; ids are the producers' (UNIQ_KEY). Columns, times in wall ms:
+
+- sent: msgId, at, ok - what producers say; ok false for a send that was not acknowledged.
+- stored: msgId, storeAt, bornAt, place - what the topic holds, a row a record.
+- consumed: clientGroup, msgId, at, ok, tries - what consumers say, a row a try.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from epochmq.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+SENT_DDL = "msgId string, at bigint, ok boolean"
+STORED_DDL = "msgId string, storeAt bigint, bornAt bigint, place string"
+CONSUMED_DDL = "clientGroup string, msgId string, at bigint, ok boolean, tries int"
+
+SHARES = (0.5, 0.9, 0.99, 0.999)
+_ACCURACY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`watermark` (wall ms): younger messages may still arrive. `since`: what was stored before is
+    older than anything consumers say, so that nobody knows. `late_ms` from stored to consumed."""
+
+    watermark: int
+    late_ms: int = 60_000
+    since: int = 0
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        if self.late_ms < 0 or self.samples < 0:
+            raise UsageError("late and samples must not be negative")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Counts of distinct messages; latencies in ms by share; `samples` are ids of each kind."""
+
+    topic: dict[str, int]
+    groups: dict[str, dict[str, int]]
+    latencies: dict[str, dict[str, list[int]]]
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        bad = ("lost", "duplicated", "failed")
+        return not any(
+            table.get(name) for table in (self.topic, *self.groups.values()) for name in bad
+        )
+
+
+def judge(
+    sent: "DataFrame | None",
+    stored: "DataFrame",
+    consumed: "DataFrame | None",
+    rules: Rules,
+    groups: Sequence[str] = (),
+) -> Verdict:
+    """Joins the three; without `sent` or `consumed` their side is left out.
+
+    `groups` are judged although they may have consumed nothing; else those that say something.
+    """
+    from pyspark.sql import functions as f
+
+    kept = _by_id(stored).cache()
+    try:
+        produced = _produced(sent, kept, rules)
+        topic = _row(produced.agg(*_counts(_TOPIC)).collect()[0])
+        latencies = {"topic": _shares(produced.agg(_latency("storeAt", "sentAt", "sendToStore")))}
+        samples = _samples(produced, _TOPIC, rules, "")
+        tables: dict[str, dict[str, int]] = {}
+        if consumed is not None:
+            named = consumed.where(f.col("clientGroup").isin(list(groups))) if groups else consumed
+            delivered = _delivered(kept, named, rules, groups).cache()
+            for row in delivered.groupBy("clientGroup").agg(*_counts(_GROUP)).collect():
+                tables[row["clientGroup"]] = _row(row)
+            spent = delivered.groupBy("clientGroup").agg(
+                _latency("firstOk", "storeAt", "storeToConsume"),
+                _latency("firstOk", "bornAt", "sendToConsume"),
+            )
+            latencies |= {row["clientGroup"]: _times(row) for row in spent.collect()}
+            for name in tables:
+                one = delivered.where(f.col("clientGroup") == name)
+                samples |= _samples(one, _GROUP, rules, f"{name}: ")
+            delivered.unpersist()
+    finally:
+        kept.unpersist()
+    return Verdict(topic, tables, latencies, samples)
+
+
+_TOPIC = ("sent", "stored", "lost", "pending", "duplicated", "unacknowledged", "unannounced")
+_GROUP = ("stored", "consumed", "lost", "failed", "pending", "unknown", "duplicated", "late")
+_SAMPLED = frozenset(("lost", "duplicated", "failed", "late"))
+
+
+def _by_id(stored: "DataFrame") -> "DataFrame":
+    """A row for each id that the topic holds, with the number of its records."""
+    from pyspark.sql import functions as f
+
+    return stored.groupBy("msgId").agg(
+        f.min("storeAt").alias("storeAt"),
+        f.min("bornAt").alias("bornAt"),
+        f.countDistinct("place").alias("copies"),
+    )
+
+
+def _produced(sent: "DataFrame | None", kept: "DataFrame", rules: Rules) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    held, told = f.col("copies").isNotNull(), f.col("sentAt").isNotNull()
+    if sent is None:
+        both = kept.withColumn("sentAt", f.col("bornAt")).withColumn("acked", f.lit(True))
+        unannounced: Column = f.lit(False)
+    else:
+        words = sent.groupBy("msgId").agg(
+            f.min("at").alias("sentAt"), f.max(f.coalesce("ok", f.lit(True))).alias("acked")
+        )
+        both = words.join(kept, "msgId", "full_outer")
+        unannounced = held & ~told
+    absent = told & ~held & f.col("acked")
+    old = f.col("sentAt") < rules.watermark
+    return both.select(
+        "*",
+        told.alias("sent"),
+        held.alias("stored"),
+        (absent & old).alias("lost"),
+        (absent & ~old).alias("pending"),
+        (held & (f.col("copies") > 1)).alias("duplicated"),
+        (told & held & ~f.col("acked")).alias("unacknowledged"),
+        unannounced.alias("unannounced"),
+    )
+
+
+def _delivered(
+    kept: "DataFrame", consumed: "DataFrame", rules: Rules, groups: Sequence[str]
+) -> "DataFrame":
+    """A row for each stored message and group."""
+    from pyspark.sql import functions as f
+
+    ok = f.coalesce("ok", f.lit(False))
+    heard = consumed.groupBy("clientGroup", "msgId").agg(
+        f.sum(ok.cast("int")).alias("successes"),
+        f.min(f.when(ok, f.col("at"))).alias("firstOk"),
+        f.count("*").alias("tries"),
+    )
+    if groups:
+        spark = kept.sparkSession
+        names = spark.createDataFrame([(name,) for name in groups], "clientGroup string")
+    else:
+        names = consumed.select("clientGroup").where("clientGroup is not null").distinct()
+    every = kept.crossJoin(f.broadcast(names)).join(heard, ["clientGroup", "msgId"], "left")
+    done = f.coalesce("successes", f.lit(0)) > 0
+    tried = f.coalesce("tries", f.lit(0)) > 0
+    unknown = ~tried & (f.col("storeAt") < rules.since)
+    old = f.col("storeAt") < rules.watermark
+    open_ = ~done & ~unknown
+    return every.select(
+        "*",
+        f.lit(True).alias("stored"),
+        done.alias("consumed"),
+        (open_ & old & ~tried).alias("lost"),
+        (open_ & old & tried).alias("failed"),
+        (open_ & ~old).alias("pending"),
+        unknown.alias("unknown"),
+        (f.col("successes") > 1).alias("duplicated"),
+        (done & (f.col("firstOk") - f.col("storeAt") > rules.late_ms)).alias("late"),
+    )
+
+
+def _counts(names: Sequence[str]) -> "list[Column]":
+    from pyspark.sql import functions as f
+
+    return [
+        f.coalesce(f.sum(f.coalesce(name, f.lit(False)).cast("long")), f.lit(0)).alias(name)
+        for name in names
+    ]
+
+
+def _latency(later: str, earlier: str, name: str) -> "Column":
+    from pyspark.sql import functions as f
+
+    # Clocks of two machines: what seems to arrive before it was sent took no time.
+    spent = f.greatest(f.col(later) - f.col(earlier), f.lit(0))
+    return f.percentile_approx(spent, list(SHARES), _ACCURACY).alias(name)
+
+
+def _samples(
+    frame: "DataFrame", kinds: Sequence[str], rules: Rules, prefix: str
+) -> dict[str, list[str]]:
+    """The smallest ids of each kind that is wrong, so that two runs name the same."""
+    from pyspark.sql import functions as f
+
+    found = {}
+    for kind in kinds:
+        if kind in _SAMPLED and rules.samples:
+            rows = frame.where(f.col(kind)).orderBy("msgId").limit(rules.samples).collect()
+            if rows:
+                found[prefix + kind] = [row["msgId"] for row in rows]
+    return found
+
+
+def _row(row: "Row") -> dict[str, int]:
+    return {key: value for key, value in row.asDict().items() if key != "clientGroup"}
+
+
+def _shares(frame: "DataFrame") -> dict[str, list[int]]:
+    return _times(frame.collect()[0])
+
+
+def _times(row: "Row") -> dict[str, list[int]]:
+    table: dict[str, Any] = row.asDict()
+    return {key: list(value) for key, value in table.items() if key != "clientGroup" and value}

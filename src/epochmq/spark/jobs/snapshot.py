@@ -1,0 +1,135 @@
+"""A table that is replaced as a whole: readers see the old snapshot or the new one, never a mix.
+
+Spark writes Parquet beside the target; then one commit makes it the snapshot. Delta: an overwriting
+transaction. Parquet: a directory of its own for each snapshot, and `_current.json`, which names the
+one that counts and is replaced atomically.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.storage import clear_errors, is_local, local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMATS = ("delta", "parquet")
+CURRENT = "_current.json"
+KEY = "epochmq.snapshot"
+
+
+@dataclass(frozen=True)
+class Written:
+    rows: int
+    bytes: int
+
+
+class SnapshotTarget:
+    """A directory of this machine, or of storage that all executors see under the same path."""
+
+    def __init__(self, uri: str, format: str | None = None) -> None:
+        if not uri.strip() or not is_local(uri):
+            raise UsageError(f"'{uri}' is no directory; snapshots are written to directories")
+        self.path = local_path(uri)
+        self.root = str(self.path)
+        if format is not None and format not in FORMATS:
+            raise UsageError(f"'{format}' is no format of snapshots: use {', '.join(FORMATS)}")
+        found = format_at(self.path)
+        if format and found and format != found:
+            raise UsageError(f"the snapshot {uri} is {found}, not {format}")
+        self.format = format or found or "parquet"
+
+    def write(self, frame: "DataFrame", about: Mapping[str, Any]) -> Written:
+        """Make `frame` the snapshot; `about` is kept with it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        name = f"snapshot-{uuid.uuid4().hex[:12]}"
+        draft = self.path / f"_{name}"
+        try:
+            with clear_errors(self.root):
+                frame.write.parquet(f"file://{draft}")
+            files = sorted(draft.glob("*.parquet"))
+            done = Written(_rows(files), sum(file.stat().st_size for file in files))
+            text = json.dumps({**about, "rows": done.rows}, sort_keys=True)
+            if self.format == "delta":
+                _commit_delta(self.root, files, text)
+            else:
+                _commit_parquet(self.path, draft, name, text)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return done
+
+
+def format_at(path: Path) -> str | None:
+    """What is there already; `UsageError` for other files."""
+    if (path / "_delta_log").is_dir():
+        return "delta"
+    if (path / CURRENT).is_file():
+        return "parquet"
+    others = [each.name for each in path.iterdir()] if path.is_dir() else []
+    strange = [name for name in others if not name.startswith(("_snapshot-", "snapshot-"))]
+    if strange:
+        raise UsageError(f"{path} holds other files ({strange[0]}): name an empty place")
+    return None
+
+
+def _rows(files: list[Path]) -> int:
+    parquet = need("pyarrow.parquet", "spark")
+    return sum(parquet.read_metadata(file).num_rows for file in files)
+
+
+def _commit_delta(root: str, files: list[Path], about: str) -> None:
+    lib, dataset = need("deltalake", "lake"), need("pyarrow.dataset", "spark")
+    found = dataset.dataset([str(file) for file in files], format="parquet")
+    with clear_errors(root):
+        lib.write_deltalake(
+            root,
+            found.scanner().to_reader(),
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=lib.CommitProperties(custom_metadata={KEY: about}),
+        )
+
+
+def _commit_parquet(path: Path, draft: Path, name: str, about: str) -> None:
+    """The directory first, then the name that makes it count. The snapshot before stays for those
+    who still read it; older ones go."""
+    old = _current(path)
+    os.replace(draft, path / name)
+    temp = path / f"_{name}.json"
+    with temp.open("w") as file:
+        json.dump({"directory": name, **json.loads(about)}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temp, path / CURRENT)
+    for each in path.glob("snapshot-*"):
+        if each.name not in (name, old):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _current(path: Path) -> str | None:
+    try:
+        found = json.loads((path / CURRENT).read_text())["directory"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path / CURRENT} cannot be read: it is no snapshot's") from None
+    return str(found)
+
+
+def snapshot_files(uri: str) -> list[str]:
+    """The Parquet files of the snapshot that counts now."""
+    path = local_path(uri)
+    if format_at(path) == "delta":
+        return [str(each) for each in need("deltalake", "lake").DeltaTable(str(path)).file_uris()]
+    name = _current(path)
+    if name is None:
+        raise NotFound(f"there is no snapshot at {uri}")
+    return sorted(str(each) for each in (path / name).glob("*.parquet"))
