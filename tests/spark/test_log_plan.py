@@ -1,5 +1,6 @@
 """Which bytes are read: every record of a range once, none twice, however it is split."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -158,3 +159,37 @@ def test_what_is_confirmed_must_be_known_when_it_is_asked_for(tmp_path: Path) ->
     made = parse_log_options({"path": str(tmp_path), "toOffset": "confirmed"})
     with pytest.raises(NotFound, match="no checkpoint file says what is confirmed"):
         plan(find_replicas(made), made)
+
+
+def test_confirmed_bytes_that_are_not_there_are_never_passed_over_in_silence(
+    tmp_path: Path,
+) -> None:
+    """A copy that ends too early, or whose last record is damaged."""
+    written(tmp_path, 60).close(WALL)
+    with Replica(tmp_path) as replica:
+        end, last = replica.end, replica.files[-1]
+        offset = list(replica.records(0, end))[-1][0]
+    os.truncate(last.path, end - 10 - last.start)
+    given = {"path": str(tmp_path)}
+    for to in ("", "confirmed", "end"):
+        made = parse_log_options({**given, "toOffset": to})
+        with pytest.raises(StoreDamaged, match="confirmed, but no sound record is there"):
+            plan(find_replicas(made), made)
+        reporting = parse_log_options({**given, "toOffset": to, "onCorrupt": "report"})
+        damaged = [d for s in plan(find_replicas(reporting), reporting) for d in s.damaged]
+        assert [(d.start, d.end) for d in damaged] == [(offset, end)]
+    early = parse_log_options({**given, "toOffset": str(offset)})
+    assert plan(find_replicas(early), early)
+
+
+def test_a_torn_record_behind_the_end_is_told_with_the_end_only(tmp_path: Path) -> None:
+    written(tmp_path, 5).close(WALL)
+    with Replica(tmp_path) as replica:
+        end, last = replica.end, replica.files[-1]
+    with open(last.path, "r+b") as file:
+        file.seek(end - last.start)
+        file.write(b"torn")
+    for to, count in (("", 0), ("end", 1)):
+        made = parse_log_options({"path": str(tmp_path), "onCorrupt": "report", "toOffset": to})
+        damaged = [d for s in plan(find_replicas(made), made) for d in s.damaged]
+        assert [(d.start, d.end) for d in damaged] == [(end, end + 4)] * count

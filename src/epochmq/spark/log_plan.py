@@ -82,7 +82,8 @@ def upper_bound(replica: Replica, options: LogOptions) -> int:
 
 
 def _plan_log(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
-    epochs, confirmed = tuple(replica.epochs), replica.confirmed
+    confirmed = replica.confirmed  # first: a broker that runs moves it and the end
+    epochs = tuple(replica.epochs)
     top = upper_bound(replica, options)
     end = min(replica.end, confirmed) if top == confirmed else replica.end
     for low, high in _wanted(epochs, options, top):
@@ -94,7 +95,12 @@ def _plan_log(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
                         yield LogSplit(
                             *(replica.name, file, start, stop), low, high, epochs, confirmed
                         )
-        yield from _known_damage(replica, low, high, options, epochs, confirmed)
+    for damage in _known_damage(replica, options, top, confirmed):
+        if options.on_corrupt == REPORT:
+            file, at = replica.file_at(damage.start) or replica.files[-1], damage.start
+            yield LogSplit(
+                replica.name, file, at, at, at, damage.end, epochs, confirmed, damaged=(damage,)
+            )
 
 
 def _wanted(
@@ -116,25 +122,21 @@ def _borders(replica: Replica, file: LogFile, stop: int, split_bytes: int) -> li
 
 
 def _known_damage(
-    replica: Replica,
-    low: int,
-    high: int,
-    options: LogOptions,
-    epochs: tuple[EpochSpan, ...],
-    confirmed: int | None,
-) -> Iterator[LogSplit]:
-    """Files that are missing, and with toOffset=end what lies behind the end."""
-    found = [gap for gap in replica.gaps() if gap.start < high and low < gap.end]
+    replica: Replica, options: LogOptions, top: int, confirmed: int | None
+) -> list[Damage]:
+    """Files that are missing, and what should be behind the log's end; an error if it must be."""
+    end, low = replica.end, options.from_offset
+    found = [gap for gap in replica.gaps() if gap.start < top and low < gap.end]
+    lost = confirmed or 0
+    if options.to_offset != END:
+        lost = min(lost, top)
+    if lost > max(end, low):
+        found.append(Damage(end, lost, "confirmed, but no sound record is there"))
     if found and options.on_corrupt == FAIL:
         raise StoreDamaged(f"{replica.path}: {found[0]}; {advice()}")
-    if options.to_offset == END and replica.tail is not None:
+    if options.to_offset == END and replica.tail is not None and lost <= end:
         found.append(replica.tail)
-    if options.on_corrupt == REPORT and replica.files:
-        for damage in found:
-            file, at = replica.file_at(damage.start) or replica.files[-1], damage.start
-            yield LogSplit(
-                replica.name, file, at, at, low, high, epochs, confirmed, damaged=(damage,)
-            )
+    return found if replica.files else []
 
 
 def advice() -> str:
