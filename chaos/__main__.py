@@ -13,6 +13,11 @@ from chaos.failover import FAULTS, Failover, Outcome
 
 def main() -> None:
     """Run one kind of fault so many times."""
+    if sys.argv[1:2] == ["spark-kill"]:
+        from chaos import spark_kill  # needs packages that nothing else here needs
+
+        spark_kill.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--count", type=int, default=60)

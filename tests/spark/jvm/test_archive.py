@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.peers.epochmq import EpochCluster
+from tests.compat.peers.process import wait_until
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.client.aio import Admin, Producer
@@ -18,8 +20,6 @@ from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.archive_run import OnSpark, Source
 from epochmq.spark.jobs.tables.opening import data_frame, open_table
-from tests.compat.peers.epochmq import EpochCluster
-from tests.compat.peers.process import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.tried_once]
 COUNT = 6_000
