@@ -230,12 +230,12 @@ def outgoing(rows: "DataFrame", target: str, replay_id: str, queues: int) -> "Da
 def slowed(rows: "DataFrame", per_second: float) -> "DataFrame":
     """The rows, each task's no faster than that; as they pass, by their bodies."""
     import pyarrow as pa
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     def slow(bodies: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return paced(bodies, len, per_second)
 
-    pass_on = arrow_udf(slow, "binary", ArrowUDFType.SCALAR_ITER)
+    pass_on = arrow_udf(slow, "binary")
     return rows.withColumn("body", pass_on("body"))
 
 
