@@ -183,7 +183,7 @@ def save(store: Store, disk: SimDisk) -> None:
 
 
 class SinkMachine(ReplicaMachine):
-    """Of three messages two are a sink's: the memory knows those that the log has, and no others."""
+    """Of three messages two are a sink's: it knows those that the log has, and no others."""
 
     @initialize(sync_flush=st.booleans(), transient=st.booleans(), seed=st.integers(0, 1 << 30))
     def begin(self, sync_flush: bool, transient: bool, seed: int) -> None:
