@@ -1,7 +1,6 @@
 """The writers that Spark calls, called directly: whose rows they write, and that they do."""
 
 import pickle
-import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -33,18 +32,6 @@ from epochmq.spark.sink_options import parse_sink
 SCHEMA = StructType([StructField("body", BinaryType())])
 DELAYED = StructType([*SCHEMA, StructField("deliverTime", TimestampType())])
 GIVEN = {"nameServer": "127.0.0.1:9876", "topic": "T"}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EpochCluster]:
-    with EpochCluster(broker_config={"defaultTopicQueueNums": 4}) as running:
-        yield running
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own; the first send creates it."""
-    return f"Sink_{zlib.crc32(request.node.nodeid.encode())}"
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Sending requests: one at a time in a lane, lanes side by side."""
 
 import asyncio
-import zlib
-from collections.abc import Iterator
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
@@ -15,18 +13,6 @@ from epochmq.model.topic import PERM_READ, PERM_READ_WRITE
 from epochmq.spark.encode import Row
 from epochmq.spark.sink_lanes import Cut, Identity, Lane, Layout, Request, TopicLanes
 from epochmq.spark.sink_send import Sender, writable_queues
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EpochCluster]:
-    with EpochCluster(broker_config={"defaultTopicQueueNums": 4}) as running:
-        yield running
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own; the first send creates it."""
-    return f"Sink_{zlib.crc32(request.node.nodeid.encode())}"
 
 
 def requests(layout: Layout, count: int, size: int = 2) -> list[tuple[Lane, Request]]:

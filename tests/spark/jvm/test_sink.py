@@ -1,7 +1,5 @@
 """`format("rocketmq")` written by Spark itself, batch and streaming, with tasks that fail."""
 
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +11,6 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.sinking import messages
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EpochCluster]:
-    with EpochCluster(broker_config={"defaultTopicQueueNums": 4}) as running:
-        yield running
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own; the first send creates it."""
-    return f"SparkSink_{zlib.crc32(request.node.nodeid.encode())}"
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
