@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.spark.log_export import LogExport, LogRange
-from epochmq.spark.log_learn import WholeRecords, rows_of
+from epochmq.spark.log_learn import LearnerSplit, WholeRecords, rows_of, split_of
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker
 from epochmq.spark.log_scan import Damage, Run
 from epochmq.store.layout import file_name
 
-from .exporting import BROKER, export_of, masters
+from .exporting import BROKER, all_of, export_of, joined, masters
 from .logs import LogImage, image
 
 LEARNER = {"readFrom": "learner", "nameServer": "127.0.0.1:1"}
@@ -53,6 +53,16 @@ async def test_places_epochs_and_bounds_of_a_stream(tmp_path: Path) -> None:
     assert all(row["replica"] == BROKER and row["confirmed"] for row in found)
     assert all(int(row["file"]) == row["commitLogOffset"] // size * size for row in found)
     assert len(found) == 50
+
+
+async def test_a_split_is_the_same_range_whenever_it_is_read(tmp_path: Path) -> None:
+    async with masters(tmp_path) as broker:
+        split = await asyncio.to_thread(split_of, export_of(broker), BROKER)
+        assert split == LearnerSplit(BROKER, 0, broker.end)
+        broker.write(10)
+        export = export_of(broker, split.start, split.end)
+        ranges = await all_of(export)
+        assert joined(ranges) == broker.bytes()[: split.end]
 
 
 FILE = image(30, 9, base=0, room=5000)

@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
@@ -79,7 +79,7 @@ class LogExport:
         self._failover_s = failover_s
         self.file_bytes = 0
 
-    def ranges(self) -> Iterator[LogRange]:
+    def ranges(self) -> Generator[LogRange]:
         """Everything up to `end`. `NotReachable` when no master goes on in time."""
         failed_at: float | None = None
         while not self.done:

@@ -1,6 +1,7 @@
 """`readFrom=learner`: the whole log of brokers as rows, one task a broker, in the log's order."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,11 @@ CARRIED_BYTES_MAX = 16 << 20
 
 @dataclass(frozen=True)
 class LearnerSplit:
-    """What one task reads: the log of `broker`, up to what is confirmed when it begins."""
+    """What one task reads: bytes `[start, end)` of the log of `broker`, each time it is tried."""
 
     broker: str
+    start: int
+    end: int
 
 
 def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
@@ -35,13 +38,23 @@ def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
             raise NotFound(
                 f"there is no broker {name}; known to the name server: {', '.join(known) or 'none'}"
             )
-    return [LearnerSplit(name) for name in dict.fromkeys(wanted)]
+    to = int(options.to_offset) if options.to_offset.isdecimal() else None
+    return [
+        split_of(open_export(options.name_server, name, options.from_offset, to), name)
+        for name in dict.fromkeys(wanted)
+    ]
+
+
+def split_of(export: LogExport, broker: str) -> LearnerSplit:
+    """What `export` would give now; it is of no more use then."""
+    with closing(export.ranges()) as ranges:
+        next(ranges, None)
+    return LearnerSplit(broker, export.began, export.end or 0)
 
 
 def learn(split: LearnerSplit, options: LogOptions) -> Iterator["pa.RecordBatch"]:
     """The rows of one broker."""
-    to = int(options.to_offset) if options.to_offset.isdecimal() else None
-    export = open_export(options.name_server, split.broker, options.from_offset, to)
+    export = open_export(options.name_server, split.broker, split.start, split.end)
     return rows_of(export, split.broker, options)
 
 
