@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
+from epochmq.model import record
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions, parse_source
 from epochmq.spark.plan import Span
-from epochmq.spark.rows import Counter, batches, close_clusters, cluster_of, on_lost
+from epochmq.spark.rows import (
+    Counter,
+    Damaged,
+    absent,
+    batches,
+    close_clusters,
+    cluster_of,
+    on_lost,
+    queue_offsets,
+)
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 
@@ -108,6 +118,61 @@ def test_a_process_keeps_its_connections(cluster: EpochCluster, topic: str) -> N
     close_clusters()
     assert cluster_of(given) is not first
     close_clusters()
+
+
+@pytest.mark.process
+def test_a_damaged_record_is_named_and_can_be_passed(topic: str) -> None:
+    with EpochCluster() as own:
+        queue, _ = topics.fill(own.namesrv_addr, topic, 40)
+        given = options(own.namesrv_addr, topic)
+        places = pa.Table.from_batches(batches(given, ("commitLogOffset",), Span(queue, 0, 20)))
+        log = own.store / "commitlog" / f"{0:020d}"
+        with log.open("r+b") as file:
+            file.seek(places["commitLogOffset"][7].as_py() + record.MAGIC_AT)
+            file.write(b"\0\0\0\0")
+        found: list[bytes] = []
+        with pytest.raises(Damaged, match=r"message at queue offset 7 is damaged"):
+            found.extend(
+                body
+                for rows in batches(given, ("body",), Span(queue, 0, 20))
+                for body in rows.column("body").to_pylist()
+            )
+        assert found == [b"%d" % n for n in range(0, 14, 2)]
+        forgiving = options(own.namesrv_addr, topic, failOnDataLoss="false")
+        whole = pa.Table.from_batches(batches(forgiving, ("body",), Span(queue, 0, 20)))
+        assert whole["body"].to_pylist() == [b"%d" % n for n in range(0, 40, 2) if n != 14]
+        tagged = options(own.namesrv_addr, topic, failOnDataLoss="false", tags="odd")
+        odd = pa.Table.from_batches(batches(tagged, ("queueOffset",), Span(queue, 0, 20)))
+        assert odd["queueOffset"].to_pylist() == [n for n in range(20) if n % 2 and n != 7]
+        close_clusters()
+
+
+@pytest.mark.process
+def test_batches_kept_as_one_record_are_cut_exactly(cluster: EpochCluster, topic: str) -> None:
+    queue = topics.create(cluster.namesrv_addr, topic, 1, {"+queue.type": "BatchCQ"})[0]
+    topics.send_batches(cluster.namesrv_addr, queue, [[b"%d" % n for n in range(5)]] * 3)
+    given = options(cluster.namesrv_addr, topic)
+    for start, stop in ((0, 15), (3, 12), (6, 7), (4, 5)):
+        found = pa.Table.from_batches(batches(given, ("queueOffset",), Span(queue, start, stop)))
+        assert found["queueOffset"].to_pylist() == list(range(start, stop))
+
+
+def test_a_record_that_gives_no_row_is_not_lost() -> None:
+    def stored(offset: int) -> bytes:
+        host = bytes(8)
+        return record.encode(b"t", b"b", b"", 0, 0, offset, 0, 0, 0, host, 0, host, 0, 0)
+
+    chunk = b"".join(map(stored, (3, 5, 6)))
+    assert list(queue_offsets(chunk)) == [3, 5, 6]
+    assert list(absent(chunk, 2, 9)) == [(2, 3), (4, 5), (7, 9)]
+    assert list(absent(chunk, 5, 7)) == []
+    assert list(absent(b"", 5, 7)) == [(5, 7)]
+    gaps: list[Lost] = []
+    counter = Counter(Span(QUEUE, 3, 7), gaps.append)
+    counter.records = chunk
+    counter.keep(batch([3, 6]))
+    counter.reached(7)
+    assert [(lost.start, lost.stop) for lost in gaps] == [(4, 5)]
 
 
 def test_offsets_are_compared_as_numbers() -> None:

@@ -1,7 +1,7 @@
 """Topics for the tests of Spark's source: created, filled, deleted."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
@@ -9,13 +9,15 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 
 
-def create(namesrv: str, topic: str, queues: int = 2) -> list[MessageQueue]:
+def create(
+    namesrv: str, topic: str, queues: int = 2, attributes: Mapping[str, str] | None = None
+) -> list[MessageQueue]:
     """Create `topic`, or change how many queues it has; its queues."""
 
     async def work() -> list[MessageQueue]:
         config = TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues)
         async with Admin(namesrv) as admin:
-            await admin.create_topic(config)
+            await admin.create_topic(config, attributes=attributes)
         async with Producer(namesrv, "spark-tests") as producer:
             return sorted(await producer.queues(topic))
 
@@ -41,6 +43,17 @@ def send(
         async with Producer(namesrv, "spark-tests") as producer:
             for queue, message in messages:
                 await producer.send(message, queue=queue, timeout_ms=timeout_ms)
+
+    asyncio.run(work())
+
+
+def send_batches(namesrv: str, queue: MessageQueue, batches: Sequence[Sequence[bytes]]) -> None:
+    """Send the bodies of each batch in one request."""
+
+    async def work() -> None:
+        async with Producer(namesrv, "spark-tests") as producer:
+            for bodies in batches:
+                await producer.send_batch([Message(queue.topic, b) for b in bodies], queue=queue)
 
     asyncio.run(work())
 

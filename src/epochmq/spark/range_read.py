@@ -259,11 +259,8 @@ def _check_loss(heard: Nothing, suspected_at: float | None, timeout_ms: int) -> 
 def before(records: Buffer, end: int) -> Buffer:
     """The records whose queue offset is below `end`: a filtered pull may run past it."""
     at, size = 0, len(records)
-    while at < size:
+    while at + record.OFFSET_AT <= size:
         if record.queue_offset_at(records, at) >= end:
             return memoryview(records)[:at]
-        step = record.size_at(records, at)
-        if step <= 0:
-            break
-        at += step
+        at += max(record.size_at(records, at), record.OFFSET_AT)
     return records

@@ -9,14 +9,21 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epochmq.base.errors import EpochError
+from epochmq.base.types import Buffer
+from epochmq.model import record
+from epochmq.model.queue import MessageQueue
 from epochmq.model.tags import split_expression
 from epochmq.spark.cluster import Cluster, OnLost
-from epochmq.spark.decode import Decoder
+from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions
 from epochmq.spark.plan import Span
 
 log = logging.getLogger(__name__)
+
+HEAD_BYTES = record.OFFSET_AT
+"""So much of a record holds its size and its queue offset."""
 
 _lock = threading.Lock()
 _clusters: dict[tuple[object, ...], Cluster] = {}
@@ -68,27 +75,42 @@ def on_lost(options: SourceOptions) -> OnLost | None:
 
 
 def batches(options: SourceOptions, columns: Sequence[str], span: Span) -> Iterator[pa.RecordBatch]:
-    """The rows of `span`, every one and none twice: queue offsets are counted."""
+    """The rows of `span`, every one and none twice: queue offsets are counted.
+
+    `DataLost` for what is gone, `Damaged` for a record that is none, unless failOnDataLoss=false.
+    """
     freeze_once()
+    forgiving = on_lost(options)
+    counter = Counter(span, forgiving or _raise, has_gaps=options["tags"] is not None)
+    while counter.next < span.stop:
+        try:
+            yield from _read(options, columns, span, counter)
+        except Damaged as damaged:
+            if forgiving is None:
+                raise
+            counter.lost(damaged.lost)
+
+
+def _read(
+    options: SourceOptions, columns: Sequence[str], span: Span, counter: "Counter"
+) -> Iterator[pa.RecordBatch]:
+    """What of `span` the counter still waits for."""
     tags = split_expression(options["tags"])
     needed = ("queueOffset", *(("tags",) if tags else ()))
     decoded = (*columns, *(name for name in needed if name not in columns))
     decoder = Decoder(decoded, options["properties"], options["decompress"])
-    forgiving = on_lost(options)
-    counter = Counter(span, forgiving or _raise, has_gaps=bool(tags))
     chunks = cluster_of(options).read(
         span.queue,
-        span.start,
+        counter.next,
         span.stop,
         tags=options["tags"],
         max_bytes=options["maxBytesPerRead"],
         read_from=options["readFrom"],
-        on_lost=counter.lost if forgiving else None,
+        on_lost=None if options["failOnDataLoss"] else counter.lost,
     )
     for chunk in chunks:
-        for batch in decoder.batches(
-            chunk.records, span.queue.broker_name, options["rowsPerBatch"]
-        ):
+        counter.records = chunk.records
+        for batch in _decoded(decoder, chunk.records, counter, options["rowsPerBatch"]):
             kept = counter.keep(batch)
             if tags:
                 wanted = pc.is_in(kept.column("tags"), value_set=pa.array(tags, pa.string()))
@@ -96,11 +118,36 @@ def batches(options: SourceOptions, columns: Sequence[str], span: Span) -> Itera
             if kept.num_rows:
                 yield kept.select(list(columns)) if len(decoded) > len(columns) else kept
         counter.reached(chunk.next_offset)
+    counter.records = b""
     counter.reached(span.stop)
+
+
+def _decoded(
+    decoder: Decoder, records: Buffer, counter: "Counter", rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a chunk, all in front of the damage before `Damaged` is raised."""
+    try:
+        yield from decoder.batches(records, counter.queue.broker_name, rows)
+    except CorruptRecord as error:
+        at = error.offset_in_buffer
+        claimed = record.queue_offset_at(records, at) if at + HEAD_BYTES <= len(records) else -1
+        offset = claimed if counter.next <= claimed < counter.stop else counter.next
+        raise Damaged(counter.queue, offset, error.why) from None
 
 
 def _raise(lost: Lost) -> None:
     raise DataLost(lost)
+
+
+class Damaged(EpochError):
+    """A broker gave bytes that are no record."""
+
+    def __init__(self, queue: MessageQueue, offset: int, why: str) -> None:
+        super().__init__(
+            f"{queue}: the message at queue offset {offset} is damaged: {why}. Another replica may"
+            " have it whole (readFrom); failOnDataLoss=false goes on without it"
+        )
+        self.lost = Lost(queue, offset, offset + 1, f"it is damaged: {why}")
 
 
 class Counter:
@@ -111,14 +158,18 @@ class Counter:
     """
 
     def __init__(self, span: Span, on_gap: OnLost, *, has_gaps: bool = False) -> None:
-        self._span = span
-        self._next = span.start
+        self.queue = span.queue
+        self.next = span.start
+        """The first queue offset that is still to come."""
+        self.records: Buffer = b""
+        """The chunk whose rows are counted now."""
+        self.stop = span.stop
         self._on_gap = on_gap
         self._has_gaps = has_gaps
 
     def lost(self, lost: Lost) -> None:
         """The reader goes on behind messages that are gone."""
-        self._next = max(self._next, lost.stop)
+        self.next = max(self.next, lost.stop)
         self._on_gap(lost)
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -128,10 +179,10 @@ class Counter:
         if not count:
             return batch
         first, last = int(offsets[0]), int(offsets[-1])
-        if first == self._next and last == first + count - 1 and last < self._span.stop:
-            self._next = last + 1
+        if first == self.next and last == first + count - 1 and last < self.stop:
+            self.next = last + 1
             return batch
-        wanted = (offsets >= self._next) & (offsets < self._span.stop)
+        wanted = (offsets >= self.next) & (offsets < self.stop)
         batch, offsets = batch.filter(pa.array(wanted)), offsets[wanted]
         for offset in offsets.tolist():
             self._see(offset)
@@ -139,15 +190,39 @@ class Counter:
 
     def reached(self, offset: int) -> None:
         """The reader says that nothing more comes before `offset`."""
-        if offset > self._next:
-            self._gap(min(offset, self._span.stop))
+        if offset > self.next:
+            self._gap(min(offset, self.stop))
 
     def _see(self, offset: int) -> None:
-        if offset > self._next:
+        if offset > self.next:
             self._gap(offset)
-        self._next = max(self._next, offset + 1)
+        self.next = max(self.next, offset + 1)
 
     def _gap(self, stop: int) -> None:
-        start, self._next = self._next, max(self._next, stop)
-        if start < stop and not self._has_gaps:
-            self._on_gap(Lost(self._span.queue, start, stop, "the broker skips them"))
+        start, self.next = self.next, max(self.next, stop)
+        if self._has_gaps:
+            return
+        for first, last in absent(self.records, start, stop):
+            self._on_gap(Lost(self.queue, first, last, "the broker skips them"))
+
+
+def absent(records: Buffer, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The parts of a range that no record is there for.
+
+    A record may be there and give no row: one that claims to be of an open transaction.
+    """
+    for offset in queue_offsets(records):
+        if start <= offset < stop:
+            if start < offset:
+                yield start, offset
+            start = offset + 1
+    if start < stop:
+        yield start, stop
+
+
+def queue_offsets(records: Buffer) -> Iterator[int]:
+    """What the records of a chunk say, up to the first one that cannot be passed."""
+    at = 0
+    while at + HEAD_BYTES <= len(records):
+        yield record.queue_offset_at(records, at)
+        at += max(record.size_at(records, at), HEAD_BYTES)

@@ -278,7 +278,11 @@ def test_a_java_broker_is_read_by_pulls(spark: SparkSession, tmp_path: Path) -> 
         assert stream.numbers == list(range(150))
         with Cluster(namesrv) as view:
             queues = view.queues("JavaRead")
-            assert set(view.committed_all("spark-on-java", queues).values()) == {75}
+            wait_until(
+                lambda: set(view.committed_all("spark-on-java", queues).values()) == {75},
+                20,
+                "the group's offsets at the Java broker",
+            )
 
 
 @pytest.fixture
