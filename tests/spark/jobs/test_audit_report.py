@@ -21,7 +21,9 @@ def test_findings_are_lines_of_the_text_and_rows_of_the_json() -> None:
     assert "\n  beyond " in text
     assert "differences" not in text
     json = report.as_json()
-    assert [row["kind"] for row in json["findings"]] == ["bytes", "short", "alone", "beyond"]  # type: ignore[attr-defined]
+    findings = json["findings"]
+    assert isinstance(findings, list)
+    assert [row["kind"] for row in findings] == ["bytes", "short", "alone", "beyond"]
     assert json["bytes"] == LOG.starts[100]
     assert json["differences"][0]["suspects"] == ("b",)  # type: ignore[index]
 

@@ -87,7 +87,10 @@ class LiveReplica:
 @contextmanager
 def live_replicas(name_server: str, broker_name: str) -> Iterator[list[LiveReplica]]:
     """All replicas of the broker group that the name server knows; two at least."""
-    check_group(broker_name)
+    try:
+        check_group(broker_name)
+    except Refused:
+        raise UsageError(f"'{broker_name}' is no name of a broker group") from None
     admin = Admin(name_server)
     loop = LoopThread("epochmq-audit")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epochmq.base.errors import EpochError, NotFound, UsageError
+from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 from epochmq.client.aio import Admin, Producer
 from epochmq.model import names as names_of
 from epochmq.model import property_names as names
@@ -50,13 +50,16 @@ class Dlq:
     rate: float = 0.0
 
     def __post_init__(self) -> None:
-        check_group(self.group)
+        try:
+            check_group(self.group)
+            if self.to and self.to not in (RETRY, ORIGIN):
+                check_topic(self.to)
+        except Refused as error:
+            raise UsageError(error.remark) from None
         for name in self.by:
             check_field(name)
         if self.to and self.ledger is None:
             raise UsageError("sending letters once more needs a ledger: name a file for it")
-        if self.to and self.to not in (RETRY, ORIGIN):
-            check_topic(self.to)
         if self.rate < 0:
             raise UsageError("a rate must not be negative")
 

@@ -18,7 +18,6 @@ from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BAD = "_bad"
 _SKEW_MS = 60_000
 """Clocks of producers and brokers may differ by this much."""
 
@@ -62,13 +61,18 @@ def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[Verdict, Report]:
     now = int(time.time() * 1000)
     until = min(job.until or now, now)
     traced = trace_rows(spark, job.name_server, job.trace).cache() if job.trace else None
-    stored = stored_rows(spark, job, until)
-    sent = _sent(spark, job, traced)
-    if sent is not None:
-        sent = sent.where(f"at >= {job.since} and at < {until}")
-    consumed = _consumed(spark, job, traced)
-    rules = Rules(min(until, now - job.grace_ms), job.late_ms, _since(traced, job), job.samples)
-    verdict = judge(sent, stored, consumed, rules, job.groups)
+    try:
+        stored = stored_rows(spark, job, until)
+        sent = _sent(spark, job, traced)
+        if sent is not None:
+            sent = sent.where(f"at >= {job.since} and at < {until}")
+        consumed = _consumed(spark, job, traced)
+        watermark = min(until, now - job.grace_ms)
+        rules = Rules(watermark, job.late_ms, _since(traced, job), job.samples)
+        verdict = judge(sent, stored, consumed, rules, job.groups)
+    finally:
+        if traced is not None:
+            traced.unpersist()
     report.rows = verdict.topic["stored"]
     report.details = details_of(verdict)
     return verdict, report.finish()
@@ -178,21 +182,16 @@ def read_lines(spark: "SparkSession", path: str, ddl: str, needed: tuple[str, ..
     """JSON lines as `ddl`; `UsageError` when a line lacks one of `needed`."""
     from pyspark.sql import functions as f
 
-    rows = (
-        spark.read.schema(f"{ddl}, {_BAD} string")
-        .option("columnNameOfCorruptRecord", _BAD)
-        .json(path)
-        .cache()  # Spark reads the corrupt column of a cached frame only
-    )
-    wrong = f.col(_BAD).isNotNull()
+    lines = spark.read.text(path).where("length(trim(value)) > 0")
+    rows = lines.select("value", f.from_json("value", ddl).alias("row"))
+    wrong = f.lit(False)
     for name in needed:
-        wrong = wrong | f.col(name).isNull()
+        wrong = wrong | f.col("row")[name].isNull()
     bad = rows.where(wrong)
     count = bad.count()
     if count:
-        example = bad.limit(1).collect()[0].asDict()
         raise UsageError(
             f"{path}: {count} lines lack {', '.join(needed)} or are no JSON objects, as"
-            f" {str(example.pop(_BAD) or example)[:120]}"
+            f" {bad.limit(1).collect()[0]['value'][:120]!r}"
         )
-    return rows.drop(_BAD)
+    return rows.select("row.*")

@@ -235,7 +235,7 @@ def slowed(rows: "DataFrame", per_second: float) -> "DataFrame":
     def slow(bodies: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return paced(bodies, len, per_second)
 
-    pass_on = arrow_udf(slow, "binary")
+    pass_on = arrow_udf(slow, "binary")  # type: ignore[call-overload]
     return rows.withColumn("body", pass_on("body"))
 
 
