@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from epochmq.spark import log_copy
 from epochmq.spark.log_copy import LogCopy, copy_log
 from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_files import Replica
+from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.epochs import EpochFile
 from epochmq.store.store import Store
 
 from .exporting import BROKER, export_of, masters
@@ -71,6 +74,8 @@ async def test_a_copy_that_was_broken_off_goes_on(
                 copy.write(piece, export)
 
         await asyncio.to_thread(some)
+        saved = EpochFile(RealDisk(str(tmp_path / "copy"))).entries
+        assert all(entry.start < copy.end for entry in saved)
         done = await copied(broker, tmp_path / "copy")
         assert done.end == broker.end
         with Replica(tmp_path / "copy") as replica:
@@ -78,6 +83,29 @@ async def test_a_copy_that_was_broken_off_goes_on(
             assert [span[:2] for span in replica.epochs] == [
                 (e.epoch, e.start) for e in broker.replication.node.epochs.entries
             ]
+
+
+async def test_the_checkpoint_tells_of_nothing_that_is_not_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, write = os.fdatasync, Checkpoint.write
+
+    def synced(fd: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{fd}")).parent.name)
+        sync(fd)
+
+    def told(checkpoint: Checkpoint) -> None:
+        done.append("checkpoint")
+        write(checkpoint)
+
+    async with masters(tmp_path / "origin", 1) as broker:
+        monkeypatch.setattr(os, "fdatasync", synced)
+        monkeypatch.setattr(Checkpoint, "write", told)
+        await copied(broker, tmp_path / "copy")
+        monkeypatch.undo()
+    files = len(list((tmp_path / "copy" / "commitlog").iterdir()))
+    assert done[: done.index("checkpoint")].count("commitlog") == files
 
 
 async def test_an_empty_log_is_copied_too(tmp_path: Path) -> None:

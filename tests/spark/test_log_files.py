@@ -13,6 +13,7 @@ from epochmq.runtime.disk import RealDisk
 from epochmq.spark.log_files import Replica, list_cut
 from epochmq.spark.log_scan import Damage
 from epochmq.store.epochs import EpochFile
+from epochmq.store.layout import file_name
 from epochmq.store.store import Store
 
 from .logs import WALL, image, snapshot, written
@@ -147,6 +148,17 @@ def test_the_log_ends_before_a_torn_record_and_the_rest_is_told(tmp_path: Path) 
     with Replica(tmp_path) as replica:
         assert replica.end == end
         assert replica.tail == Damage(end, end + 60, "no record behind the log's end")
+
+
+def test_a_log_that_ends_with_a_full_file_ends_behind_its_filler(tmp_path: Path) -> None:
+    log = image(9, 3)
+    folder = tmp_path / "commitlog"
+    folder.mkdir()
+    (folder / file_name(log.base)).write_bytes(log.data)
+    (folder / file_name(log.base + len(log.data))).write_bytes(bytes(len(log.data)))
+    with Replica(tmp_path) as replica:
+        assert replica.end == log.base + len(log.data)
+        assert list(replica.records(0, replica.end)) == log.records
 
 
 def test_a_missing_file_is_a_gap(store: Store, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_the_end_is_all_there_is(root: Path, options: Read) -> None:
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 999), (12_345, 77_777), (90_000, 1 << 40)])
 def test_a_range_holds_what_begins_in_it(root: Path, options: Read, low: int, high: int) -> None:
     made = options(fromOffset=str(low), toOffset=str(high))
+    assert all(split.start < high and low < split.stop for split in plan(find_replicas(made), made))
     assert records(made) == [offset for offset in all_records(root) if low <= offset < high]
 
 

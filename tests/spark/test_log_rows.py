@@ -83,6 +83,14 @@ def test_topics_and_columns_are_chosen(root: Path) -> None:
     assert rows(root, brokerName="b", columns="brokerName")[0] == {"brokerName": "b"}
 
 
+@pytest.mark.parametrize(("low", "high"), [(1, 7000), (5000, 5001), (12_000, 1 << 40)])
+def test_rows_begin_within_the_bounds(root: Path, low: int, high: int) -> None:
+    bounds = {"fromOffset": str(low), "toOffset": str(high)}
+    found = rows(root, columns="commitLogOffset", **bounds)
+    everything = rows(root, columns="commitLogOffset", toOffset="end")
+    assert found == [row for row in everything if low <= row["commitLogOffset"] < high]
+
+
 def test_the_schema_is_sparks_and_arrows(root: Path) -> None:
     options = parse_log_options({"path": "/x", "onCorrupt": "report", "properties": "raw"})
     text = ddl(options)
