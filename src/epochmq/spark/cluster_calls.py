@@ -12,7 +12,6 @@ from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.patience import Patience
-from epochmq.wire.bodies.topic import TopicOffset
 from epochmq.wire.codes import ResponseCode
 
 Bounds = dict[MessageQueue, tuple[int, int]]
@@ -50,40 +49,27 @@ class ClusterCalls:
 
     async def bounds(self, topic: str, *, master: bool = False) -> Bounds:
         """One call a broker; queues that may not be read are left out."""
-        stats = await self._stats(topic, master)
-        return {queue: (at.min_offset, at.max_offset) for queue, at in stats.items()}
 
-    async def _stats(self, topic: str, master: bool) -> dict[MessageQueue, TopicOffset]:
-        async def work() -> dict[MessageQueue, TopicOffset]:
+        async def work() -> Bounds:
             readable = self._admin.instance.routes.subscribe(topic)
             names = sorted({queue.broker_name for queue in readable})
-            tables = await asyncio.gather(*(self._stats_at(topic, n, master) for n in names))
-            merged = {queue: at for table in tables for queue, at in table.items()}
+            tables = await asyncio.gather(*(self._bounds_at(topic, n, master) for n in names))
+            merged = {queue: pair for table in tables for queue, pair in table.items()}
             return {queue: merged[queue] for queue in sorted(readable) if queue in merged}
 
         return await self._patience.ask(f"asking how far {topic} goes", work, topic)
 
-    async def _stats_at(
-        self, topic: str, broker_name: str, master: bool
-    ) -> dict[MessageQueue, TopicOffset]:
+    async def _bounds_at(self, topic: str, broker_name: str, master: bool) -> Bounds:
         address = self._master(broker_name) if master else self._any(broker_name)
         table, _ = await self._admin.topic_stats_of(address, topic)
-        return {MessageQueue(topic, broker_name, q.queue_id): at for q, at in table.items()}
+        return {
+            MessageQueue(topic, broker_name, queue.queue_id): (at.min_offset, at.max_offset)
+            for queue, at in table.items()
+        }
 
     async def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Searched by time, but for times behind the last message: there RocketMQ's brokers give
-        that message, as if it were of then."""
-        stats: dict[MessageQueue, TopicOffset] = {}
-        for topic in sorted({queue.topic for queue in times}):
-            stats.update(await self._stats(topic, master=False))
-        ends = {
-            queue: stats[queue].max_offset
-            for queue, wall_ms in times.items()
-            if queue in stats and wall_ms > stats[queue].last_update_timestamp
-        }
-        wanted = [queue for queue in times if queue not in ends]
-        found = await asyncio.gather(*(self._offset_at(queue, times[queue]) for queue in wanted))
-        return {**ends, **dict(zip(wanted, found, strict=True))}
+        found = await asyncio.gather(*(self._offset_at(*each) for each in times.items()))
+        return dict(zip(times, found, strict=True))
 
     async def _offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
         async def work() -> int:

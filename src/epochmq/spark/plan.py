@@ -53,8 +53,6 @@ def backlog(before: StreamOffset, bounds: Bounds) -> Backlog:
         elif missing := missing_at(queue, begin, low, high):
             lost.append(missing)
             begin = init[queue] = low
-        elif before.fresh:
-            init[queue] = begin
         spans.append(Span(queue, begin, high))
     return Backlog(spans, init, lost)
 

@@ -123,20 +123,19 @@ def _apply(wanted: Wanted, each: Filter) -> tuple[Wanted | None, bool]:
 
 
 def _interval(each: Any) -> Interval | None:
-    """The filter's values as whole numbers, made wider where a time is cut to ms."""
+    """The filter as whole numbers; a time has microseconds, which only `<` has to mind."""
     floor = _whole(each.value)
     if floor is None:
         return None
-    is_time = isinstance(each.value, datetime)
     if isinstance(each, EqualTo):
         return floor, floor + 1
     if isinstance(each, GreaterThanOrEqual):
         return floor, None
     if isinstance(each, GreaterThan):
-        return (floor if is_time else floor + 1), None
+        return floor + 1, None
     if isinstance(each, LessThanOrEqual):
         return None, floor + 1
-    return None, (floor + 1 if is_time else floor)
+    return None, (floor + 1 if isinstance(each.value, datetime) else floor)
 
 
 def _whole(value: Any) -> int | None:
