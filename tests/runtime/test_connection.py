@@ -1,10 +1,18 @@
 import asyncio
 import gc
+from itertools import pairwise
 
 import pytest
 from tests.runtime.sinks import EchoSink, connected, ended, frame, serving, until
 
-from epochmq.runtime.connection import PIECE_BYTES, RAW_MISSES, Connection, _address, _pieces
+from epochmq.runtime.connection import (
+    ALONE_BYTES,
+    PIECE_BYTES,
+    RAW_MISSES,
+    Connection,
+    _address,
+    _pieces,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,25 @@ def test_a_large_outbox_is_joined_in_pieces_without_splitting_chunks() -> None:
     assert list(map(len, _pieces([half + half + half, b"x"]))) == [3 * len(half), 1]
     assert _pieces([]) == []
     assert _pieces([memoryview(b"ab"), bytearray(b"c"), b"d"]) == [b"abcd"]
+
+
+def test_a_long_view_of_what_nobody_writes_to_is_not_copied() -> None:
+    run, changing = memoryview(bytes(ALONE_BYTES)), memoryview(bytearray(ALONE_BYTES))
+    pieces = _pieces([b"head", run, b"a", b"b", run[1:], changing, run])
+    assert pieces == [b"head", run, b"ab" + run[1:] + changing, run]
+    assert pieces[1] is run
+
+
+async def test_long_and_short_views_arrive_in_order() -> None:
+    sink = EchoSink()
+    async with serving(sink) as (_, port), connected(port) as (reader, _):
+        await sink.until(lambda: len(sink.sessions) == 1)
+        data = memoryview(bytes(range(256)) * 12_000)
+        cuts = [0, 5, 100_000, 100_007, 1_500_000, 2_900_000, len(data)]
+        chunks = [data[a:b] for a, b in pairwise(cuts)]
+        for _ in range(3):
+            sink.sessions[0].send(*chunks)
+        assert await reader.readexactly(3 * len(data)) == bytes(data) * 3
 
 
 async def test_large_answers_of_many_chunks_arrive_whole() -> None:
