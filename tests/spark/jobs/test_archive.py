@@ -142,7 +142,7 @@ def test_days_and_topics_are_partitions(options: ArchiveOptions) -> None:
     assert days == {
         "topic=T/storeDate=2023-11-14",
         "topic=T/storeDate=2023-11-15",
-        "topic=%25DLQ%25g/storeDate=2023-11-14",
+        "topic=.25DLQ.25g/storeDate=2023-11-14",
     }
     assert content(options.table, "topic") == Counter({"T": 6, "%DLQ%g": 3})
 

@@ -1,5 +1,7 @@
 """Names, marks and schemas that all formats share."""
 
+from urllib.parse import quote
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -33,8 +35,10 @@ def test_other_files_have_no_batch(name: str) -> None:
     assert batch_of(name) is None
 
 
-def test_partitions_are_escaped_as_by_hive() -> None:
-    assert partition_path("%DLQ%g|h", "2026-01-02") == "topic=%25DLQ%25g|h/storeDate=2026-01-02"
+def test_partitions_need_no_escape_in_a_url() -> None:
+    path = partition_path("%DLQ%g|h", "2026-01-02")
+    assert path == "topic=.25DLQ.25g.7Ch/storeDate=2026-01-02"
+    assert quote(path, safe="/=") == path
 
 
 by_queue = st.dictionaries(st.text(), st.integers())

@@ -127,12 +127,20 @@ def test_vacuum_removes_what_no_reader_can_want(table: AnyTable) -> None:
 def test_topics_that_need_escaping(table: AnyTable) -> None:
     table.claim(APP, {})
     names = ("%DLQ%g", "123", "a|b")
-    for batch, name in enumerate(names, 1):
-        table.commit(APP, batch, {}, files_of(table, batch, 0, 2, name))
-    rows = arrow_dataset(again(table)).to_table(columns=["topic", "storeDate"])
-    assert Counter(rows["topic"].to_pylist()) == dict.fromkeys(names, 2)
+    for batch, name in enumerate([*names, *names], 1):
+        at = 2 * (batch > len(names))
+        table.commit(APP, batch, {}, files_of(table, batch, at, at + 2, name))
+    check_topics(again(table), names)
+    assert table.compact() == {"removed": 6, "added": 3}
+    check_topics(again(table), names)
+
+
+def check_topics(table: AnyTable, names: tuple[str, ...]) -> None:
+    """Arrow finds all of them, and every file is where the table says."""
+    rows = arrow_dataset(table).to_table(columns=["topic", "storeDate"])
+    assert Counter(rows["topic"].to_pylist()) == dict.fromkeys(names, 4)
     assert {str(each) for each in rows["storeDate"].to_pylist()} == {"2023-11-14"}
-    assert set(paths_of(table)) == set(table.storage.find())
+    assert set(paths_of(table)) <= set(table.storage.find())
 
 
 @each_format

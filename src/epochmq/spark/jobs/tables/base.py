@@ -20,7 +20,9 @@ TARGET_FILE_BYTES = 128 * 1024 * 1024
 """Compaction makes files of about this size, and leaves those alone that have half of it."""
 
 _DATA_FILE = re.compile(r"e(\d{12})-\d{5}-[0-9a-f]{12}\.parquet")
-_ESCAPED = {ord(char): f"%{ord(char):02X}" for char in '%"#/:=?\\{}[]^ '}
+ESCAPED = {"%": ".25", "|": ".7C"}
+"""All that topics may hold and paths in URLs may not. Escapes with a percent sign would be escaped
+again by every layer on the way, and delta-rs does it otherwise in object stores than on disks."""
 
 
 class TableConflict(EnvironmentFault):
@@ -110,8 +112,10 @@ def new_run() -> str:
 
 
 def partition_path(topic: str, store_date: str) -> str:
-    """The directory of a partition, escaped as Hive and Spark do."""
-    return f"topic={topic.translate(_ESCAPED)}/{STORE_DATE}={store_date}"
+    """The directory of a partition, as Hive and Spark name it but for our own escapes."""
+    for char, escape in ESCAPED.items():
+        topic = topic.replace(char, escape)
+    return f"topic={topic}/{STORE_DATE}={store_date}"
 
 
 def data_file_name(batch: int, task: int) -> str:

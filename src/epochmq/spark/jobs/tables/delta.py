@@ -138,6 +138,11 @@ class DeltaArchive:
         self._table.update_incremental()
         return list(self._table.file_uris())
 
+    def dataset(self) -> Any:
+        """Rows as a `pyarrow.dataset.Dataset`: Delta's log knows the partitions of each file."""
+        self._table.update_incremental()
+        return self._table.to_pyarrow_dataset()
+
     def schema(self) -> Any:
         pa = need("pyarrow", "spark")
         return pa.schema(self._table.schema().to_arrow())

@@ -4,6 +4,7 @@ from typing import Any
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.spark.jobs.needs import need
+from epochmq.spark.jobs.tables.base import ESCAPED
 from epochmq.spark.jobs.tables.delta import DeltaArchive
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME, IcebergArchive
 from epochmq.spark.jobs.tables.parquet import ParquetArchive
@@ -60,46 +61,46 @@ def open_table(
 def paths_of(table: AnyTable) -> list[str]:
     """The table's files relative to its root, named as in the file system."""
     return [
-        each.removeprefix("file://").removeprefix(table.root).lstrip("/")
-        for each in _unquoted(table)
+        each.removeprefix("file://").removeprefix(table.root).lstrip("/") for each in table.files()
     ]
 
 
 def arrow_dataset(table: AnyTable) -> Any:
     """All rows as a `pyarrow.dataset.Dataset`; columns that an older file lacks are null."""
-    pa, dataset = need("pyarrow", "spark"), need("pyarrow.dataset", "spark")
+    dataset = need("pyarrow.dataset", "spark")
     schema = table.schema()
-    files = [table.storage.fs._strip_protocol(url) for url in _unquoted(table)]
-    partitions = dataset.partitioning(
-        pa.schema([("topic", pa.string()), ("storeDate", pa.date32())]), flavor="hive"
-    )
+    root = table.storage.fs._strip_protocol(table.storage.root)
+    if isinstance(table, DeltaArchive):
+        return table.dataset()
+    files = [f"{root}/{path}" for path in paths_of(table)]
     return dataset.dataset(
         files,
         schema=schema,
         format="parquet",
         filesystem=table.storage.fs,
-        partitioning=partitions,
-        partition_base_dir=table.storage.fs._strip_protocol(table.storage.root),
     )
-
-
-def _unquoted(table: AnyTable) -> list[str]:
-    """Names as they are in the file system; delta-rs gives them as URLs."""
-    from urllib.parse import unquote
-
-    found = table.files()
-    return [unquote(each) for each in found] if isinstance(table, DeltaArchive) else found
 
 
 def data_frame(spark: Any, table: AnyTable) -> Any:
     """All rows as a Spark DataFrame: exactly the committed files, never a listing."""
     schema = spark_schema(table.schema())
-    files = [_for_spark(each) for each in _unquoted(table)]
+    files = [_for_spark(each) for each in table.files()]
     if not files:
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", _for_spark(table.storage.root))
     # Spark puts the columns of directories last; everybody else has them in their order.
-    return reader.parquet(*files).select(*schema.names)
+    rows = reader.parquet(*files).select(*schema.names)
+    escapes = tuple(ESCAPED.values())
+    return _with_topics(rows) if any(e in each for each in files for e in escapes) else rows
+
+
+def _with_topics(rows: Any) -> Any:
+    """The names of directories made topics again."""
+    functions = need("pyspark.sql.functions", "spark")
+    topic = functions.col("topic")
+    for char, escape in ESCAPED.items():
+        topic = functions.replace(topic, functions.lit(escape), functions.lit(char))
+    return rows.withColumn("topic", topic)
 
 
 def spark_schema(schema: Any) -> Any:
