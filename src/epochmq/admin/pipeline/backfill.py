@@ -1,5 +1,6 @@
 """`epochmq pipeline backfill`: ask an archive and the live tail of its topics as one table."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,12 @@ def command(
         }
         if not dry_run:
             _answer(found, sql, to, limit, output, report)
-    print_report(report.finish("dry-run" if dry_run else None), output, report_file)
+    report.finish("dry-run" if dry_run else None)
+    if dry_run or to is not None:
+        return print_report(report, output, report_file)
+    if report_file is not None:
+        report_file.write_text(json.dumps(report.as_json(), indent=2, default=str) + "\n")
+    note(report.as_text())  # the answer alone is on standard output
 
 
 def _answer(

@@ -7,6 +7,7 @@ copies of their directories; only blocks that differ are read (docs/PIPELINE.md,
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -138,16 +139,24 @@ def run_audit(
 
 
 def threads(replicas: dict[str, Replica]) -> Digester:
-    """A thread for each replica: hashing lets go of the interpreter's lock."""
+    """A thread for each replica: hashing lets go of the interpreter's lock, and a broker is asked
+    for one thing at a time."""
 
     def digest(asks: Sequence[Ask]) -> Iterable[tuple[Ask, Sequence[Block]]]:
-        with ThreadPoolExecutor(max_workers=len(replicas)) as pool:
+        with ExitStack() as stack:
+            pools = {
+                name: stack.enter_context(ThreadPoolExecutor(max_workers=1)) for name in replicas
+            }
             queued = [
-                (ask, pool.submit(whole, replicas[ask.name], ask))
+                (ask, pools[ask.name].submit(whole, replicas[ask.name], ask))
                 for ask in sorted(asks, key=lambda each: each.low)
             ]
-            for ask, future in queued:
-                yield ask, future.result()
+            try:
+                for ask, future in queued:
+                    yield ask, future.result()
+            finally:
+                for _, future in queued:
+                    future.cancel()
 
     return digest
 

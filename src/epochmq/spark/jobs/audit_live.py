@@ -69,7 +69,13 @@ class LiveReplica:
 
     def _digests(self, low: int, high: int, block_bytes: int) -> LogDigests:
         header = LogDigestsHeader(fromOffset=low, toOffset=high, blockBytes=block_bytes)
-        answer = self._call(request(RequestCode.LOG_DIGESTS, header))
+        deadline = time.monotonic() + TIMEOUT_MS / 1_000
+        while True:
+            answer = self._call(request(RequestCode.LOG_DIGESTS, header))
+            # A broker computes for a few at one time only.
+            if answer.code != ResponseCode.SYSTEM_BUSY or time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK_S)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise UsageError(
                 f"the broker at {self._address} computes no digests (it is not EpochMQ's, or an"
