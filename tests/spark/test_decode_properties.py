@@ -97,3 +97,8 @@ def test_rows_with_one_pattern_and_nearly_one_are_read_alike(
     for name in ("TAGS", "KEYS", "UNIQ_KEY"):
         found = decode_properties.values(pairs, name).to_pylist()
         assert found == [each.get(name) for each in expected]
+
+
+def test_long_names_that_differ_behind_their_eighth_byte_are_no_pattern() -> None:
+    texts = [b"longer than eight\x011", b"longer then eight\x012"]
+    assert maps(texts) == [{"longer than eight": "1"}, {"longer then eight": "2"}]

@@ -4,6 +4,7 @@ Between two cells wanted lies one that is not; `take` of every other one copies 
 once, in C++ (facts/spark.md 3).
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,13 @@ def binary(raw: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
     bounds[1::2] = ends - base
     data = pa.py_buffer(raw[base : int(ends[-1])])
     cells = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data])
-    return cells.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    return cells.take(_wanted(count))
+
+
+@lru_cache(maxsize=16)
+def _wanted(count: int) -> pa.Int32Array:
+    """The numbers of the cells that are wanted, out of `2 * count - 1`."""
+    return pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
 
 
 def _equal(raw: Bytes, starts: Ints, size: int) -> pa.BinaryArray:
