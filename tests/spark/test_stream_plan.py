@@ -1,6 +1,7 @@
 """How a stream moves on: batch by batch, with limits, losses and queues that come and go."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -142,6 +143,26 @@ def test_a_topic_made_anew(cluster: EpochCluster, view: Cluster, topic: str) -> 
     following = forgiving.planner.latest(end, ALL)
     assert forgiving.rows(end, following) == {0: (0, 4), 1: (0, 4)}
     assert [(lost.start, lost.stop) for lost in forgiving.lost] == [(4, 10), (4, 10)]
+
+
+def test_an_end_that_goes_back_for_a_moment_is_no_loss(
+    cluster: EpochCluster, view: Cluster, topic: str
+) -> None:
+    """As when a replica that is behind answers; here the queue itself grows again."""
+    queue = topics.fill(cluster.namesrv_addr, topic, 8, 1)[0]
+    planned = Planned(view, topic, failoverTimeoutMs="9s")
+    end = planned.planner.latest(planned.planner.initial(), ALL)
+    topics.delete(cluster.namesrv_addr, topic)
+    topics.fill(cluster.namesrv_addr, topic, 4, 1)
+    more = [(queue, Message(topic, b"again"))] * 5
+    later = threading.Timer(0.5, topics.send, (cluster.namesrv_addr, more))
+    later.start()
+    try:
+        following = planned.planner.latest(end, ALL)
+    finally:
+        later.join()
+    spans = planned.planner.spans(end, following)
+    assert not spans or (spans[0].start, spans[0].stop) == (8, 9)
 
 
 def test_queues_and_topics_that_are_added(cluster: EpochCluster, view: Cluster, topic: str) -> None:
