@@ -1,7 +1,7 @@
 """Single sends beside the floor: the same work as one epoll loop in C (bench/floor.c).
 
-How far Python's loop, limits, replicas and refusals are from what the machine can do on the same day
-with the same bytes; the broker that is not measured is stopped by a signal.
+How far Python's loop, limits, replicas and refusals are from what the machine can do on the same
+day with the same bytes; the broker that is not measured is stopped by a signal.
 """
 
 import os
@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from tests.compat.peers.ports import free_port
+
 from bench import load, peers, rows
 from bench.load import CACHE, HERE, Figures
 from bench.rows import Row
-from tests.compat.peers.ports import free_port
 
 TWIN = HERE.parent / "src" / "epochmq" / "store" / "twin"
 SOURCES = ("crc.c", "text.c", "json.c")
