@@ -5,7 +5,7 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.spark.records import (
     BROKER,
@@ -62,7 +62,6 @@ def test_one_record_becomes_one_row_with_every_column() -> None:
     assert (row["bornHost"], row["storeHost"]) == ("10.0.0.2:40000", "127.0.0.1:10911")
 
 
-@settings(max_examples=300)
 @given(runs, st.integers(1, 8))
 def test_any_records_give_the_rows_of_the_slow_decoder(data: bytes, rows: int) -> None:
     check_same(data, rows)

@@ -36,7 +36,7 @@ def is_ordinary(text: bytes) -> bool:
     return len(set(names)) == len(names)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.lists(records.properties, min_size=1, max_size=5))
 def test_what_it_takes_it_reads_as_the_slow_decoder_does(texts: list[bytes]) -> None:
     found = packed(texts)
