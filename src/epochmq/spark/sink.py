@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from epochmq.base.errors import UsageError
 from epochmq.runtime.rng import random_name
 from epochmq.spark.encode_columns import check_columns
+from epochmq.spark.sink_input import whole
 from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_options import SinkOptions, parse_sink
 from epochmq.spark.sink_task import write_partition
@@ -134,7 +135,7 @@ def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identi
 
 
 def _write(options: SinkOptions, identity: Identity, iterator: Iterator[pa.RecordBatch]) -> Written:
-    done = write_partition(options, identity, iterator)
+    done = write_partition(options, identity, whole(iterator))
     return Written(identity.partition, done.rows, done.body_bytes, done.requests)
 
 
