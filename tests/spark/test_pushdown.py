@@ -90,6 +90,7 @@ def test_the_rest_is_sparks() -> None:
         Not(EqualTo(("queueId",), 1)),
         EqualTo(("tags",), "a"),
         EqualTo(("queueOffset",), None),
+        GreaterThan(("storeTimestamp",), datetime(2026, 1, 1)),
         IsNotNull(("tags",)),
     ]
     wanted, rest = pushed([*filters, IsNotNull(("queueId",))])

@@ -25,7 +25,7 @@ def test_tasks_are_tried_again() -> None:
 
 def test_the_builder_gets_all_and_goes_on() -> None:
     builder = Builder()
-    tune(builder, master="local[2,4]").config("spark.speculation", "true")  # type: ignore[arg-type, type-var]
+    tune(builder, master="local[2,4]").config("spark.speculation", "true")
     assert SETTINGS.keys() < builder.told.keys()
     assert builder.told["spark.speculation"] == "true"
 

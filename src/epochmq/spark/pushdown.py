@@ -139,9 +139,8 @@ def _interval(each: Any) -> Interval | None:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, datetime):
-        zoned = value if value.tzinfo is not None else value.astimezone()
-        return (zoned - _EPOCH_START) // _MS
+    if isinstance(value, datetime):  # one without a zone is not of our column's type
+        return (value - _EPOCH_START) // _MS if value.tzinfo is not None else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
