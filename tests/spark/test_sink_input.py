@@ -59,4 +59,5 @@ def test_a_connection_to_a_broker_that_goes_is_none_of_sparks() -> None:
     with socket.create_connection(broker.getsockname()):
         brokers, _ = broker.accept()
         broker.close()
-        assert list(whole(ending(brokers))) == [BATCH]
+        with brokers:
+            assert list(whole(ending(brokers))) == [BATCH]

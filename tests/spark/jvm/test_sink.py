@@ -81,11 +81,13 @@ def fail_once(at: int) -> Any:
     return udf(check, "binary", useArrow=False)
 
 
-def written(spark: SparkSession, source: str, topic: str, given: dict[str, str]) -> str:
-    """Stream the files of `source`, one a batch, each failing once; the query's id."""
+def written(
+    spark: SparkSession, source: str, topic: str, given: dict[str, str], files: int = 1
+) -> str:
+    """Stream the two files of `source`, each task failing once; the query's id."""
     schema = "body binary, keys string, tags string, orderingKey string"
-    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
-    frame = files.withColumn("body", fail_once(5_500)("body"))
+    read = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(source)
+    frame = read.withColumn("body", fail_once(5_500)("body"))
     query = (
         frame.writeStream.format("rocketmq")
         .options(topic=topic, bufferBytes="1m", batchBytes="100k", **given)
@@ -112,7 +114,7 @@ def test_streams_whose_tasks_fail(
     assert {m.properties["__SINK_BATCH"] for m in found} == {"0", "1"}
 
     given["checkpointLocation"] = str(tmp_path / "2")
-    written(spark, source, f"{topic}_2", {**given, "guarantee": "at-least-once"})
+    written(spark, source, f"{topic}_2", {**given, "guarantee": "at-least-once"}, files=2)
     found = messages(cluster.namesrv_addr, f"{topic}_2")
     assert {m.body[:5] for m in found} == set(wanted)
     assert len(found) > len(wanted)  # so the first tries did send
