@@ -79,9 +79,9 @@ def test_neighbouring_blocks_with_one_grouping_are_one_split() -> None:
     span = Span(0, 50, ("a", "b", "c"))
     same = [Block(n * 10, 10, "x") for n in range(5)]
     b = [block._replace(digest="y") if block.offset in (10, 20) else block for block in same]
-    c = [block._replace(digest="z") if block.offset == 40 else block for block in same]
+    c = [block._replace(digest="z") if block.offset == 30 else block for block in same]
     found = splits(span, {"a": same, "b": b, "c": c})
-    assert found == [(10, 30, (("a", "c"), ("b",))), (40, 50, (("a", "b"), ("c",)))]
+    assert found == [(10, 30, (("a", "c"), ("b",))), (30, 40, (("a", "b"), ("c",)))]
 
 
 def test_a_block_nobody_asked_for_is_refused() -> None:
@@ -130,6 +130,11 @@ def test_ends_before_and_behind_the_confirmed_offset_are_told_apart() -> None:
     assert "it lags" in found[1].text
     assert "bytes are gone" in found[2].text
     assert [finding.kind.is_legal for finding in found] == [True, False, False]
+    assert kinds(end_findings([shape("a", end=999), shape("b", end=1001)], 1000)) == [
+        (Kind.SHORT, 999, 1000, ("a",)),
+        (Kind.BEYOND, 1000, 1001, ("b",)),
+    ]
+    assert end_findings([shape("a", end=1000)], 1000) == []
 
 
 @pytest.mark.parametrize(

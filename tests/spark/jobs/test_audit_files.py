@@ -38,6 +38,11 @@ def test_a_damaged_record_does_not_end_the_log(tmp_path: Path) -> None:
     assert StoreReplica("a", str(root)).shape.end == LOG.end
 
 
+def test_a_torn_tail_is_compared_too(tmp_path: Path) -> None:
+    root = write_store(tmp_path / "s", LOG, flips=(LOG.starts[-1] + 5,))
+    assert StoreReplica("a", str(root)).shape.end == LOG.end
+
+
 def test_an_empty_log_has_no_bytes(tmp_path: Path) -> None:
     root = write_store(tmp_path / "s", make_log(0))
     shape = StoreReplica("a", str(root)).shape

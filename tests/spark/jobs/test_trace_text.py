@@ -34,6 +34,8 @@ def test_what_a_producer_and_a_consumer_say() -> None:
 
 def test_older_clients_say_less() -> None:
     assert [each.ok for each in parse(PUB_4 + AFTER_4)] == [False, False]
+    without_client = PUB_5.replace("\x01127.0.0.1\x02", "\x02")
+    assert [each.ok for each in parse(without_client)] == [True]
     after = next(iter(parse(AFTER_4)))
     assert (after.at, after.client_group, after.cost) == (-1, None, 7)
 
