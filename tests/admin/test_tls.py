@@ -5,11 +5,13 @@ import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.admin.cli import cli
+from epochmq.admin.tls import add_options, chosen_tls
 from epochmq.base.errors import NotReachable
 from epochmq.broker.options import load_options
 from epochmq.broker.service import Broker
@@ -18,7 +20,7 @@ from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.service import NameServer
-from epochmq.runtime.tls import outgoing_tls
+from epochmq.runtime.tls import OutgoingTls, outgoing_tls
 
 SERVER = {"tls.server.mode": "enforcing", "tls.server.certPath": CERT, "tls.server.keyPath": KEY}
 CLIENT = {"tls.enable": "true", "tls.client.trustCertPath": CERT}
@@ -91,3 +93,16 @@ async def test_a_file_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> N
     code, out = await ran("--tls-ca", str(tmp_path / "ca"), "topic", "list")
     assert code != 0
     assert "cannot use the authorities" in out
+
+
+def test_what_travels_to_other_processes() -> None:
+    command = click.Group("root", callback=lambda **_given: None)
+    add_options(command)
+    found: list[OutgoingTls | None] = []
+    command.add_command(click.Command("inner", callback=lambda: found.append(chosen_tls())))
+    assert CliRunner().invoke(command, ["inner"]).exit_code == 0
+    assert CliRunner().invoke(command, ["--tls-insecure", "--tls-ca", CERT, "inner"]).exit_code == 0
+    assert found == [
+        None,
+        OutgoingTls(tls_enable=True, tls_client_auth_server=False, tls_client_trust_cert_path=CERT),
+    ]

@@ -1,9 +1,12 @@
 """`epochmq --tls COMMAND`: what the connections of the command line speak."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from epochmq.runtime.tls import OutgoingTls
 
 _FILE = click.Path(exists=True, dir_okay=False)
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -26,18 +29,37 @@ def use_tls(
     tls: bool, tls_ca: str | None, tls_insecure: bool, tls_cert: str | None, tls_key: str | None
 ) -> None:
     """Let all clients that the running command makes speak TLS; any of the options asks for it."""
-    if not (tls or tls_ca or tls_insecure or tls_cert or tls_key):
+    chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key)
+    if chosen is None:
         return
-    from epochmq.runtime.tls import OutgoingTls, client_tls, outgoing_tls
+    from epochmq.runtime.tls import client_tls, outgoing_tls
 
-    context = client_tls(
-        OutgoingTls(
-            tls_enable=True,
-            tls_client_auth_server=not tls_insecure,
-            tls_client_trust_cert_path=tls_ca or "",
-            tls_client_cert_path=tls_cert or "",
-            tls_client_key_path=tls_key or "",
-        )
-    )
-    before = outgoing_tls.set(context)
+    before = outgoing_tls.set(client_tls(chosen))
     click.get_current_context().call_on_close(lambda: outgoing_tls.reset(before))
+
+
+def chosen_tls() -> "OutgoingTls | None":
+    """The options given to the running command, for work that goes to other processes."""
+    given = click.get_current_context().find_root().params
+    names = (name.removeprefix("--").replace("-", "_") for name in OPTIONS)
+    return _options(*(given.get(name) for name in names))
+
+
+def _options(
+    tls: bool | None,
+    tls_ca: str | None,
+    tls_insecure: bool | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> "OutgoingTls | None":
+    if not (tls or tls_ca or tls_insecure or tls_cert or tls_key):
+        return None
+    from epochmq.runtime.tls import OutgoingTls
+
+    return OutgoingTls(
+        tls_enable=True,
+        tls_client_auth_server=not tls_insecure,
+        tls_client_trust_cert_path=tls_ca or "",
+        tls_client_cert_path=tls_cert or "",
+        tls_client_key_path=tls_key or "",
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
+from epochmq.admin.tls import chosen_tls
 from epochmq.admin.where import namesrv_option
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.typed import NOT_TYPED, Typing
@@ -118,6 +119,7 @@ def command(
         until_now=not stream,
         interval_s=interval,
         columns=tuple(filter(None, columns.split(","))) if columns else None,
+        tls=chosen_tls(),
         failover_timeout_ms=round(failover_timeout_s * 1000),
         typing=typing_of(typed, typed_schema, typed_message, typed_prefix),
         **more,  # type: ignore[arg-type]  # click's names are those of the fields

@@ -16,6 +16,7 @@ from typing import Any
 
 from epochmq.base.errors import NotReachable, Refused, UsageError
 from epochmq.model.names import check_topic
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs import archive_plan as plan
 from epochmq.spark.jobs.archive_plan import Positions, Range
 from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, Source, joined
@@ -72,6 +73,7 @@ class ArchiveOptions:
     catalog: str | None = None
     checkpoint: str | None = None
     failover_timeout_ms: int = 60_000
+    tls: OutgoingTls | None = None
 
     @property
     def owner(self) -> str:
@@ -148,7 +150,11 @@ def run_archive(
     check(options)
     with ExitStack() as stack:
         cluster = stack.enter_context(
-            Cluster(options.name_server, failover_timeout_ms=options.failover_timeout_ms)
+            Cluster(
+                options.name_server,
+                failover_timeout_ms=options.failover_timeout_ms,
+                tls=options.tls,
+            )
         )
         if dry_run:
             return rehearse(options, cluster)
@@ -172,7 +178,9 @@ def runner_for(
             "archive does not run through Spark Connect: start it where the cluster is, with"
             " --master spark://HOST:PORT or local[*]"
         )
-    source = Source(options.name_server, options.failover_timeout_ms, options.allow_loss)
+    source = Source(
+        options.name_server, options.failover_timeout_ms, options.allow_loss, options.tls
+    )
     if spark is None and master == NO_SPARK:
         yield InProcess(source)
         return

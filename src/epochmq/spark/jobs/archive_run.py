@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from epochmq.base.types import Buffer
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import FETCH_BYTES, Work, Written, archive_ranges
 from epochmq.spark.jobs.framework import translated
@@ -18,7 +19,8 @@ class Source:
     name_server: str
     failover_timeout_ms: int
     allow_loss: bool = False
-    read_from: str = "auto"
+    tls: OutgoingTls | None = None
+    """Files lie at the same paths on every executor."""
 
 
 class Runner(Protocol):
@@ -35,7 +37,8 @@ def run_task(source: Source, work: Work, deal: tuple[int, Sequence[Range]]) -> W
     """One task with a cluster of its own."""
     from epochmq.spark.cluster import Cluster
 
-    with Cluster(source.name_server, failover_timeout_ms=source.failover_timeout_ms) as cluster:
+    timeout_ms = source.failover_timeout_ms
+    with Cluster(source.name_server, failover_timeout_ms=timeout_ms, tls=source.tls) as cluster:
         return archive_ranges(work, deal[0], deal[1], partial(fetch, source, cluster))
 
 
@@ -47,7 +50,6 @@ def fetch(source: Source, cluster: Any, one: Range) -> Iterator[Buffer]:
         one.start,
         one.end,
         max_bytes=FETCH_BYTES,
-        read_from=source.read_from,
         on_lost=on_lost,
     ):
         yield chunk.records

@@ -7,6 +7,7 @@ metadata's place is the transaction.
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from epochmq.base.errors import UsageError
@@ -206,7 +207,11 @@ class IcebergArchive:
         return {"removed": len(gone), "added": len(new)}
 
     def vacuum(self, older_than_hours: float) -> int:
-        """What any kept snapshot still names stays."""
+        """Snapshots of that age are expired first; what a kept one names stays."""
+        self._table.refresh()
+        with clear_errors(self.root):
+            before = datetime.now(UTC) - timedelta(hours=older_than_hours)
+            self._table.maintenance.expire_snapshots().older_than(before).commit()
         self._table.refresh()
         named = self._table.inspect.all_files().column("file_path").to_pylist()
         used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
