@@ -5,6 +5,7 @@ there. They are ordinary user properties to any other broker.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from epochmq.model.names import SCHEDULE_TOPIC, is_dlq_topic, is_retry_topic, is_system_topic
@@ -46,12 +47,17 @@ def mark_of(topic: str, properties: Mapping[str, str]) -> SinkMark | None:
         return None
     if topic == SCHEDULE_TOPIC:
         topic = properties.get(REAL_TOPIC, topic)
-    if is_retry_topic(topic) or is_dlq_topic(topic) or is_system_topic(topic):
+    if _holds_copies(topic):
         return None
     batch, part, seq = (_number(properties, name) for name in (SINK_BATCH, SINK_PART, SINK_SEQ))
     if batch < 0 or part < 0 or seq < 0:
         return None
     return SinkMark(SinkKey(sink, part, topic), batch, seq)
+
+
+@lru_cache(maxsize=1024)
+def _holds_copies(topic: str) -> bool:
+    return is_retry_topic(topic) or is_dlq_topic(topic) or is_system_topic(topic)
 
 
 def _number(properties: Mapping[str, str], name: str) -> int:

@@ -13,14 +13,20 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket, refusal
 from epochmq.broker.handlers.send_lane import Lane, Lanes, SendFields, invalid_code
-from epochmq.broker.handlers.send_properties import NOTHING_SPECIAL, Completer, read
+from epochmq.broker.handlers.send_properties import (
+    MARKED,
+    NOTHING_SPECIAL,
+    RARE,
+    Completer,
+    read,
+)
 from epochmq.broker.handlers.send_run import RunStage, settle
 from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
 from epochmq.broker.node import BrokerNode
 from epochmq.model.host import V4_SIZE
-from epochmq.model.properties import PAIR_END
+from epochmq.model.properties import PAIR_END, decode
 from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
@@ -133,9 +139,9 @@ class SendStage:
         if not 0 < size <= self.body_max:
             raise self.refused(PutStatus.MESSAGE_ILLEGAL)
         text = header.properties or ""
-        uniq_key, keys, tag_code, wait, special = read(text)
+        uniq_key, keys, tag_code, wait, more = read(text)
         asked = NOTHING_SPECIAL
-        if special or not uniq_key:
+        if more & RARE or not uniq_key:
             asked = self.completer.complete(text)
             text, uniq_key = asked.text, asked.uniq_key
         elif text[-1] == PAIR_END:
@@ -161,7 +167,7 @@ class SendStage:
         if asked.special or lane.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
             draft, queue_id = special_draft(self.node, draft, asked, lane, header, version)
         ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
-        if asked.sink is not None and self._is_repeat(asked.sink, lane.topic, ticket):
+        if more & MARKED and self._is_repeat(header.properties or "", lane.topic, ticket):
             return
         if not lane.bytes:
             self.lanes.used.append(lane)
@@ -173,9 +179,9 @@ class SendStage:
             self._newest = session
             self._sessions.add(session.id)
 
-    def _is_repeat(self, properties: dict[str, str], topic: str, ticket: Ticket) -> bool:
+    def _is_repeat(self, properties: str, topic: str, ticket: Ticket) -> bool:
         """Whether a sink sent this one before; its answer comes when the turn ends."""
-        mark = mark_of(topic, properties)
+        mark = mark_of(topic, decode(properties))
         if mark is None or self.sinks.admits(mark, ticket):
             return False
         self._sessions.add(ticket.session.id)

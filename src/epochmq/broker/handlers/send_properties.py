@@ -35,8 +35,6 @@ class Parsed(msgspec.Struct, gc=False):
     transactional: bool = False
     inner: bool = False
     """It says that it holds many messages (INNER_NUM)."""
-    sink: dict[str, str] | None = None
-    """All of them, when a sink marked the message."""
 
 
 NOTHING_SPECIAL = Parsed("")
@@ -51,10 +49,11 @@ _RARE = frozenset(
         names.CLUSTER,
         names.POP_CK,
         names.INNER_NUM,
-        SINK_ID,
         *_TIMER_REQUESTS,
     }
 )
+RARE, MARKED = 1, 2
+"""What `read` says beside: there are properties that need more work; a sink marked the message."""
 _UNIQ_KEY, _TAGS, _KEYS, _WAIT = names.UNIQ_KEY, names.TAGS, names.KEYS, names.WAIT
 
 
@@ -75,8 +74,9 @@ class Completer:
 
     def complete(self, text: str | None, *, draw: bool = True) -> Parsed:
         """Read `text` and complete it, with `draw` also by a key; whatever a client writes."""
-        parsed = Parsed(text or "", *read(text or ""))
-        if parsed.special:
+        uniq_key, keys, tag_code, wait, more = read(text or "")
+        parsed = Parsed(text or "", uniq_key, keys, tag_code, wait)
+        if more & RARE:
             self._rebuild(parsed)
         else:
             parsed.text = join(parsed.text, self.tail)
@@ -95,7 +95,6 @@ class Completer:
                 props.pop(name, None)
         parsed.timer = not _TIMER_REQUESTS.isdisjoint(props)
         parsed.inner = names.INNER_NUM in props
-        parsed.sink = props if SINK_ID in props else None
         parsed.special = parsed.delay > 0 or parsed.timer or parsed.transactional or parsed.inner
         props.update(self._own)
         parsed.text = encode_loosely(props)
@@ -108,13 +107,13 @@ _KNOWN_MAX = 8192
 _KNOWN_LENGTH_MAX = 256
 
 
-def read(text: str) -> tuple[str, tuple[str, ...], int, bool, bool]:
-    """(UNIQ_KEY, other keys, tags code, WAIT, whether there are properties that need more work)."""
+def read(text: str) -> tuple[str, tuple[str, ...], int, bool, int]:
+    """(UNIQ_KEY, other keys, tags code, WAIT, RARE and MARKED)."""
     uniq_key = ""
     keys: tuple[str, ...] = ()
     tag_code = 0
     wait = True
-    rare = False
+    more = 0
     known = _known.get
     for pair in text.split(PAIR_END):
         code = known(pair)
@@ -133,8 +132,10 @@ def read(text: str) -> tuple[str, tuple[str, ...], int, bool, bool]:
         elif name == _WAIT:
             wait = value.lower() == "true"
         elif name in _RARE:
-            rare = True
-    return uniq_key, keys, tag_code, wait, rare
+            more |= RARE
+        elif name == SINK_ID:
+            more |= MARKED
+    return uniq_key, keys, tag_code, wait, more
 
 
 def split_keys(text: str) -> tuple[str, ...]:
