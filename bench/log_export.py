@@ -38,6 +38,7 @@ def table(kinds: list[str], gib: float, rounds: int = 3) -> str:
             master = group.master()
             assert master is not None
             _fill(master, size)
+            lines.append(_idle(kind, master))
             for _ in range(rounds):
                 lines += _exports(kind, group, master)
                 lines.append(_floor_dropped(size))
@@ -50,6 +51,14 @@ def _fill(master: Server, size: int) -> None:
     row = Row("fill", "send", 16, 16, size=16 * 1024)
     while log_bytes(master) < size:
         load.run(row, master.port, master.process.pid, warm_s=0, seconds=1)
+
+
+def _idle(kind: str, master: Server) -> str:
+    """What the broker takes by itself; a long export contains more of it."""
+    time.sleep(2)  # the writing of what was filled in
+    before = master.process.cpu_seconds()
+    time.sleep(5)
+    return f"| {kind}, idle, a second | | | | {(master.process.cpu_seconds() - before) / 5:.3f} | |"
 
 
 def _exports(kind: str, group: Group, master: Server) -> list[str]:
