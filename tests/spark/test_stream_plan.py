@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
-from tests.compat.peers.process import wait_until
 from tests.spark import topics
 
 from epochmq.base.errors import NotFound
@@ -185,6 +184,23 @@ def test_the_groups_offsets_follow(cluster: EpochCluster, view: Cluster, topic: 
     end = planned.planner.latest(start, ALL)
     queue = MessageQueue(topic, "broker-a", 0)
     assert view.committed(f"g_{topic}", queue) is None, "the batch is not done yet"
-    planned.planner.latest(end, ALL)  # Spark asks on, so it is done
-    wait_until(lambda: view.committed(f"g_{topic}", queue) == 5, 10, "published")
+    assert planned.planner.latest(end, ALL) is end  # Spark asks on, so it is done
+    assert view.committed(f"g_{topic}", queue) == 5, "Spark may kill the planner now"
+    topics.send(cluster.namesrv_addr, [(queue, Message(topic, b"more"))])
+    following = planned.planner.latest(end, ALL)
+    planned.planner.publish(following)
+    assert planned.planner.latest(following, ALL) is following
+    assert view.committed(f"g_{topic}", queue) == 6
     planned.planner.stop()
+
+
+def test_a_group_that_cannot_be_published_stops_nothing(
+    cluster: EpochCluster, view: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics.fill(cluster.namesrv_addr, topic, 10)
+    planned = Planned(view, topic, startingOffsets="earliest", groupId=f"g_{topic}")
+    end = planned.planner.latest(planned.planner.initial(), ALL)
+    topics.delete(cluster.namesrv_addr, topic)
+    planned.planner.publish(end)
+    planned.planner.stop()
+    assert "could not be published" in caplog.text

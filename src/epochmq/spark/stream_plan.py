@@ -7,11 +7,11 @@ waited for within (facts/spark.md 2.2).
 import logging
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future, TimeoutError
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from epochmq.base.errors import EpochError, NotFound
+from epochmq.base.errors import NotFound
 from epochmq.model import record
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster, OnLost
@@ -38,7 +38,7 @@ _ASK_AGAIN_S = 0.2
 _SAMPLE_BYTES = 64 << 10
 _SAMPLE_ROWS = 64
 _SAMPLE_KEPT_MS = 60_000
-_PUBLISH_AT_STOP_S = 2.0
+PUBLISH_WAIT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class StreamPlanner:
         self._batch_at_ms = _now_ms()
         self._row_bytes: dict[MessageQueue, tuple[int, float]] = {}
         self._published: dict[str, Any] | None = None
+        self._last: dict[str, Any] | None = None
         self._publishing: Future[None] | None = None
 
     def initial(self) -> dict[str, Any]:
@@ -83,11 +84,12 @@ class StreamPlanner:
         if not before.fresh:
             self.publish(start)  # Spark plans on only when what came before is done
         found = self._backlog(before)
-        if self._waits_for_more(before, found):
-            return start
-        end = after(before, found, self._admitted(found.spans, limits))
+        end = before
+        if not self._waits_for_more(before, found):
+            end = after(before, found, self._admitted(found.spans, limits))
         self._planned = end.at
         if end is before:
+            self._publish_surely(start)
             return start
         self._batch_at_ms = _now_ms()
         return end.to_json()
@@ -221,26 +223,37 @@ class StreamPlanner:
         self._published = end
         self._publishing = self._cluster.commit_soon(group, StreamOffset.from_json(end).at)
 
+    def _publish_surely(self, end: dict[str, Any]) -> None:
+        """Once for each `end`, with a moment's patience: it may be the last.
+
+        At the end of availableNow Spark kills this process without a word.
+        """
+        if end != self._last:
+            self._last = end
+            self._wait_published()
+            self.publish(end)
+            self._wait_published()
+
+    def _wait_published(self) -> None:
+        if self._publishing is not None:
+            wait([self._publishing], PUBLISH_WAIT_S)
+
     def _is_published(self) -> bool:
         """Whether nothing is on its way."""
         if self._publishing is None:
             return True
         if not self._publishing.done():
             return False
-        try:
-            self._publishing.result()
-        except EpochError as error:
+        error = self._publishing.exception()
+        if error is not None:
             log.warning("the group's offsets could not be published: %s", error)
         self._publishing = None
         return True
 
     def stop(self) -> None:
         """Give a publication that is on its way a moment."""
-        try:
-            if self._publishing is not None:
-                self._publishing.result(_PUBLISH_AT_STOP_S)
-        except (EpochError, TimeoutError) as error:
-            log.warning("the group's offsets could not be published: %s", error)
+        self._wait_published()
+        self._is_published()
 
 
 def _goes_back(found: Backlog, before: StreamOffset) -> bool:

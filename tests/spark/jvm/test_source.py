@@ -135,6 +135,7 @@ def test_a_batch_has_every_column_of_every_message(
         "queueId = 0 and queueOffset >= 15 and storeTimestamp > timestamp'2020-01-01'"
     )
     assert sorted(row.queueOffset for row in pushed.collect()) == [15, 16, 17, 18, 19, 20]
+    assert pushed.rdd.getNumPartitions() == 1
     chosen = spark.read.format("rocketmq").schema("body binary, tags string")
     chosen = chosen.options(nameServer=namesrv, assign=f'{{"{topic}": ["{first.broker_name}:1"]}}')
     assert [tuple(row) for row in chosen.load().collect()] == [(bytearray(b"bare"), None)]
