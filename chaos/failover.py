@@ -23,7 +23,9 @@ SETTLE_ACKS = 200
 """So many acknowledgements between two faults at least."""
 SETTLE_S = 1.0
 WHOLE_S = 60.0
-FAULTS = ("kill", "pause", "kill-slave", "kill-controller", "kill-all")
+OUTAGE_S = 5.0
+"""All controllers are gone for so long: well past a lease, which is two seconds."""
+FAULTS = ("kill", "pause", "kill-slave", "kill-controller", "kill-controllers", "kill-all")
 
 
 @dataclass
@@ -53,6 +55,8 @@ class Failover:
         self._count = count
         self._chance = random.Random(seed)
         self._book = Book()
+        self._master: Server | None = None
+        """Of before the fault, for faults after which nobody can say."""
         self._say: Callable[[str], None] = print
 
     async def run(self) -> Outcome:
@@ -87,10 +91,14 @@ class Failover:
         began = now_us()
         victims = await self._strike()
         await self._book.wait_acks(SETTLE_ACKS)
+        judged = None
+        if self.outcome.fault == "kill-controllers":
+            judged = await self._outlast_the_lease()
+            victims += self._kill_master_too()
         await asyncio.to_thread(self._heal, victims)
         await asyncio.to_thread(self.group.wait_ready, WHOLE_S)
         ended = now_us()
-        pause, after = self._book.longest_pause(began, ended)
+        pause, after = self._book.longest_pause(began, judged or ended)
         self.outcome.pauses_ms.append(pause)
         self.outcome.whole_ms.append((ended - began) / 1_000)
         names = ", ".join(server.root.name for server in victims)
@@ -108,8 +116,23 @@ class Failover:
             await asyncio.to_thread(self._heal, victims)
         return victims
 
+    async def _outlast_the_lease(self) -> int:
+        """The set is whole, so sends go on without any controller (S26); when that was seen."""
+        await asyncio.sleep(OUTAGE_S)
+        await self._book.wait_acks(SETTLE_ACKS)
+        return now_us()
+
+    def _kill_master_too(self) -> list[Server]:
+        """What it acknowledged past its lease must be with who is elected next."""
+        assert self._master is not None
+        os.kill(self._master.process.pid, signal.SIGKILL)
+        return [self._master]
+
     def _victims(self) -> list[Server]:
         fault = self.outcome.fault
+        if fault == "kill-controllers":
+            self._master = self.group.master()
+            return list(self.group.controllers)
         if fault == "kill-all":
             return list(self.group.brokers)
         if fault == "kill-controller":

@@ -53,7 +53,8 @@ GROUP: tuple[Ablation, ...] = (
     Ablation("unclean_not_eligible", "group", "S10", 1, _LOSS),
     Ablation("read_limit_is_confirmed", "group", "S04", 0, ("INV-11", "INV-23")),
     Ablation("queue_offsets_from_whole_log", "group", "S04", 0, ("INV-17", "INV-22")),
-    Ablation("deadline_recheck_after_pause", "group", "S17", 0, ("INV-25",)),
+    Ablation("deadline_recheck_after_pause", "group", "S28", 0, ("INV-25",)),
+    Ablation("whole_set_past_lease", "group", "S26", 0, ("INV-25", *_LOSS)),
     Ablation("route_picks_highest_epoch", "group", "S16", 0, ("INV-34",)),
 )
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP)

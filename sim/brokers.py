@@ -109,7 +109,7 @@ class Broker(Member):
     def _maybe_unfence(self, now: int) -> None:
         node = self.node
         if node is not None and node.master is not None and node.master.fenced is not None:
-            if self.may_acknowledge(now) and self.store.fenced is None:
+            if node.may_serve(now) and self.store.fenced is None:
                 node.unfence(now)
 
     def _give_up_role(self) -> None:
@@ -191,6 +191,7 @@ class Broker(Member):
                 safeguards=self.cluster.safe,
             )
             self.node.may_acknowledge = self.may_acknowledge
+            self.node.hold_span_ms = self.membership.hold_span_ms
             self.node.run_blocking = self._blocking
             self.node.read_clock = lambda: self.host.now
         return self.node
@@ -396,7 +397,11 @@ class Broker(Member):
             return False
         if not self.cluster.safe.deadline_recheck_after_pause:
             return True
-        return self.may_acknowledge(now)
+        return self.may_acknowledge(now) or self.holds(now)
+
+    def holds(self, now: int) -> bool:
+        """Whether its whole set is behind it: then it needs no lease (ADR 0044)."""
+        return self.membership.is_master and self.node is not None and self.node.holds(now)
 
     def draft(self, command: Command, number: int) -> Draft:
         ext = command.ext or {}
@@ -413,6 +418,8 @@ class Broker(Member):
         if status is not AckStatus.ACKED:
             session.answer(command, Reply(OPEN))
             return
+        if not self.may_acknowledge(self.host.now):
+            self.world.mark("covered.acked_past_lease")
         self.world.tell("acked", self, epoch, placed)
         ext = {
             "queueOffset": str(placed.queue_offset),

@@ -49,6 +49,8 @@ KINDS = {
     "master_without_controllers": 3,
     "strand_master": 6,
     "kill_leader": 3,
+    "kill_controllers": 3,
+    "cut_controllers": 2,
 }
 POWER = ("power", "power_at_write", "power_group", "power_master", "sync_error")
 LIVENESS_US = 30 * SECOND
@@ -144,6 +146,17 @@ class GroupInjector(Injector):
         if fault.size % 4:  # else it is heard, but hears
             ways += [(other, one) for other in others]
         return self._cut_ways(ways)
+
+    def _kill_controllers(self, fault: Fault) -> Callable[[], None] | None:
+        """All of them: the quorum is lost."""
+        names = tuple(name for name in sorted(self.world.hosts) if name[0] == "c")
+        return self._kill(replace(fault, hosts=names))
+
+    def _cut_controllers(self, fault: Fault) -> Callable[[], None] | None:
+        """They see each other, and no broker."""
+        names = sorted(self.world.hosts)
+        pairs = [(c, b) for c in names if c[0] == "c" for b in names if b[0] == "b"]
+        return self._cut_ways([*pairs, *((b, c) for c, b in pairs)])
 
     def _strand_master(self, fault: Fault) -> Callable[[], None] | None:
         """Cut from its followers it goes on for a moment, and dies: its log ends differently."""

@@ -1,6 +1,7 @@
 """S03 (rocketmq#7017): an isolated master goes on answering; on the heal its tail is cut.
 
-Expected: without every member of the set it acknowledges nothing, and after its lease it refuses.
+Expected: without every member of the set it acknowledges nothing; when neither its lease nor its
+whole set is within reach any more it refuses.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,10 @@ class Story(Base):
         acked = len(self.oracle.acked)
         if self.is_master(a):
             raise Violation("INV-25", "the isolated master may still acknowledge", (a,))
+        yield self.cluster.lease_ms * MS
+        broker = self.broker(a)
+        if broker.may_serve(broker.host.now):
+            raise Violation("INV-25", "the isolated master still serves", (a,))
         yield self.noise(100, 400)
         self.mend()
         yield lambda: len(self.oracle.acked) > acked

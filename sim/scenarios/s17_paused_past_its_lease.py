@@ -1,6 +1,7 @@
 """S17: a process is paused past its lease, wakes up, and acknowledges as if nothing had been.
 
-Expected: the lease is looked at again before each acknowledgement.
+Expected: the lease, and whether the whole set was heard lately, is looked at again before each
+acknowledgement. What all members hold would be harmless (ADR 0044); S28 has the case that is not.
 """
 
 from collections.abc import Iterator

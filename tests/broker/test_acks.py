@@ -1,6 +1,7 @@
 """Sends that wait for replicas: which code comes of which outcome, and who may still answer."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.broker.desk import Client, Desk, send
@@ -84,9 +85,9 @@ def test_what_is_not_acknowledged_is_never_answered_with_success(
     assert desk.codes(client) == [code, code]
 
 
-def batch_send() -> Command:
+def batch_send(**more: Any) -> Command:
     body = batch.encode([Message("T", b"x"), Message("T", b"y")])
-    return send(body, code=RequestCode.SEND_BATCH_MESSAGE)
+    return send(body, code=RequestCode.SEND_BATCH_MESSAGE, **more)
 
 
 def test_with_sync_flush_both_must_have_it() -> None:
@@ -176,3 +177,30 @@ def test_a_broker_that_lost_its_role_within_the_turn_appends_nothing() -> None:
     client.put(batch_send())
     assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
     assert desk.store.pointers.appended == 0
+
+
+def test_past_the_lease_the_whole_sets_word_is_an_acknowledgement() -> None:
+    """ADR 0044."""
+    desk = AckDesk()
+    desk.node.lease_until_ms = desk.clock.now
+    desk.node.holds = lambda _now: True
+    client = desk.client()
+    client.put(send())
+    desk.turn()
+    desk.replicas.say(AckStatus.ACKED)
+    assert desk.codes(client) == [0]
+
+
+@pytest.mark.parametrize("make", [send, batch_send], ids=["one", "batch"])
+def test_past_the_lease_everybody_waits_for_the_whole_set(make: Callable[..., Command]) -> None:
+    """Who asked not to wait would be answered by one broker's word."""
+    desk = AckDesk()
+    desk.node.lease_until_ms = desk.clock.now
+    desk.node.holds = lambda _now: True
+    client = desk.client()
+    client.put(make(properties={"WAIT": "false", "UNIQ_KEY": "U"}))
+    desk.turn()
+    assert desk.codes(client) == []
+    desk.node.holds = lambda _now: False
+    desk.replicas.say(AckStatus.ACKED)
+    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]

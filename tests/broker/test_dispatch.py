@@ -106,3 +106,15 @@ def test_a_master_whose_lease_is_over_is_fenced_at_that_moment() -> None:
     desk.clock.step(10)
     with pytest.raises(Refused):
         dispatch.check_role(desk.node, ROWS[Code.GET_MAX_OFFSET])
+
+
+def test_past_the_lease_nothing_is_changed_that_one_broker_alone_decides() -> None:
+    """ADR 0044: offsets and locks would be lost, or given twice, by an election nobody hears of."""
+    desk = Desk()
+    desk.node.lease_until_ms = desk.clock.now
+    desk.node.holds = lambda _now: True
+    for code in (Code.UPDATE_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ, Code.UPDATE_AND_CREATE_TOPIC):
+        with pytest.raises(Refused, match="hears no controller") as refused:
+            dispatch.check_role(desk.node, ROWS[code])
+        assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    dispatch.check_role(desk.node, ROWS[Code.QUERY_CONSUMER_OFFSET])

@@ -5,7 +5,7 @@ import dataclasses
 from tests.broker.desk import Desk
 
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.roles import ROLES, Role
+from epochmq.broker.roles import HELD_MASTER, ROLES, Role
 
 
 def test_options_are_taken_over_where_they_were_copied() -> None:
@@ -28,6 +28,21 @@ def test_rights_follow_the_role() -> None:
     assert node.rights is ROLES[Role.MASTER]
     node.role = Role.FENCED
     assert not node.rights.readable
+
+
+def test_past_the_lease_the_whole_set_lets_messages_go_on_and_nothing_else() -> None:
+    """ADR 0044."""
+    desk = Desk()
+    node = desk.node
+    node.lease_until_ms = desk.clock.now
+    assert node.rights is ROLES[Role.FENCED]
+    asked: list[int] = []
+    node.holds = lambda now: not asked.append(now)  # type: ignore[func-returns-value]
+    assert node.rights is HELD_MASTER
+    assert asked == [desk.clock.now]
+    assert not node.delivers
+    node.lease_until_ms += 1
+    assert node.rights is ROLES[Role.MASTER]
 
 
 def test_numbers_rise_and_addresses_are_the_advertised_ones() -> None:

@@ -1,6 +1,6 @@
 """The table of roles is whole, and only a master takes messages."""
 
-from epochmq.broker.roles import ROLES, Role
+from epochmq.broker.roles import HELD_MASTER, ROLES, Role
 
 
 def test_every_role_has_its_row() -> None:
@@ -15,3 +15,12 @@ def test_secondary_messages_move_on_masters_and_those_who_stand_in() -> None:
     secondary = {role for role, row in ROLES.items() if row.secondary}
     assert secondary == {Role.MASTER, Role.ACTING_MASTER}
     assert not ROLES[Role.FENCED].readable
+
+
+def test_one_word_is_enough_only_from_a_master_with_a_lease() -> None:
+    """Locks, offsets and metadata: nobody else has them when they are answered (ADR 0044)."""
+    assert [role for role, row in ROLES.items() if row.changes] == [Role.MASTER]
+    assert HELD_MASTER.writable
+    assert HELD_MASTER.readable
+    assert not HELD_MASTER.changes
+    assert not HELD_MASTER.secondary

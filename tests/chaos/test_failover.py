@@ -28,6 +28,7 @@ SCENARIOS = {
     "pause": (2, LEASE_S + SEND_TIMEOUT_S + SLACK_S),
     "kill-slave": (2, SEND_TIMEOUT_S + SLACK_S),
     "kill-controller": (2, SLACK_S),
+    "kill-controllers": (2, SLACK_S),
     "kill-all": (2, LEASE_S + 2 * SLACK_S),
 }
 

@@ -285,6 +285,21 @@ def test_a_wiped_controller_waits_for_all_that_must_exist(
     assert (world.group.master, world.group.epoch) == (1, 8)
 
 
+def test_what_a_forgotten_broker_told_before_it_registered_does_not_count() -> None:
+    """S29: it left its epoch only then, and may have acknowledged more meanwhile."""
+    world = World()
+    group = [Broker(world, number) for number in (1, 2, 3)]
+    for broker in group:
+        broker.epoch, broker.offset = 7, 100
+        assert broker.beat().code == 2010
+        assert broker.register().code == 0
+    live_on(world, group[:1], 2_000)
+    assert world.group.master is None
+    group[1].offset = 300
+    live_on(world, group, 1_000)
+    assert world.group.master == 2
+
+
 def test_an_operator_may_choose_instead_of_waiting() -> None:
     world = World()
     third = Broker(world, 3)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication import master as module
+from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.effects import Close, Send
 from epochmq.replication.frames import Hello, State, decode_transfer, encode_ack, encode_hello
 from epochmq.replication.in_sync import InSync
@@ -124,3 +125,90 @@ def test_the_next_deadline_is_never_late() -> None:
     core.when_acked(200, 700, lambda _status: None)
     assert core.next_deadline(0) <= 700
     assert core.statistics()["waiting"] == 1
+
+
+# Past the lease (ADR 0044) ------------------------------------------------------------------------
+
+ALL = replace(OPTIONS, all_ack=True, min_in_sync_replicas=2)
+
+
+def pair(options: ReplicationOptions = ALL, **switches: bool) -> tuple[FakeLog, MasterCore]:
+    """Master 1 and follower 2 on link 1, both with 500 bytes, both in the set."""
+    held, safeguards = log(500), replace(SAFE, **switches)
+    in_sync = InSync(1, 1, 0, frozenset({1, 2}), 1, 0, 0, options, safeguards)
+    core = MasterCore(held, epochs((1, 0)), in_sync, options, safeguards)
+    follower(core, 1, 2, 500)
+    return held, core
+
+
+def test_a_set_is_whole_while_each_member_is_heard() -> None:
+    _, core = pair()
+    assert core.is_whole(100, 100)
+    assert not core.is_whole(101, 100)
+    core.received(1, encode_ack(500), 90)
+    assert core.is_whole(101, 100)
+    core.closed(1, 102)
+    assert not core.is_whole(102, 100)
+
+
+def test_a_member_that_connected_anew_has_said_nothing_yet() -> None:
+    _, core = pair()
+    core.accepted(2, "peer", 50)
+    core.received(2, encode_hello(Hello(False, False, 2)), 50)
+    assert not core.is_whole(50, 100)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"all_ack": False, "in_sync_replicas": 2}, {"min_in_sync_replicas": 3}],
+    ids=["fewer than all acknowledge", "below the minimum"],
+)
+def test_a_set_that_may_not_go_on_is_not_whole(change: dict[str, int]) -> None:
+    _, core = pair(replace(ALL, **change))  # type: ignore[arg-type]
+    assert not core.is_whole(0, 100)
+
+
+def test_a_set_of_one_is_never_whole() -> None:
+    assert not master(log(0), replace(ALL, min_in_sync_replicas=1)).is_whole(0, 100)
+
+
+def test_who_was_proposed_counts_until_the_answer_is_known() -> None:
+    _, core = pair()
+    follower(core, 2, 3, 500)
+    core.tick(1)
+    assert core.in_sync.effective == {1, 2, 3}
+    assert core.is_whole(1, 100)
+    core.closed(2, 2)
+    assert not core.is_whole(2, 100)
+
+
+def test_past_the_lease_the_set_stays_as_it_is() -> None:
+    _, core = pair()
+    core.past_lease = True
+    follower(core, 2, 3, 500)
+    core.tick(1)
+    assert core.in_sync.effective == {1, 2}
+    core.past_lease = False
+    core.tick(2)
+    assert core.in_sync.effective == {1, 2, 3}
+
+
+def test_members_are_asked_whether_they_are_there_before_the_lease_ends() -> None:
+    _, core = pair()
+    core.tick(200)
+    assert core.tick(299) == []
+    core.ping_ms = 100
+    assert core.next_deadline(299) <= 300
+    assert [type(effect) for effect in core.tick(300)] == [Send]
+
+
+def test_without_the_safeguard_who_is_out_of_reach_is_not_asked() -> None:
+    held, core = pair(whole_set_past_lease=False)
+    core.past_lease = True
+    core.closed(1, 1)
+    assert core.is_whole(1, 100)
+    held.end = held.safe = 600
+    core.appended(2)
+    done: list[AckStatus] = []
+    core.when_acked(600, 1000, done.append)
+    assert done == [AckStatus.ACKED]

@@ -440,3 +440,61 @@ def test_epochs_of_deleted_files_go() -> None:
     a.store.pointers.start = a.epochs[1][1] + 1
     a.node.tick(a.now)
     assert a.epochs == [(2, a.epochs[0][1])]
+
+
+# Past the lease (ADR 0044) ------------------------------------------------------------------------
+
+
+def test_past_its_lease_a_master_goes_on_while_its_whole_set_is_there() -> None:
+    a, b = group(2)
+    a.lead(1, 1, 2)
+    cable = replicate(a, b, 1)
+    a.node.may_acknowledge = lambda _now: False
+    a.node.hold_span_ms = lambda: 1000
+    assert a.node.may_serve(a.now)
+    end = ends(a.write(1))[0]
+    done: list[AckStatus] = []
+    a.node.when_acked(end, a.now + 500, done.append, a.now)
+    cable.run()
+    assert done == [AckStatus.ACKED]
+    assert a.confirmed == end
+    assert b.end == end
+    cable.cut()
+    assert a.node.refusal(a.now) is AckStatus.FENCED
+    assert not a.node.may_serve(a.now)
+
+
+def test_without_leave_to_the_lease_is_the_end() -> None:
+    a, b = group(2)
+    a.lead(1, 1, 2)
+    replicate(a, b, 1)
+    a.node.may_acknowledge = lambda _now: False
+    assert a.node.refusal(a.now) is AckStatus.FENCED
+
+
+def test_an_acknowledgement_from_before_a_pause_does_not_make_the_set_whole() -> None:
+    """S17: the right is looked at before what has waited is read."""
+    a, b = group(2)
+    a.lead(1, 1, 2)
+    cable = replicate(a, b, 1)
+    a.node.may_acknowledge = lambda _now: False
+    a.node.hold_span_ms = lambda: 1000
+    end = ends(a.write(1))[0]
+    done: list[AckStatus] = []
+    a.node.when_acked(end, a.now + 500, done.append, a.now)
+    a.now += 1001
+    cable.run()
+    assert done == [AckStatus.FENCED]
+
+
+def test_the_end_of_a_lease_is_awaited_with_heartbeats() -> None:
+    a, b = group(2)
+    a.lead(1, 1, 2)
+    replicate(a, b, 1)
+    assert a.node.master is not None
+    a.node.hold_span_ms = lambda: 800
+    a.node.may_acknowledge = lambda now: now < 5000
+    a.node.tick(4599)
+    assert a.node.master.ping_ms == 0
+    a.node.tick(4600)
+    assert a.node.master.ping_ms == 100

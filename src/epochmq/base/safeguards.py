@@ -40,6 +40,8 @@ class Safeguards:
     """rocketmq#7689."""
     deadline_recheck_after_pause: bool = True
     """A lease is looked at again before each acknowledgement and read (S17)."""
+    whole_set_past_lease: bool = True
+    """Past its lease a master acknowledges only what the whole set holds (ADR 0044, S26)."""
 
     # Brokers without a controller, and routes.
     outlet_advances_after_ack: bool = True

@@ -235,7 +235,13 @@ def check_role(node: BrokerNode, row: Row) -> None:
             "service not available now: this broker has no place in its group; ask for the route"
             " again",
         )
-    if row.needs is Needs.WRITING and not rights.writable:
+    if row.needs is Needs.WRITING and not rights.changes:
+        if rights.writable:
+            raise Refused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "service not available now: this master hears no controller; until it does it takes"
+                " messages, but no changes of topics, groups, offsets and locks",
+            )
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
             "this broker is a replica: topics, groups, offsets and locks are changed at the master"

@@ -20,7 +20,7 @@ from epochmq.broker.options import BrokerOptions
 from epochmq.broker.outlet.core import Local, Outlet
 from epochmq.broker.place import FOREVER, Place, Replica
 from epochmq.broker.replica_sync.stamps import Watchers
-from epochmq.broker.roles import ROLES, Role, RoleRow
+from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
 from epochmq.broker.schedule.core import Schedule
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
@@ -63,6 +63,8 @@ class BrokerNode:
         self.role = Role.MASTER
         self.lease_until_ms = FOREVER
         """A master serves until then (monotonic); FOREVER where nobody gives leases."""
+        self.holds: Callable[[int], bool] = _never
+        """Past the lease: whether the whole set is behind this master (ADR 0044)."""
         self.acks: Acks | None = None
         """The replicas that sends wait for; None without replication."""
         self.place = Place(options.broker_id)
@@ -121,14 +123,15 @@ class BrokerNode:
 
     @property
     def rights(self) -> RoleRow:
-        """What the broker's role allows now; nothing, once the lease is over.
+        """What the broker's role allows now; once the lease is over nothing, or the messages that
+        the whole set holds.
 
         The clock is read here and not taken from the turn: the process may have been paused since
         the turn began (S17).
         """
         until = self.lease_until_ms
-        if until != FOREVER and self.clock.now_ms() >= until:
-            return ROLES[Role.FENCED]
+        if until != FOREVER and (now := self.clock.now_ms()) >= until:
+            return HELD_MASTER if self.holds(now) else ROLES[Role.FENCED]
         return ROLES[self.role]
 
     @property
@@ -200,6 +203,10 @@ def _beside_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None
 
 def _nobody_waits(arrivals: Arrivals) -> None:
     """Before there is a pull desk."""
+
+
+def _never(now: int) -> bool:
+    return False
 
 
 def _call_now(call: Callable[[], None]) -> None:

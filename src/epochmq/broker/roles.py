@@ -25,7 +25,7 @@ class RoleRow:
     """The rights of one role."""
 
     writable: bool
-    """Clients may send, commit through send-back and change metadata here."""
+    """Clients may send, or send back, messages here."""
 
     readable: bool
     """Clients may pull here at all."""
@@ -39,12 +39,26 @@ class RoleRow:
     registers: bool
     """Name servers are told about this broker."""
 
+    changes: bool
+    """Clients may change offsets, locks, topics and groups here, and messages that wait for no
+    replica are answered: all that goes by this broker's word alone."""
+
 
 ROLES: dict[Role, RoleRow] = {
-    Role.MASTER: RoleRow(True, True, False, True, True),
-    Role.SLAVE: RoleRow(False, True, True, False, True),
-    Role.ACTING_MASTER: RoleRow(False, True, True, True, True),
-    Role.PRE_ONLINE: RoleRow(False, False, False, False, False),
-    Role.FENCED: RoleRow(False, False, False, False, False),
-    Role.LEARNER: RoleRow(False, False, False, False, True),
+    Role.MASTER: RoleRow(True, True, False, True, True, True),
+    Role.SLAVE: RoleRow(False, True, True, False, True, False),
+    Role.ACTING_MASTER: RoleRow(False, True, True, True, True, False),
+    Role.PRE_ONLINE: RoleRow(False, False, False, False, False, False),
+    Role.FENCED: RoleRow(False, False, False, False, False, False),
+    Role.LEARNER: RoleRow(False, False, False, False, True, False),
 }
+HELD_MASTER = RoleRow(
+    writable=True,
+    readable=True,
+    read_needs_slave_read=False,
+    secondary=False,
+    registers=True,
+    changes=False,
+)
+"""A master past its lease whose whole set is behind it (ADR 0044): messages go on, for every member
+holds them before they are acknowledged or shown; what one broker alone decides does not."""

@@ -175,6 +175,8 @@ class Elections:
             window = self._desk.options.first_election_window_millis
             if now < opened + window:
                 return self.plan(key, opened + window)
+        if not self._heard(group, live):
+            return self._conclude(group, None)
         if has_data:
             if group.adopted and not self._all_there(group, live):
                 log.warning(
@@ -191,6 +193,14 @@ class Elections:
     def _all_there(self, group: Group, live: dict[int, Report]) -> bool:
         """Numbers are given out from 1 up, so a gap is a broker that has not come back."""
         return self._desk.unclean_allowed or all(n in live for n in range(1, group.next_id))
+
+    def _heard(self, group: Group, live: dict[int, Report]) -> bool:
+        """Whether all that live told of their logs since they registered: until then they may have
+        acknowledged to a master that these controllers know nothing of (ADR 0044).
+        """
+        if group.by_address or not group.adopted or self._desk.unclean_allowed:
+            return True
+        return all(report != Report() for report in live.values())
 
     # The end ----------------------------------------------------------------------------------
 

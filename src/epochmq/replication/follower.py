@@ -53,6 +53,10 @@ from epochmq.replication.ports import EpochView, LogView
 OWN_LINK = 0
 """The follower's one link, in effects."""
 
+ANSWER_MS = 100
+"""A master's heartbeat is answered unless it was told something so shortly before: a master whose
+lease ends must know who is there (ADR 0044)."""
+
 HANDSHAKE_MS = 5000
 """A master that has not answered the handshake by then is given up."""
 
@@ -104,6 +108,8 @@ class FollowerCore:
         self._told_confirmed = -1
         self._acked = -1
         self._awaiting = False
+        self._asked = False
+        """A heartbeat came that is not answered yet."""
         self._read_at_ms = 0
         self._written_at_ms = 0
         self._received_before = 0
@@ -128,7 +134,7 @@ class FollowerCore:
     def _forget(self) -> None:
         self.session += 1
         self._received_before = self.received_bytes
-        self.held = self._awaiting = False
+        self.held = self._awaiting = self._asked = False
         self._inbox.clear()
         self._reply = None
         self._body_left = 0
@@ -321,6 +327,7 @@ class FollowerCore:
                 return
             self._begin_at(head.offset, effects)
         size = head.body_bytes
+        self._asked = not size
         file_bytes = self._log.file_bytes
         if size and head.offset // file_bytes != (head.offset + size - 1) // file_bytes:
             raise PeerError(
@@ -397,6 +404,14 @@ class FollowerCore:
             effects.append(Confirm(confirmed))
         if self._end > self._acked:
             effects.append(Acknowledge())
+        elif self._asked and now - self._written_at_ms >= ANSWER_MS:
+            self._ack_again(effects, now)
+        self._asked = False
+
+    def _ack_again(self, effects: Effects, now: int) -> None:
+        """Nothing is new: this follower is there, and still follows."""
+        empty = self._log.start == self._log.end
+        self._ack(0 if empty else self._acked, effects, now)
 
     def acknowledge(self, now: int) -> Effects:
         """All bytes given so far are in the log: tell the master of the whole records in it.
@@ -443,8 +458,7 @@ class FollowerCore:
             if now - self._read_at_ms >= self._options.housekeeping_ms and not self.held:
                 self._drop("the master is silent for too long", effects)
             elif now - self._written_at_ms >= self._options.heartbeat_ms and self._acked >= 0:
-                empty = self._log.start == self._log.end
-                self._ack(0 if empty else self._acked, effects, now)
+                self._ack_again(effects, now)
             self._check_starved(effects, now)
         return effects
 

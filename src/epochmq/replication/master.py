@@ -44,6 +44,7 @@ from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk, Link
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.ports import Entry, EpochView, LogView
+from epochmq.replication.replica import NEVER
 
 _STRANGER = 1 << 40
 """Followers of the generations without ids get numbers from here on; they never join the set."""
@@ -64,6 +65,11 @@ class MasterCore:
         self.links: dict[int, Link] = {}
         self.waits = Waits()
         self.fenced: str | None = None
+        self.past_lease = False
+        """The lease is over: only what the whole set holds is acknowledged, and the set stays as it
+        is, since nobody is there to change it (ADR 0044)."""
+        self.ping_ms = 0
+        """Heartbeats this often, so that silence shows before a lease's length is over; 0: no."""
         self.bad_acks = 0
         self._log = log
         self._epochs = epochs
@@ -184,6 +190,7 @@ class MasterCore:
         effects: Effects = []
         in_sync = self.in_sync
         # Proposing comes first: from then on the new member's acknowledgements count.
+        look = look and not self.past_lease
         proposal = in_sync.next_proposal(self._log.end, now) if look else None
         if proposal is not None:
             effects.append(Propose(proposal))
@@ -191,8 +198,40 @@ class MasterCore:
         if in_sync.confirm(own, now):
             effects.append(Confirm(in_sync.confirmed))
         if self.waits:
-            self.waits.release(position(in_sync, own, self._options))
+            self.waits.release(self._acknowledged(own))
         return effects
+
+    def _acknowledged(self, own: int) -> int:
+        """Up to where what waits is acknowledged."""
+        in_sync = self.in_sync
+        if self.past_lease and not self._safeguards.whole_set_past_lease:
+            replicas = in_sync.replicas
+            there = [m for m in in_sync.effective if m in replicas and replicas[m].link is not None]
+            return min([own, *in_sync.acks(there, own)])
+        return position(in_sync, own, self._options)
+
+    def is_whole(self, now: int, span_ms: int) -> bool:
+        """Whether every member that counts is linked, and was heard in the last `span_ms`.
+
+        Then it needs no lease to acknowledge what all of them hold: who is elected is one of them,
+        and a follower that takes up a newer epoch leaves first (ADR 0044). A set of one, or a
+        policy that waits for fewer than all, has nobody to tell of an election.
+        """
+        in_sync, options = self.in_sync, self._options
+        least = max(2, options.min_in_sync_replicas)
+        if not options.all_ack or len(in_sync.committed) < least:
+            return False
+        if not self._safeguards.whole_set_past_lease:
+            return True
+        others = (m for m in in_sync.effective if m != in_sync.own_id)
+        return all(self._heard_since(member, now - span_ms) for member in others)
+
+    def _heard_since(self, member: int, since_ms: int) -> bool:
+        replica = self.in_sync.replicas.get(member)
+        if replica is None or replica.link is None or replica.ack == NEVER:
+            return False
+        link = self.links.get(replica.link)
+        return link is not None and link.read_at_ms >= since_ms
 
     def moved(self, now: int) -> Effects:
         """Our own log was synced, or nothing happened for a while."""
@@ -208,7 +247,7 @@ class MasterCore:
         """`done` once as many replicas as the options say hold the log up to `offset`."""
         if self.fenced is not None:
             done(AckStatus.FENCED)
-        elif not self.waits and position(self.in_sync, self._log.safe, self._options) >= offset:
+        elif not self.waits and self._acknowledged(self._log.safe) >= offset:
             done(AckStatus.ACKED)
         else:
             self.waits.add(offset, deadline_at_ms, done)
@@ -323,7 +362,7 @@ class MasterCore:
         if link.state < State.TRANSFER:
             return False
         silent_ms = now - link.written_at_ms
-        if silent_ms >= self._options.heartbeat_ms:
+        if silent_ms >= (self.ping_ms or self._options.heartbeat_ms):
             return True
         # Else an idle follower would learn of what was confirmed last with the next message.
         news = self.in_sync.confirmed > link.confirmed_told and link.next >= self._known_end
@@ -337,10 +376,11 @@ class MasterCore:
     def next_deadline(self, now: int) -> int:
         """No later than this `tick` should be called."""
         options = self._options
-        due = now + options.heartbeat_ms
+        beat_ms = self.ping_ms or options.heartbeat_ms
+        due = now + beat_ms
         for link in self.links.values():
             due = min(due, link.read_at_ms + options.housekeeping_ms)
-            due = min(due, link.written_at_ms + options.heartbeat_ms)
+            due = min(due, link.written_at_ms + beat_ms)
             if link.confirmed_told < self.in_sync.confirmed:
                 due = min(due, link.written_at_ms + options.confirm_interval_ms)
         for moment in (

@@ -36,8 +36,12 @@ from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk
 from epochmq.replication.master import MasterCore
 from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.store_view import StoreView
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
+
+PINGS_PER_SPAN = 8
+"""Heartbeats to each member in a lease's length, once the lease may end."""
 
 Outward = Send | Close | Propose | Trouble
 Then = Callable[[Exception | None], None]
@@ -54,36 +58,6 @@ def run_inline(call: Callable[[], None], then: Then) -> None:
         then(error)
     else:
         then(None)
-
-
-class StoreView:
-    """`ports.LogView` on a store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._pointers = store.pointers
-        self._sync_flush = store.options.sync_flush
-        self.file_bytes = store.options.commit_log_file_bytes
-
-    @property
-    def start(self) -> int:
-        return self._pointers.start
-
-    @property
-    def end(self) -> int:
-        return self._store.transferable
-
-    @property
-    def whole(self) -> int:
-        return self._store.whole_end
-
-    @property
-    def safe(self) -> int:
-        return self._pointers.synced if self._sync_flush else self._store.transferable
-
-    @property
-    def confirmed(self) -> int:
-        return self._pointers.confirmed
 
 
 class ReplicationNode:
@@ -109,6 +83,9 @@ class ReplicationNode:
         self.on_confirm: Callable[[int], None] = lambda _offset: None
         self.may_acknowledge: Callable[[int], bool] = lambda _now: True
         """Asked before anything is acknowledged or confirmed as master (S17)."""
+        self.hold_span_ms: Callable[[], int] = lambda: 0
+        """Past the lease the whole set may go on, each member heard within so long; 0: it may not
+        (ADR 0044)."""
         self.read_clock: Callable[[], int] = lambda: self._now
         """Monotonic time for what is called back by the store or a thread."""
         self.log = StoreView(store)
@@ -235,10 +212,23 @@ class ReplicationNode:
     def _recheck(self, now: int) -> None:
         """After any pause the right to acknowledge may be gone (S17)."""
         master = self.master
-        if master is None or master.fenced is not None:
+        if master is None:
             return
-        if self.safeguards.deadline_recheck_after_pause and not self.may_acknowledge(now):
+        master.past_lease = not self.may_acknowledge(now)
+        if master.fenced is not None or not master.past_lease:
+            return
+        if self.safeguards.deadline_recheck_after_pause and not self.holds(now):
             master.fence("the lease ran out")
+
+    def may_serve(self, now: int) -> bool:
+        """Whether this master acknowledges: under its lease, or past it with the whole set."""
+        return self.may_acknowledge(now) or self.holds(now)
+
+    def holds(self, now: int) -> bool:
+        """Whether the whole set is behind this master, so that it needs no lease (ADR 0044)."""
+        span_ms = self.hold_span_ms()
+        master = self.master
+        return span_ms > 0 and master is not None and master.is_whole(now, span_ms)
 
     def appended(self, now: int) -> None:
         """The store grew; call once for all appends of a turn, then let the links send."""
@@ -359,10 +349,18 @@ class ReplicationNode:
         self._now, self._wall = now, wall
         if self.master is not None:
             self._recheck(now)
+            self.master.ping_ms = self._ping_ms(now)
             self._carry_out(self.master.tick(now))
         if self.follower is not None:
             self._carry_out(self.follower.tick(now))
         self._forget_epochs()
+
+    def _ping_ms(self, now: int) -> int:
+        """A lease that is not renewed soon ends: members must have been heard when it does."""
+        span_ms = self.hold_span_ms()
+        if span_ms == 0 or self.may_acknowledge(now + span_ms // 2):
+            return 0
+        return max(1, span_ms // PINGS_PER_SPAN)
 
     def _forget_epochs(self) -> None:
         """Epochs whose log has been deleted."""

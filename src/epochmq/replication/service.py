@@ -278,15 +278,26 @@ class Replication(Shell):
     def fence(self, reason: str) -> None:
         """Acknowledge nothing and move nothing, until `unfence` or another role."""
         self.node.fence(reason)
+        if self.node.follower is not None:
+            self.node.leave(self._clock.now_ms())
+            self._after()
+
+    def may_serve(self, now: int) -> bool:
+        """As master: under the lease, or past it with the whole set (ADR 0044)."""
+        return self.node.may_serve(now)
 
     def unfence(self) -> None:
         """Still, or again, the master of the same epoch."""
         self.node.unfence(self._clock.now_ms())
         self._after()
 
-    def lease(self, may_acknowledge: Callable[[int], bool]) -> None:
-        """Ask this with the monotonic time before each acknowledgement; False fences (S17)."""
+    def lease(
+        self, may_acknowledge: Callable[[int], bool], hold_span_ms: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Ask this with the monotonic time before each acknowledgement; False fences (S17),
+        unless the whole set was heard within `hold_span_ms` (ADR 0044)."""
         self.node.may_acknowledge = may_acknowledge
+        self.node.hold_span_ms = hold_span_ms
 
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
         """The controller's set, from an answer or a poll; old news is no harm."""

@@ -146,6 +146,15 @@ class Dialogue:
         more = {"isLeader": True, "leaseSupported": True, "controllerTerm": 1, **fields}
         return self.reply(Kind.HEARTBEAT, address=active, **more)
 
+    def beat_refused(self, code: int) -> None:
+        """The active controller refuses the newest heartbeat."""
+        if not self.pending(Kind.HEARTBEAT, self.core.finder.active):
+            self.tick(self.now + 1000)
+        active = self.core.finder.active
+        for old in self.pending(Kind.HEARTBEAT, active)[:-1]:
+            self.asks.remove(old)
+        self.reply(Kind.HEARTBEAT, code, address=active)
+
     def switched(self, *, ok: bool = True, problem: str = "") -> Any:
         """The last switch that was asked for is reported done, or refused."""
         found = self.last(Switch)

@@ -574,16 +574,6 @@ def test_next_deadline_is_when_something_is_due() -> None:
     assert talk.now < talk.core.next_deadline() <= talk.now + LEASE_MS
 
 
-def test_statistics_name_role_and_epochs() -> None:
-    talk = Dialogue.of()
-    talk.master(3, (1, 2), 7)
-    figures = talk.core.statistics()
-    assert figures["broker_id"] == 1
-    assert figures["master_epoch"] == 3
-    assert figures["set_epoch"] == 7
-    assert figures["controller"] == "c:1"
-
-
 # The way online, and controllers that do not lead --------------------------------------------
 
 UNKNOWN_HERE = Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
@@ -755,3 +745,77 @@ def test_an_epoch_acted_on_again_is_not_recorded_again() -> None:
     talk.take(talk.core.notified(answer(**moved), talk.now))
     talk.switched()
     assert talk.count(SaveKnown) == saved
+
+
+# Past the lease, and forgotten ---------------------------------------------------------------
+
+
+def test_a_master_may_go_on_past_its_lease_in_the_epoch_it_was_given_in() -> None:
+    """ADR 0044."""
+    talk = Dialogue.of()
+    talk.master()
+    assert talk.core.hold_span_ms() == 0
+    talk.tick(talk.now + 1000)
+    talk.beat(leaseMillis=LEASE_MS, wholeSetMayHold=True, **group(1, 1, None, 1))
+    assert talk.core.hold_span_ms() == LEASE_MS
+    talk.now += 10 * LEASE_MS
+    talk.tick()
+    assert not talk.core.lease.valid(talk.now)
+    assert talk.core.hold_span_ms() == LEASE_MS
+    talk.take(talk.core.notified(answer(**group(2, 2, (1, 2), 2)), talk.now))
+    assert talk.core.hold_span_ms() == 0
+
+
+def test_a_forgotten_master_leaves_its_epoch_before_it_registers_again() -> None:
+    """S29: whoever is elected next goes by what is reported, not by a set."""
+    talk = Dialogue.of()
+    talk.master(3)
+    talk.tick(talk.now + 1000)
+    talk.beat(leaseMillis=LEASE_MS, wholeSetMayHold=True, **group(3, 1, None, 1))
+    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+    assert talk.count(Fence) == 1
+    assert talk.core.hold_span_ms() == 0
+    assert not talk.core.is_master
+    talk.reply(Kind.REGISTER, **group(3, 1, (1,), 1))
+    assert not talk.core.is_master
+    talk.tick(talk.now + 1000)
+    talk.reply(Kind.ELECT, **group(4, 1, (1,), 2))
+    assert talk.last(BecomeMaster).epoch == 4
+
+
+def test_a_forgotten_follower_stops_following_and_may_be_sent_back() -> None:
+    """Cleaned by mistake: the master goes on, and is followed again after the registration."""
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(3, 2, (1, 2), 5))
+    talk.switched()
+    talk.tick(talk.now + 1000)
+    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+    assert talk.count(Fence) == 1
+    assert talk.count(BecomeFollower) == 1
+    for _ in talk.pending(Kind.REPLICA_INFO):
+        talk.fail(Kind.REPLICA_INFO)
+    talk.tick(talk.now + 1000)
+    talk.find()
+    talk.reply(Kind.REGISTER, **group(3, 2, (2,), 6))
+    assert talk.count(BecomeFollower) == 2
+
+
+def test_a_role_under_way_when_the_controllers_forgot_us_is_not_taken() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(3, 2, (1, 2), 5))
+    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+    talk.switched()
+    assert talk.core.role is None
+    assert talk.last(Fence)
+
+
+def test_controllers_without_leases_are_only_registered_with_again() -> None:
+    """RocketMQ's: their masters hold no leases, and nothing ends with them."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.core.lease.is_supported(False)
+    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+    assert talk.core.is_master
+    assert talk.pending(Kind.REGISTER)

@@ -41,3 +41,25 @@ def test_given_back_is_gone() -> None:
     lease.granted(0, 2000)
     lease.give_back()
     assert not lease.valid(1)
+
+
+def test_leave_to_go_on_past_the_end_comes_with_a_lease_and_goes_with_it() -> None:
+    """ADR 0044."""
+    lease = Lease()
+    lease.granted(0, 2000, may_hold=True)
+    assert lease.hold_span_ms == 2000
+    lease.granted(10, 2000)
+    assert lease.hold_span_ms == 0
+    lease.granted(20, 2000, may_hold=True)
+    lease.begin()
+    assert lease.hold_span_ms == 0
+    lease.granted(30, 2000, may_hold=True)
+    lease.give_back()
+    assert lease.hold_span_ms == 0
+
+
+def test_an_endless_lease_has_no_past() -> None:
+    lease = Lease()
+    lease.granted(0, 2000, may_hold=True)
+    lease.is_supported(False)
+    assert lease.hold_span_ms == 0

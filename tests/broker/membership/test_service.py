@@ -19,7 +19,7 @@ from tests.broker.membership.group import (
 )
 
 from epochmq.broker.membership import service
-from epochmq.broker.roles import Role
+from epochmq.broker.roles import HELD_MASTER, Role
 from epochmq.broker.service import Broker
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.record import decode_all
@@ -144,6 +144,36 @@ async def test_a_master_that_lost_the_controllers_stops_and_goes_on_with_them(
     await until(group.masters)
     await put_until_stored(master, b"two")
     assert bodies(master) == [b"one", b"two"]
+
+
+async def test_without_controllers_messages_go_on_while_the_set_is_whole(
+    group: InProcess,
+) -> None:
+    """ADR 0044: by the word of all members; what one broker alone decides waits for a lease."""
+    await group.start(**ALL_ACK, min_in_sync_replicas=2)
+    master = await group.whole()
+    await put_until_stored(master, b"one")
+    epoch = master.node.place.epoch
+    await group.cut_off(0)
+    await until(lambda: master.node.rights is HELD_MASTER)
+    await put_until_stored(master, b"two")
+    await put_until_stored(master, b"three", properties={"WAIT": "false"})
+    commit = {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1}
+    answer = await ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    table = decode_body(KVTable, (await ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body)
+    assert table.table["epochmqHeldByWholeSet"] == "true"
+    for slave in group.brokers:
+        await until(lambda slave=slave: bodies(slave) == [b"one", b"two", b"three"])
+    gone = next(one for one in group.brokers if one is not master)
+    group.brokers.remove(gone)
+    await gone.stop(grace_ms=0)
+    await until(lambda: not group.masters())
+    assert await put(master, b"four") == ResponseCode.SERVICE_NOT_AVAILABLE
+    await group.let_in(0)
+    await group.whole(2)
+    await put_until_stored(master, b"five")
+    assert master.node.place.epoch == epoch
 
 
 async def test_metadata_is_there_before_the_log(group: InProcess) -> None:

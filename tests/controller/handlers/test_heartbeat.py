@@ -19,6 +19,7 @@ def test_the_masters_heartbeat_is_answered_with_a_lease(found: list[Broker]) -> 
         "controllerLeaderAddress": "10.9.0.0:9878",
         "controllerTerm": "1",
         "leaseMillis": "2000",
+        "wholeSetMayHold": "true",
         "masterEpoch": "1",
         "masterBrokerId": "1",
         "masterAddress": "10.0.0.1:10911",
@@ -189,3 +190,12 @@ def test_the_table_has_an_end(found: list[Broker], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(limits, "LIVE_BROKERS_MAX", 3)
     assert Broker(found[0].world, 9).beat().code == 2
     assert found[0].beat().code == 0
+
+
+def test_a_master_may_go_on_past_its_lease_only_where_elections_are_clean() -> None:
+    """ADR 0044: an unclean one asks no member of the set."""
+    found = brokers(World(enable_elect_unclean_master=True))
+    found[0].world.run(100)
+    answer = fields(found[0].beat())
+    assert answer["leaseMillis"] == "2000"
+    assert answer["wholeSetMayHold"] == "false"

@@ -285,8 +285,8 @@ class SendStage:
         return None if node.acks is None else node.acks.refusal()
 
     def at_once(self) -> int:
-        """The code for who waits for nothing: success, as long as this broker may answer (S17)."""
-        if self.node.rights.writable:
+        """The code for who waits for nothing: success, as long as this broker's word is enough."""
+        if self.node.rights.changes:
             return ResponseCode.SUCCESS
         return ResponseCode.SERVICE_NOT_AVAILABLE
 
@@ -356,13 +356,14 @@ class SendStage:
         self, tickets: list[Ticket], results: list[Result], now: int
     ) -> tuple[list[Ticket], list[Result]]:
         """Let those wait that want to, together; the others come back to be answered at once."""
+        unasked = self.parks(False)
         waiting: list[Ticket] = []
         stored: list[Result] = []
         others: list[Ticket] = []
         outcomes: list[Result] = []
         last: Appended | None = None
         for ticket, result in zip(tickets, results, strict=True):
-            if ticket.wait and isinstance(result, Appended):
+            if (ticket.wait or unasked) and isinstance(result, Appended):
                 waiting.append(ticket)
                 stored.append(result)
                 last = result
@@ -372,6 +373,13 @@ class SendStage:
         if last is not None:
             self.park(last, now, lambda code: self._finish(waiting, stored, code))
         return others, outcomes
+
+    def parks(self, wait: bool) -> bool:
+        """Whether what was stored waits for replicas or device; `wait`: its sender wants it to.
+
+        By the word of its whole set alone (ADR 0044) a master lets everybody wait.
+        """
+        return self.waits and (wait or not self.node.rights.changes)
 
     def park(self, last: Appended, now: int, settle: Settle) -> None:
         """Settle when everything up to `last` is kept as asked, or when that takes too long."""

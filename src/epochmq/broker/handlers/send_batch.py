@@ -77,7 +77,7 @@ def take_batch(
         answer.sinkRepeats = len(stored.results) - len(added) or None
         session.answer(command, Reply(code, header=answer))
 
-    if stage.waits and common.wait and stored.last is not None:
+    if stored.last is not None and stage.parks(common.wait):
         stage.park(stored.last, now, settle)
     else:
         settle(stage.at_once())

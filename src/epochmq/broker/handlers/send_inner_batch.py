@@ -112,7 +112,7 @@ def _answer(
         answer = stage.answers.header(queue_id, [result], uniq_key, uniq_key)
         session.answer(command, Reply(code, header=answer))
 
-    if stage.waits and common.wait:
+    if stage.parks(common.wait):
         stage.park(result, now, settle)
     else:
         settle(stage.at_once())

@@ -78,7 +78,7 @@ def _answer(
         )
         session.answer(command, Reply(code, header=answer))
 
-    if stage.waits and wait:
+    if stage.parks(wait):
         end = Appended(placed.offset, placed.size, placed.queue_offset, 0)
         stage.park(end, now, settle)
     else:

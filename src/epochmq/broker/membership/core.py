@@ -89,6 +89,7 @@ class Membership:
         """The controllers insist that we go on under the old epoch."""
         self._conflict = False
         """The controllers say that another broker has our id."""
+        self._void: Switch | None = None  # under way, and not to be taken any more
         self._wall = 0
 
     # What happens ----------------------------------------------------------------------------
@@ -105,9 +106,8 @@ class Membership:
         self._wall = wall
         effects: Effects = self._say("missing", self.finder.problem(now))
         if self.finder.due(now):
-            command = self._messages.metadata()
-            for address in self.finder.controllers:
-                effects.append(self._asker.ask(Kind.METADATA, command, address, now, 0))
+            ask, command = self._asker.ask, self._messages.metadata()
+            effects += [ask(Kind.METADATA, command, one, now, 0) for one in self.finder.controllers]
         if self.broker_id is not None:
             lease, waiting = self.lease, self.is_master and not self.lease.valid(now)
             due = self._beats.due(self.finder.controllers, now, lease, waiting=waiting)
@@ -158,6 +158,8 @@ class Membership:
     def role_done(self, switch: Switch, now: int, *, ok: bool, problem: str = "") -> Effects:
         """The switch was carried out, or refused."""
         self._switching = None
+        if self._void is switch:
+            self._void, ok, problem = None, False, "the controllers have forgotten this broker"
         if not ok:
             self.role = None
             self._switch_at_ms = now + SWITCH_RETRY_MS
@@ -176,6 +178,10 @@ class Membership:
         if self.view.master_address == master_address and not self.view.ha_address:
             self.view = merge(self.view, View(ha_address=ha_address))
         return self.tick(now, self._wall)
+
+    def hold_span_ms(self) -> int:
+        """See `Lease.hold_span_ms`; 0 for who is no master, or deposed."""
+        return self.lease.hold_span_ms if self.is_master and self.view.epoch == self._epoch else 0
 
     def resign(self, now: int) -> Effects:
         """Before a stop: another may be master at once."""
@@ -205,15 +211,6 @@ class Membership:
         if ask_at is not None and self.finder.active is not None:
             wanted.append(ask_at)
         return min(wanted)
-
-    def statistics(self) -> dict[str, int | str]:
-        return {
-            "broker_id": self.broker_id or 0,
-            "master_epoch": self._epoch,
-            "set_epoch": self.view.set_epoch,
-            "controller": self.finder.active or "",
-            "lease_until_ms": self.lease.until_ms if self.is_master else 0,
-        }
 
     # Questions -------------------------------------------------------------------------------
 
@@ -274,6 +271,7 @@ class Membership:
             case _:
                 if online.on_registered(command, now, self._wall):
                     self._poll_at_ms = now
+                    self._beats.all_due(now)  # an election goes by what heartbeats tell
                     self.view = unelected(self.view, None if self.is_master else self.broker_id)
                     effects = self._see_in(command, answer, now)
         return effects + self._say("online", online.problem)
@@ -296,8 +294,7 @@ class Membership:
 
     def _on_elected(self, command: Command, answer: Answer, now: int) -> Effects:
         if command.code in _UNKNOWN_HERE:
-            self._online.forgotten(now)
-            return []
+            return self._forgotten(now)
         if command.code == Code.SUCCESS:
             self._online.quick(now)
         elif command.code != Code.CONTROLLER_MASTER_STILL_EXIST:
@@ -312,10 +309,18 @@ class Membership:
 
     def _on_replica_info(self, command: Command, answer: Answer, now: int) -> Effects:
         if command.code in _UNKNOWN_HERE:
-            self._online.forgotten(now)
-        if command.code != Code.SUCCESS:
+            return self._forgotten(now)
+        return self._see_in(command, answer, now) if command.code == Code.SUCCESS else []
+
+    def _forgotten(self, now: int) -> Effects:
+        """They were wiped, or we cleaned away: leave the old epoch, then register (ADR 0044)."""
+        if not self._online.forgotten(now) or self.lease.supported is False:
             return []
-        return self._see_in(command, answer, now)
+        view, self._void = self.view, self._switching
+        if view.master_id == self.broker_id:
+            self.stale_epoch = max(self.stale_epoch, view.epoch)
+        self.view = View(epoch=view.epoch, set_epoch=view.set_epoch, term=view.term)
+        return [] if self.role is None else self._fence("the controllers know this broker no more")
 
     def _undecided(self, tag: Tag, now: int) -> None:
         """No answer: it may have been carried out, and is asked again."""
@@ -396,12 +401,9 @@ class Membership:
     # Heartbeats and the lease ----------------------------------------------------------------
 
     def _beat(self, addresses: Iterable[str], now: int, *, resign: bool = False) -> Effects:
-        effects: Effects = []
-        for address in addresses:
-            tag = self._asker.tag(Kind.HEARTBEAT, address, now, self._epoch)
-            broker_id = self.broker_id or 0
-            effects.append(self._beats.make(tag, broker_id, self._log(), resign=resign))
-        return effects
+        tags = [self._asker.tag(Kind.HEARTBEAT, address, now, self._epoch) for address in addresses]
+        own_id, log = self.broker_id or 0, self._log()
+        return [self._beats.make(tag, own_id, log, resign=resign) for tag in tags]
 
     def _step_down(self, reason: str, now: int) -> Effects:
         """Fence, and tell the controllers that nothing is acknowledged at this epoch any more."""
@@ -437,9 +439,7 @@ class Membership:
     def _on_refused_beat(self, tag: Tag, command: Command, now: int) -> Effects:
         if tag.address != self.finder.active:
             return []
-        effects: Effects = []
-        if command.code in _UNKNOWN_HERE:
-            self._online.forgotten(now)
+        effects = self._forgotten(now) if command.code in _UNKNOWN_HERE else []
         if command.code == Code.CONTROLLER_BROKER_ID_INVALID:
             self._conflict = True
             effects = self._fence("another broker has this broker's id")
@@ -448,12 +448,12 @@ class Membership:
 
     def _take_lease(self, tag: Tag, answer: Answer) -> None:
         self.lease.is_supported(bool(answer.leaseSupported))
-        if answer.leaseMillis is None or not self.is_master or answer.stepDown:
-            return
-        if answer.masterBrokerId != self.broker_id:
+        ours = self.is_master and answer.masterBrokerId == self.broker_id
+        if answer.leaseMillis is None or not ours or answer.stepDown:
             return
         if answer.masterEpoch == tag.epoch == self._epoch == self.view.epoch:
-            self.lease.granted(tag.sent_at_ms, answer.leaseMillis)
+            may_hold = bool(answer.wholeSetMayHold)
+            self.lease.granted(tag.sent_at_ms, answer.leaseMillis, may_hold=may_hold)
 
     # The sync-state set ----------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ class Lease:
         """Whether the controllers give leases; None until one said."""
         self.span_ms = 0
         """Length of the last lease."""
+        self._may_hold = False
+        """The last lease came with leave to go on past it."""
 
     def valid(self, now: int) -> bool:
         return now < self.until_ms
@@ -24,11 +26,16 @@ class Lease:
     def begin(self) -> None:
         """A new role or epoch: nothing is granted for it yet."""
         self.until_ms = FOREVER if self.supported is False else 0
+        self._may_hold = False
 
-    def granted(self, sent_at_ms: int, span_ms: int) -> None:
-        """Longer or not at all: an answer that was overtaken must not shorten it."""
+    def granted(self, sent_at_ms: int, span_ms: int, *, may_hold: bool = False) -> None:
+        """Longer or not at all: an answer that was overtaken must not shorten it.
+
+        `may_hold`: past its end the master may go on as long as its whole set is behind it.
+        """
         self.supported = True
         self.span_ms = span_ms
+        self._may_hold = may_hold
         if self.until_ms >= FOREVER:
             self.until_ms = 0
         self.until_ms = max(self.until_ms, sent_at_ms + span_ms)
@@ -42,5 +49,14 @@ class Lease:
         self.supported = supported
 
     def give_back(self) -> None:
-        """Acknowledge nothing more under it."""
+        """Acknowledge nothing more under it, nor past it."""
         self.until_ms = 0
+        self._may_hold = False
+
+    @property
+    def hold_span_ms(self) -> int:
+        """Past its end: how lately each member must have been heard (ADR 0044); 0: it is the end.
+
+        Only in an epoch that a lease was given in.
+        """
+        return self.span_ms if self._may_hold and 0 < self.until_ms < FOREVER else 0

@@ -42,6 +42,7 @@ class Answer(Header):
     leaseSupported: bool | None = None
     leaseMillis: I64 | None = None
     stepDown: bool | None = None
+    wholeSetMayHold: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

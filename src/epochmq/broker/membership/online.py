@@ -91,11 +91,13 @@ class Online:
         self.slower("the controller does not register this broker", command, now)
         return False
 
-    def forgotten(self, now: int) -> None:
-        """A controller does not know us any more: register again."""
-        if self.registered:
-            self.registered = False
-            self.quick(now)
+    def forgotten(self, now: int) -> bool:
+        """A controller does not know us any more: register again. Whether that is news."""
+        if not self.registered:
+            return False
+        self.registered = False
+        self.quick(now)
+        return True
 
     def quick(self, now: int) -> None:
         """There was progress: the next question at once."""

@@ -24,7 +24,7 @@ from epochmq.broker.place import FOREVER
 from epochmq.broker.replica_sync.core import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
-from epochmq.broker.roles import Role
+from epochmq.broker.roles import HELD_MASTER, Role
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.effects import SetProposal
 from epochmq.replication.options import ReplicationOptions
@@ -84,7 +84,7 @@ class Member:
             sockets=StreamSockets(),
             blocking=blocking,
         )
-        self.replication.lease(self._may_acknowledge)
+        self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)
         tls = client_tls(node.options)
         self._peers = Peers(on_close=self._closed, tls=tls)
         self._brokers = Peers(tls=tls)
@@ -100,13 +100,15 @@ class Member:
         self._ha_due_ms = 0
         self._dns_due_ms = 0
         self._stopped = False
-        self._leased = False
+        self._served = ""
         self._silent = False
         self._role_lock = asyncio.Lock()
         node.take_role(Role.FENCED)
         node.replica = self
         node.place.own_id = own_id or 0
         node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
+        if waits:
+            node.holds = self.replication.node.holds
 
     # Start and stop --------------------------------------------------------------------------
 
@@ -323,6 +325,7 @@ class Member:
 
     def _fence(self, reason: str) -> None:
         log.warning("fenced: %s", reason)
+        self._following = None
         self._switch.fence()
         self.replication.fence(reason)
 
@@ -332,24 +335,35 @@ class Member:
         return self.core.is_master and self.core.lease.valid(now)
 
     def _heed_lease(self) -> None:
-        """The node serves until the lease ends; replication is told when there is one again."""
+        """The node serves until the lease ends, or while its set is whole; replication is told when
+        it may go on."""
         node = self._node
         if node.role is not Role.MASTER:
             return
         node.lease_until_ms = self.core.lease.until_ms if self.core.is_master else 0
-        valid = self._may_acknowledge(self._clock.now_ms())
-        if valid:
+        now = self._clock.now_ms()
+        leased, holds = self._may_acknowledge(now), node.holds(now)
+        if leased or holds:
             master = self.replication.node.master
             if master is not None and master.fenced is not None:
                 self.replication.unfence()
-        if valid != self._leased:
-            self._leased = valid
-            if valid and node.lease_until_ms == FOREVER:
-                log.info("serving; these controllers give no leases")
-            elif valid:
-                log.info("serving under the controllers' lease")
-            else:
-                log.warning("the controllers' lease is over; nothing is served")
+        if leased and node.lease_until_ms == FOREVER:
+            self._say(logging.INFO, "serving; these controllers give no leases")
+        elif leased:
+            self._say(logging.INFO, "serving under the controllers' lease")
+        elif holds:
+            self._say(
+                logging.WARNING,
+                "the controllers' lease is over; messages are taken while all of the set have them",
+            )
+        else:
+            self._say(logging.WARNING, "the controllers' lease is over; nothing is served")
+
+    def _say(self, level: int, text: str) -> None:
+        """Once, when it changes."""
+        if text != self._served:
+            self._served = text
+            log.log(level, "%s", text)
 
     # What handlers ask -----------------------------------------------------------------------
 
@@ -391,6 +405,7 @@ class Member:
             "epochmqUnconfirmedBytes": str(pointers.appended - pointers.confirmed),
             "epochmqController": self.core.finder.active or "",
             "epochmqLeaseLeftMillis": str(max(0, left)) if leased else "",
+            "epochmqHeldByWholeSet": str(self._node.rights is HELD_MASTER).lower(),
             "epochmqMetadataCopied": str(self.sync.core.ready).lower(),
             "epochmqRefusedAcks": str(0 if acks is None else acks.refused),
             **{f"epochmqReplication_{k}": str(v) for k, v in self.replication.statistics().items()},

@@ -169,6 +169,9 @@ def _answer(core: ControllerCore, group: Group | None, lease_ms: int | None = No
         controllerTerm=desk.term,
         leaseMillis=lease_ms,
     )
+    if lease_ms is not None:
+        # An unclean election asks no member, so none would leave the old master first (ADR 0044).
+        header.wholeSetMayHold = not desk.unclean_allowed
     if group is not None and desk.leads:
         master = group.master_replica()
         header.masterEpoch = group.epoch

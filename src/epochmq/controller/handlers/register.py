@@ -38,8 +38,14 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
     told = _told(header)
     identity.check_words(told)
     identity.check_sole(core.desk, key, told, call.session_id)
+    before = core.desk.machine.groups.get(key)
+    known = before is not None and told.broker_id in before.replicas
     yield from _adopt(core, key, told)
     yield from update(core, call, key, told)
+    live = core.desk.live.get(key, told.broker_id)
+    if live is not None and not known:
+        # What it told before was of an epoch that it has left only now (ADR 0044).
+        live.report = Report()
     yield Confirm()
     group = core.desk.machine.groups.get(key)
     if group is None:

@@ -19,10 +19,10 @@ from epochmq.replication.effects import (
 )
 from epochmq.replication.frames import State
 from epochmq.replication.link import Chunk
-from epochmq.replication.node import StoreView
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.master import PlainMasterCore
 from epochmq.replication.plain.slave import OWN_LINK, PlainSlaveCore
+from epochmq.replication.store_view import StoreView
 from epochmq.store.store import Store
 
 

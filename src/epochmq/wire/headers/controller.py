@@ -199,6 +199,8 @@ class ControllerHeartbeatResponseHeader(Header):
 
     `leaseMillis` counts from the moment before the heartbeat was sent, and is given to the recorded
     master alone, at the epoch it reported. `stepDown` asks it to fence itself and to `resign`.
+    `wholeSetMayHold` comes with a lease: past it the master may go on while its whole set is behind
+    it, since nobody from outside of the set will be elected.
     """
 
     isLeader: bool = False
@@ -212,3 +214,4 @@ class ControllerHeartbeatResponseHeader(Header):
     masterHaAddress: str | None = None
     syncStateSetEpoch: I32 | None = None
     stepDown: bool | None = None
+    wholeSetMayHold: bool | None = None
