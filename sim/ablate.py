@@ -44,10 +44,10 @@ RAFT = tuple(
 
 _LOSS = ("INV-12", "INV-13", "INV-20")
 GROUP: tuple[Ablation, ...] = (
-    Ablation("epoch_check_on_append", "group", "S20", 7, _LOSS),
+    Ablation("epoch_check_on_append", "group", "S20", 21, _LOSS),
     Ablation("union_acks_while_set_changes", "group", "S01", 0, _LOSS),
     Ablation("bounded_ack", "group", "S08", 0, _LOSS),
-    Ablation("durable_truncation_first", "group", "S05", 4, _LOSS),
+    Ablation("durable_truncation_first", "group", "S05", 34, _LOSS),
     Ablation("epoch_entry_before_data", "group", "S06", 0, ("INV-14", "INV-35", *_LOSS)),
     Ablation("crc_on_scan", "group", "S11", 0, ("INV-16", *_LOSS)),
     Ablation("unclean_not_eligible", "group", "S10", 1, _LOSS),
