@@ -271,11 +271,11 @@ class SendStage:
                 else:
                     answer_repeat(self.answers, ticket, place, code)
 
-        last = furthest([place for ticket, place in found if ticket.wait])
+        last = furthest([place for ticket, place in found if self.parks(ticket.wait)])
         if last is not None and self.waits and closed is None:
             self.park(appended_at(last), now, settle)
         else:
-            settle(self.at_once() if closed is None else ResponseCode.SERVICE_NOT_AVAILABLE)
+            settle(self.at_once(settled=True))
 
     def closed(self) -> PutStatus | None:
         """Why nothing may be appended now: looked at before every append (INV-32)."""
@@ -284,11 +284,13 @@ class SendStage:
             return PutStatus.SERVICE_NOT_AVAILABLE
         return None if node.acks is None else node.acks.refusal()
 
-    def at_once(self) -> int:
-        """The code for who waits for nothing: success, as long as this broker's word is enough."""
-        if self.node.rights.changes:
-            return ResponseCode.SUCCESS
-        return ResponseCode.SERVICE_NOT_AVAILABLE
+    def at_once(self, *, settled: bool = False) -> int:
+        """The code for who waits for nothing: success, as long as this broker's word is enough,
+        or for what is `settled`, kept as asked long since, as long as it serves at all.
+        """
+        rights = self.node.rights
+        may = rights.writable if settled else rights.changes
+        return ResponseCode.SUCCESS if may else ResponseCode.SERVICE_NOT_AVAILABLE
 
     def _finish(self, tickets: list[Ticket], results: list[Result], code: int) -> None:
         """Answer what is stored with `code`, and what is not with its reason."""

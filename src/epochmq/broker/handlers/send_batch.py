@@ -80,7 +80,7 @@ def take_batch(
     if stored.last is not None and stage.parks(common.wait):
         stage.park(stored.last, now, settle)
     else:
-        settle(stage.at_once())
+        settle(stage.at_once(settled=stored.last is None))
 
 
 class _Stored(NamedTuple):
