@@ -22,9 +22,12 @@ class Story(Base):
         # Answers do not reach the master any more; its questions reach the controllers.
         node = self.broker(a).node
         assert node is not None
+        number = self.broker(b).membership.broker_id
 
         def proposed() -> bool:
-            return node.master is not None and node.master.in_sync.in_flight is not None
+            """Not the question that took it out, which is answered about now."""
+            asked = node.master.in_sync.in_flight if node.master is not None else None
+            return asked is not None and number in asked.members
 
         yield proposed
         self.cut_way(self.controllers, a)
