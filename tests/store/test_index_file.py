@@ -68,3 +68,21 @@ def test_a_chain_that_bites_its_tail_ends() -> None:
     again = IndexFile(disk, "f", 1, 8, create=False)
     again.settle()
     assert again.find(7, 99, 0, 1 << 60) == []
+
+
+def test_a_sync_writes_the_slots_of_when_it_was_asked_for() -> None:
+    """The step runs beside the loop, which goes on putting keys."""
+    disk = SimDisk()
+    file = IndexFile(disk, "f", 4, 8, create=True)
+    file.put([1], [(1000, T0)])
+    step = file.sync_steps()
+    file.put([1], [(2000, T0)])
+    step()
+    data = disk.read_file("f") or b""
+    assert HEADER.unpack_from(data)[5] == 2
+    assert int.from_bytes(data[44:48]) == 1
+    assert file.find(1, 9, 0, 1 << 62) == [2000, 1000]
+    file.sync_steps()()
+    data = disk.read_file("f") or b""
+    assert int.from_bytes(data[44:48]) == 2
+    file.close()
