@@ -750,22 +750,6 @@ def test_an_epoch_acted_on_again_is_not_recorded_again() -> None:
 # Past the lease, and forgotten ---------------------------------------------------------------
 
 
-def test_a_master_may_go_on_past_its_lease_in_the_epoch_it_was_given_in() -> None:
-    """ADR 0044."""
-    talk = Dialogue.of()
-    talk.master()
-    assert talk.core.hold_span_ms() == 0
-    talk.tick(talk.now + 1000)
-    talk.beat(leaseMillis=LEASE_MS, wholeSetMayHold=True, **group(1, 1, None, 1))
-    assert talk.core.hold_span_ms() == LEASE_MS
-    talk.now += 10 * LEASE_MS
-    talk.tick()
-    assert not talk.core.lease.valid(talk.now)
-    assert talk.core.hold_span_ms() == LEASE_MS
-    talk.take(talk.core.notified(answer(**group(2, 2, (1, 2), 2)), talk.now))
-    assert talk.core.hold_span_ms() == 0
-
-
 def test_a_forgotten_master_leaves_its_epoch_before_it_registers_again() -> None:
     """S29: whoever is elected next goes by what is reported, not by a set."""
     talk = Dialogue.of()
@@ -809,13 +793,3 @@ def test_a_role_under_way_when_the_controllers_forgot_us_is_not_taken() -> None:
     talk.switched()
     assert talk.core.role is None
     assert talk.last(Fence)
-
-
-def test_controllers_without_leases_are_only_registered_with_again() -> None:
-    """RocketMQ's: their masters hold no leases, and nothing ends with them."""
-    talk = Dialogue.of()
-    talk.master()
-    talk.core.lease.is_supported(False)
-    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
-    assert talk.core.is_master
-    assert talk.pending(Kind.REGISTER)

@@ -1,6 +1,10 @@
 """Until when a master may acknowledge."""
 
+from tests.broker.membership.dialogue import LEASE_MS, Dialogue, answer, group
+
+from epochmq.broker.membership.effects import Kind
 from epochmq.broker.membership.lease import FOREVER, Lease
+from epochmq.wire.codes import ResponseCode as Code
 
 
 def test_nothing_is_held_before_something_is_granted() -> None:
@@ -63,3 +67,29 @@ def test_an_endless_lease_has_no_past() -> None:
     lease.granted(0, 2000, may_hold=True)
     lease.is_supported(False)
     assert lease.hold_span_ms == 0
+
+
+def test_a_master_may_go_on_past_its_lease_in_the_epoch_it_was_given_in() -> None:
+    """ADR 0044."""
+    talk = Dialogue.of()
+    talk.master()
+    assert talk.core.hold_span_ms() == 0
+    talk.tick(talk.now + 1000)
+    talk.beat(leaseMillis=LEASE_MS, wholeSetMayHold=True, **group(1, 1, None, 1))
+    assert talk.core.hold_span_ms() == LEASE_MS
+    talk.now += 10 * LEASE_MS
+    talk.tick()
+    assert not talk.core.lease.valid(talk.now)
+    assert talk.core.hold_span_ms() == LEASE_MS
+    talk.take(talk.core.notified(answer(**group(2, 2, (1, 2), 2)), talk.now))
+    assert talk.core.hold_span_ms() == 0
+
+
+def test_controllers_without_leases_are_only_registered_with_again() -> None:
+    """RocketMQ's: their masters hold no leases, and nothing ends with them."""
+    talk = Dialogue.of()
+    talk.master()
+    talk.core.lease.is_supported(False)
+    talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+    assert talk.core.is_master
+    assert talk.pending(Kind.REGISTER)
