@@ -20,6 +20,8 @@ pyspark_sql = pytest.importorskip("pyspark.sql", reason="pip install 'epochmq[sp
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 FORMAT = "rocketmq-log"
 STORE = replace(SMALL, replicated=True, commit_log_file_bytes=1 << 16)
 
