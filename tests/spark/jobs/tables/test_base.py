@@ -12,9 +12,10 @@ from epochmq.spark.jobs.tables.base import (
     Mark,
     TableConflict,
     batch_of,
+    check_mark,
     check_owner,
-    check_step,
     data_file_name,
+    is_next,
     new_columns,
     partition_path,
     same_type,
@@ -57,13 +58,15 @@ def test_bad_marks(text: str) -> None:
 
 
 def test_steps() -> None:
-    assert check_step(MARK, MARK, 4, "t")
-    assert not check_step(MARK, MARK, 3, "t")
-    assert check_step(None, None, 1, "t")
+    assert is_next(MARK, 4)
+    assert not is_next(MARK, 3)
+    assert is_next(None, 1)
+    check_mark(MARK, MARK, "t")
+    check_mark(None, None, "t")
     with pytest.raises(TableConflict, match="run other, batch 3"):
-        check_step(Mark("a", 3, {}, "other"), MARK, 4, "t")
+        check_mark(Mark("a", 3, {}, "other"), MARK, "t")
     with pytest.raises(TableConflict, match="somebody"):
-        check_step(None, MARK, 4, "t")
+        check_mark(None, MARK, "t")
     check_owner(MARK, "a", "t")
     check_owner(None, "b", "t")
     with pytest.raises(UsageError, match="the table t belongs to the archive 'a', not to 'b'"):

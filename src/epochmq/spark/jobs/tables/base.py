@@ -138,15 +138,19 @@ def check_owner(mark: Mark | None, app: str, where: str) -> None:
         )
 
 
-def check_step(mark: Mark | None, known: Mark | None, batch: int, where: str) -> bool:
-    """Whether `batch` is still to be committed; `TableConflict` if another run was here."""
+def is_next(mark: Mark | None, batch: int) -> bool:
+    """Whether `batch` is still to be committed."""
+    return mark is None or batch > mark.batch
+
+
+def check_mark(mark: Mark | None, known: Mark | None, where: str) -> None:
+    """`TableConflict` if the table's mark is not the one that this run knows."""
     if mark != known:
         by = f"run {mark.run[:8]}, batch {mark.batch}" if mark else "somebody"
         raise TableConflict(
             f"another archive writes to {where} ({by}); this run stops,"
             " and nothing of its unfinished batch is in the table"
         )
-    return known is None or batch > known.batch
 
 
 def new_columns(have: Any, want: Any, where: str) -> list[Any]:

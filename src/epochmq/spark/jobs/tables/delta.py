@@ -20,8 +20,9 @@ from epochmq.spark.jobs.tables.base import (
     Mark,
     Offsets,
     TableConflict,
+    check_mark,
     check_owner,
-    check_step,
+    is_next,
     new_columns,
     new_run,
 )
@@ -88,15 +89,24 @@ class DeltaArchive:
         return (self._mark.batch, self._mark.offsets) if self._mark else None
 
     def claim(self, app: str, offsets: Offsets) -> None:
+        self._look()
         self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
 
     def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
         with clear_errors(self.root):
-            self._table.update_incremental()
-            if not check_step(self._find_mark(), self._mark, batch, self.root):
+            self._look()
+            if not is_next(self._mark, batch):
                 return False
             self._write(Mark(app, batch, offsets, self.run), files)
         return True
+
+    def _look(self) -> None:
+        """Take up the newest version; `TableConflict` if another run wrote a mark into it.
+
+        Whatever comes after that version, Delta itself tells by the transaction id.
+        """
+        self._table.update_incremental()
+        check_mark(self._find_mark(), self._mark, self.root)
 
     def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
         errors = need("deltalake.exceptions", "lake")
@@ -148,6 +158,7 @@ class DeltaArchive:
         return pa.schema(self._table.schema().to_arrow())
 
     def evolve(self, schema: Any) -> list[str]:
+        self._look()
         fresh = new_columns(self.schema(), schema, self.root)
         if fresh:
             pa = need("pyarrow", "spark")
@@ -160,6 +171,7 @@ class DeltaArchive:
         return self._properties(self._mark) if self._mark else None
 
     def compact(self) -> dict[str, int]:
+        self._look()
         with clear_errors(self.root):
             done = self._table.optimize.compact(
                 target_size=TARGET_FILE_BYTES, commit_properties=self._kept()
@@ -168,6 +180,7 @@ class DeltaArchive:
         return {"removed": done["numFilesRemoved"], "added": done["numFilesAdded"]}
 
     def vacuum(self, older_than_hours: float) -> int:
+        self._look()
         gone = self._table.vacuum(
             retention_hours=int(older_than_hours),
             enforce_retention_duration=False,

@@ -18,8 +18,9 @@ from epochmq.spark.jobs.tables.base import (
     Mark,
     Offsets,
     TableConflict,
+    check_mark,
     check_owner,
-    check_step,
+    is_next,
     new_columns,
     new_run,
 )
@@ -109,14 +110,23 @@ class IcebergArchive:
         return (self._mark.batch, self._mark.offsets) if self._mark else None
 
     def claim(self, app: str, offsets: Offsets) -> None:
+        self._look()
         self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
 
     def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
-        self._table.refresh()
-        if not check_step(self._find_mark(), self._mark, batch, self.root):
+        self._look()
+        if not is_next(self._mark, batch):
             return False
         self._write(Mark(app, batch, offsets, self.run), files)
         return True
+
+    def _look(self) -> None:
+        """Take up the newest snapshot; `TableConflict` if another run's mark is in it.
+
+        Whatever comes after it, the catalog tells when we commit.
+        """
+        self._table.refresh()
+        check_mark(self._find_mark(), self._mark, self.root)
 
     def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
         def change(transaction: Any) -> None:
@@ -160,7 +170,6 @@ class IcebergArchive:
 
     def _current(self) -> list[tuple[DataFile, Any]]:
         """What the table consists of: our view and Iceberg's own entry."""
-        self._table.refresh()
         return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
 
     def _ours(self, file: Any) -> DataFile:
@@ -169,6 +178,7 @@ class IcebergArchive:
         return DataFile(path, file.record_count, file.file_size_in_bytes, str(topic), str(day))
 
     def files(self) -> list[str]:
+        self._table.refresh()
         return sorted(_plain(entry.file_path) for _, entry in self._current())
 
     def schema(self) -> Any:
@@ -186,6 +196,7 @@ class IcebergArchive:
         return [each.name for each in fresh]
 
     def compact(self) -> dict[str, int]:
+        self._look()
         known = {ours.path: (ours, entry) for ours, entry in self._current()}
         old = bins(ours for ours, _ in known.values())
         if not old or self._mark is None:

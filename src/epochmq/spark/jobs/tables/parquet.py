@@ -11,8 +11,9 @@ from epochmq.spark.jobs.tables.base import (
     DataFile,
     Mark,
     Offsets,
+    check_mark,
     check_owner,
-    check_step,
+    is_next,
     new_columns,
     new_run,
 )
@@ -32,6 +33,7 @@ class ParquetArchive:
         self.run = new_run()
         self._manifest = Manifest(self.storage)
         self._state = self._open(schema, app)
+        self._mark = self._state.mark
 
     @staticmethod
     def is_at(storage: Storage) -> bool:
@@ -47,7 +49,7 @@ class ParquetArchive:
         return self._manifest.append(State(-1, app, _to_text(schema)), None)
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
-        mark = self._state.mark
+        mark = self._mark
         if self._state.app != app:
             raise UsageError(
                 f"the table {self.root} belongs to the archive '{self._state.app}', not to '{app}':"
@@ -57,17 +59,24 @@ class ParquetArchive:
         return (mark.batch, mark.offsets) if mark else None
 
     def claim(self, app: str, offsets: Offsets) -> None:
-        mark = self._state.mark
-        claimed = Mark(app, mark.batch if mark else 0, offsets, self.run)
-        self._state = self._manifest.append(self._state, claimed)
+        self._look()
+        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
 
     def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
-        newest = self._manifest.load(self._state)
-        if not check_step(newest.mark, self._state.mark, batch, self.root):
+        self._look()
+        if not is_next(self._mark, batch):
             return False
-        mark = Mark(app, batch, offsets, self.run)
-        self._state = self._manifest.append(newest, mark, files)
+        self._write(Mark(app, batch, offsets, self.run), files)
         return True
+
+    def _look(self) -> None:
+        """Take up the newest version; `TableConflict` if another run wrote a mark into it."""
+        self._state = self._manifest.load(self._state)
+        check_mark(self._state.mark, self._mark, self.root)
+
+    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+        self._state = self._manifest.append(self._state, mark, files)
+        self._mark = mark
 
     def files(self) -> list[str]:
         self._state = self._manifest.load(self._state)
