@@ -75,13 +75,13 @@ def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> Re
     report.ranges = ends
     keyed = with_key(rows, job.key).cache()
     try:
-        missing = keyed.where(f"{KEY} is null").count()
+        messages, missing = _counts(keyed)
         found = latest(keyed.where(f"{KEY} is not null"))
         kept = without_tombstones(found, job.tombstone_tag)
         report.details |= {
             "target": target.root,
             "format": target.format,
-            "messages": keyed.count(),
+            "messages": messages,
             "withoutKey": missing,
         }
         if dry_run:
@@ -92,6 +92,12 @@ def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> Re
         keyed.unpersist()
     report.rows, report.bytes = done.rows, done.bytes
     return report.finish()
+
+
+def _counts(keyed: "DataFrame") -> tuple[int, int]:
+    """All messages, and those without a key."""
+    row = keyed.selectExpr("count(*)", f"count_if({KEY} is null)").collect()[0]
+    return int(row[0]), int(row[1])
 
 
 def source_rows(

@@ -74,7 +74,7 @@ def judge(
         produced = _produced(sent, kept, rules)
         topic = _row(produced.agg(*_counts(_TOPIC)).collect()[0])
         latencies = {"topic": _shares(produced.agg(_latency("storeAt", "sentAt", "sendToStore")))}
-        samples = _samples(produced, _TOPIC, rules, "")
+        samples = _samples(produced, topic, rules, "")
         tables: dict[str, dict[str, int]] = {}
         if consumed is not None:
             named = consumed.where(f.col("clientGroup").isin(list(groups))) if groups else consumed
@@ -88,7 +88,7 @@ def judge(
             latencies |= {row["clientGroup"]: _times(row) for row in spent.collect()}
             for name in tables:
                 one = delivered.where(f.col("clientGroup") == name)
-                samples |= _samples(one, _GROUP, rules, f"{name}: ")
+                samples |= _samples(one, tables[name], rules, f"{name}: ")
             delivered.unpersist()
     finally:
         kept.unpersist()
@@ -192,17 +192,16 @@ def _latency(later: str, earlier: str, name: str) -> "Column":
 
 
 def _samples(
-    frame: "DataFrame", kinds: Sequence[str], rules: Rules, prefix: str
+    frame: "DataFrame", counts: dict[str, int], rules: Rules, prefix: str
 ) -> dict[str, list[str]]:
     """The smallest ids of each kind that is wrong, so that two runs name the same."""
     from pyspark.sql import functions as f
 
     found = {}
-    for kind in kinds:
-        if kind in _SAMPLED and rules.samples:
-            rows = frame.where(f.col(kind)).orderBy("msgId").limit(rules.samples).collect()
-            if rows:
-                found[prefix + kind] = [row["msgId"] for row in rows]
+    for kind, count in counts.items():
+        if kind in _SAMPLED and count and rules.samples:
+            rows = frame.where(f.col(kind)).orderBy("msgId").limit(rules.samples)
+            found[prefix + kind] = [row["msgId"] for row in rows.select("msgId").collect()]
     return found
 
 
