@@ -35,7 +35,7 @@ request keeps the loop for long."""
 SINK_WEIGHT_MAX = 32_768
 """What the memory for repeats of sinks may hold, in chunks of half a KiB; the part of a sink that
 was used longest ago is forgotten first."""
-SINK_RECENT_MAX = 1_000_000
+SINK_RECENT_MAX = 200_000
 """Messages of sinks remembered singly until they are confirmed and synced."""
 DIGEST_BLOCK_BYTES = 1024 * 1024
 DIGEST_BLOCK_BYTES_MIN = 4096
