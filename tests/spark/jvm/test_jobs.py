@@ -266,6 +266,7 @@ def test_what_became_of_each_message_is_counted_right(spark: SparkSession) -> No
     assert verdict.groups == {"g": mine}
     assert verdict.latencies["topic"] == {"sendToStore": [5, 5, 5, 5]}
     assert verdict.latencies["g"]["storeToConsume"][0] in (100, 200)
+    assert verdict.latencies["nobody"] == {}
     assert not verdict.is_clean
     assert len(verdict.samples["lost"]) == 10
 

@@ -186,8 +186,10 @@ def _counts(names: Sequence[str]) -> "list[Column]":
 def _latency(later: str, earlier: str, name: str) -> "Column":
     from pyspark.sql import functions as f
 
-    # Clocks of two machines: what seems to arrive before it was sent took no time.
-    spent = f.greatest(f.col(later) - f.col(earlier), f.lit(0))
+    apart = f.col(later) - f.col(earlier)
+    # Clocks of two machines: what seems to arrive before it was sent took no time. What never
+    # arrived took none that counts (`greatest` leaves out what is null).
+    spent = f.when(apart.isNotNull(), f.greatest(apart, f.lit(0)))
     return f.percentile_approx(spent, list(SHARES), _ACCURACY).alias(name)
 
 
