@@ -37,7 +37,7 @@ STARTED_MAX_S = 180.0
 ENDS_MAX_S = 300.0
 POINTS = ("start-up", "batch", "commit")
 VICTIMS = ("driver", "executor", "master")
-MASTERS = {"driver": "local[2]", "executor": "local-cluster[2,1,900]", "master": "local[2]"}
+MASTERS = {"driver": "local[2]", "executor": "local-cluster[2,1,1024]", "master": "local[2]"}
 
 
 @dataclass

@@ -79,6 +79,9 @@ def test_our_errors_come_back_as_they_were() -> None:
 
 def test_other_errors_are_one_line() -> None:
     assert str(explain(SparkSays("first\n\tat x"))) == "Spark failed: first"
+    jvm = "An error occurred while calling o.x.\n: org.spark.SparkException: no\n\tat y"
+    said = "Spark failed: org.spark.SparkException: no"
+    assert str(explain(SparkSays(jvm))) == said
     assert str(explain(SparkSays(""))) == "Spark failed: SparkSays"
     with pytest.raises(EnvironmentFault, match="Spark failed: boom"), translated():
         raise SparkSays("boom")

@@ -102,8 +102,12 @@ def explain(error: BaseException) -> EpochError:
             except TypeError:
                 return EnvironmentFault(ours[-1][1].strip())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "..."))]
+    said = [line.removeprefix(": ") for line in lines if not line.startswith(_NOISE)]
     return EnvironmentFault(f"Spark failed: {said[0] if said else type(error).__name__}"[:500])
+
+
+_NOISE = ("at ", "File ", "Traceback", "...", "An error occurred while calling")
+"""Lines that say where, and not what."""
 
 
 class Stop:
