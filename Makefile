@@ -67,6 +67,14 @@ spark: setup
 chaos: setup
 	$(PYTEST) tests/chaos/test_failover.py -q --timeout=3600 $(PYTEST_ARGS)
 
+# FORMAT is delta, iceberg or parquet; COUNT drivers die, and a third as many executors and masters.
+FORMAT ?= delta
+COUNT ?= 60
+soak-spark: setup ## kill drivers, executors and masters while Spark archives
+	$(PY) -m chaos spark-kill --format $(FORMAT) --victim driver --count $(COUNT)
+	$(PY) -m chaos spark-kill --format $(FORMAT) --victim executor --count $$(( ($(COUNT) + 2) / 3 ))
+	$(PY) -m chaos spark-kill --format $(FORMAT) --victim master --count $$(( ($(COUNT) + 2) / 3 ))
+
 fix: setup ## apply formatting and safe lint fixes, build documents, tighten the ratchet
 	$(PY) -m ruff check --fix --quiet . || true
 	$(PY) -m ruff format --quiet .
