@@ -79,6 +79,4 @@ async def test_what_became_of_a_message(
         await consumer.subscribe(topic, "odd")
         await consumer.start()
         # RocketMQ's broker takes a leaving member's one-way commit up when it comes to it.
-        await eventually(
-            lambda: admin.tracks(odd), lambda found: Track(group, "CONSUMED") in found
-        )
+        await eventually(lambda: admin.tracks(odd), lambda found: Track(group, "CONSUMED") in found)
