@@ -154,9 +154,11 @@ async def put(broker: Broker, body: bytes = b"x", topic: str = "T", **more: Any)
         await client.close()
 
 
-async def put_until_stored(broker: Broker, body: bytes = b"x", **more: Any) -> None:
+async def put_until_stored(where: "Broker | InProcess", body: bytes = b"x", **more: Any) -> None:
+    """To this broker, or to whoever is the group's master at the time."""
     async with asyncio.timeout(10):
         while True:
+            broker = await where.master() if isinstance(where, InProcess) else where
             if await put(broker, body, **more) == ResponseCode.SUCCESS:
                 return
             await asyncio.sleep(0.02)

@@ -675,6 +675,8 @@ def test_a_controller_that_was_wiped_is_asked_to_take_us_back(kind: Kind) -> Non
         talk.switched()
     talk.reply(kind, UNKNOWN_HERE, address="c:1")
     if kind is Kind.HEARTBEAT:
+        talk.tick(talk.now + 400)
+        talk.reply(kind, UNKNOWN_HERE, address="c:1")  # no news
         talk.fail(Kind.ELECT)  # one question at a time
         talk.find("c:2", term=2)
     talk.now += 2_000
