@@ -227,7 +227,7 @@ class Broker(Member):
 
     def proposal_failed(self, effect: ProposalFailed) -> None:
         if self.node is not None:
-            self.node.proposal_failed(effect.proposal, self.host.now)
+            self.node.proposal_failed(effect.proposal, self.host.now, refused=effect.refused)
 
     # A follower's link --------------------------------------------------------------------------
 

@@ -57,12 +57,17 @@ class UpdateBroker(Event, frozen=True, omit_defaults=True, tag="update"):
 
 
 class AlterSyncStateSet(Event, frozen=True, omit_defaults=True, tag="alter"):
-    """The master's new set; takes the place of the one with `set_epoch`."""
+    """The master's new set; takes the place of the one with `set_epoch`.
+
+    With `settle` it may be the present set: only its epoch moves then, and what was proposed on
+    top of the older epoch, and may still be on its way, can never be carried out any more.
+    """
 
     master: int
     epoch: int
     set_epoch: int
     members: tuple[int, ...]
+    settle: bool = False
 
 
 class ElectMaster(Event, frozen=True, omit_defaults=True, tag="elect"):

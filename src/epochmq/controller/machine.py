@@ -248,7 +248,7 @@ def alter_refusal(group: Group, event: commands.AlterSyncStateSet) -> Refusal | 
 
     Whether members live is the leader's business, between the unknown ones and the last check.
     """
-    if sorted(set(event.members)) == group.members:
+    if sorted(set(event.members)) == group.members and not event.settle:
         return Refusal.SAME_SET
     if group.master is None or event.master != group.master:
         return Refusal.NOT_MASTER

@@ -1,5 +1,8 @@
 """One proposal at a time; a timeout decides nothing (KIP-497)."""
 
+from tests.broker.membership.dialogue import Dialogue, answer
+
+from epochmq.broker.membership.effects import Kind, SetCommitted
 from epochmq.broker.membership.proposals import AGAIN_MS, Proposals
 from epochmq.replication.effects import SetProposal
 
@@ -56,3 +59,16 @@ def test_a_refusal_is_the_last_word_only_if_it_was_asked_once() -> None:
     proposals.again(7, 0)
     proposals.sent(8)
     assert not proposals.asked_once
+
+
+def test_a_late_answer_to_an_attempt_given_up_still_counts() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.take(talk.core.propose(SetProposal(frozenset({1, 2}), 1, 1), talk.now))
+    first = talk.fail(Kind.ALTER)
+    talk.now += 100
+    talk.tick()
+    talk.take(talk.core.answered(first.tag, answer(0, newSyncStateSetEpoch=2), talk.now))
+    assert talk.last(SetCommitted).set_epoch == 2
+    talk.find("c:2", term=2)
+    assert not talk.pending(Kind.ALTER)

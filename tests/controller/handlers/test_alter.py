@@ -97,6 +97,20 @@ def test_a_repeat_is_a_success_for_ours_and_2013_for_others() -> None:
     assert found[0].alter([1, 2, 3], set_epoch=epoch - 1).code == 2013
 
 
+def test_the_present_set_proposed_anew_settles_what_may_still_be_on_its_way() -> None:
+    """S30: else a proposal that nobody answered would be open for as long as the set stays."""
+    found = brokers(World())
+    before = found[0].world.group.set_epoch
+    live_on(found[0].world, found[:2], 11_000, every=1_000)
+    reply = found[0].alter([1, 2, 3], set_epoch=before)
+    assert reply.code == 0, "that a member is dead is no reason: nobody comes in"
+    assert fields(reply) == {"newSyncStateSetEpoch": str(before + 1)}
+    assert found[0].world.group.members == [1, 2, 3]
+    assert found[0].alter([1, 2], set_epoch=before).code == 2001, "the late one"
+    found[0].stock = True
+    assert found[0].alter([1, 2, 3], set_epoch=before + 1).code == 2013, "RocketMQ's brokers"
+
+
 def test_two_at_once_are_told_apart_when_they_are_applied() -> None:
     found = brokers(World())
     world, group = found[0].world, found[0].world.group

@@ -37,7 +37,7 @@ from epochmq.broker.membership.lease import Lease
 from epochmq.broker.membership.messages import Answer, Messages, View, read_answer, read_view
 from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
 from epochmq.broker.membership.options import LogState, MembershipOptions
-from epochmq.broker.membership.proposals import Proposal, Proposals
+from epochmq.broker.membership.proposals import Proposal, Proposals, failures
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.command import Command
@@ -153,7 +153,7 @@ class Membership:
 
     def propose(self, proposal: Proposal, now: int) -> Effects:
         """The master wants another sync-state set."""
-        return [*_failures(self._proposals.take(proposal)), *self.tick(now, self._wall)]
+        return [*failures(self._proposals.take(proposal)), *self.tick(now, self._wall)]
 
     def role_done(self, switch: Switch, now: int, *, ok: bool, problem: str = "") -> Effects:
         """The switch was carried out, or refused."""
@@ -388,7 +388,7 @@ class Membership:
     def _fence(self, reason: str) -> Effects:
         self.role = None
         self.lease.give_back()
-        return [Fence(reason), *_failures(self._proposals.drop())]
+        return [Fence(reason), *failures(self._proposals.drop())]
 
     def _record(self, epoch: int) -> Effects:
         """Keep what was acted on, after it was acted on."""
@@ -462,7 +462,7 @@ class Membership:
         if proposal is None or active is None or self.broker_id is None:
             return []
         if not self.is_master or proposal.epoch != self._epoch:
-            return _failures(self._proposals.drop())
+            return failures(self._proposals.drop())
         command = self._messages.alter(self.broker_id, proposal, self._wall)
         ask = self._asker.ask(Kind.ALTER, command, active, now, proposal.epoch)
         self._proposals.sent(ask.tag.number)
@@ -479,9 +479,11 @@ class Membership:
             text = f"the sync-state set stays as it is: {command.code} {command.remark or ''}"
             return [ProposalFailed(proposal, once), *self._say("alter", text)]
         set_epoch = answer.newSyncStateSetEpoch or proposal.set_epoch + 1
-        committed = View(
-            tag.epoch, self.broker_id, "", None, set_epoch, proposal.members, self.view.term
-        )
+        if set_epoch <= proposal.set_epoch:
+            # The set is as we wish and was not touched: nothing older is settled by that.
+            return [ProposalFailed(proposal), *self._say("alter", "")]
+        members, term = proposal.members, self.view.term
+        committed = View(tag.epoch, self.broker_id, "", None, set_epoch, members, term)
         return self._say("alter", "") + self._see(committed, now)
 
     # Small things ----------------------------------------------------------------------------
@@ -494,7 +496,3 @@ class Membership:
     @property
     def _epoch(self) -> int:
         return self.role.epoch if self.role else 0
-
-
-def _failures(proposals: Iterable[Proposal]) -> Effects:
-    return [ProposalFailed(proposal) for proposal in proposals]

@@ -4,7 +4,10 @@ One is open at a time. It is asked again after a timeout, since a timeout decide
 closed by an answer or by a set at least as new as the one it would have made.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
+
+from epochmq.broker.membership.effects import Effect, ProposalFailed
 
 AGAIN_MS = 100
 
@@ -87,3 +90,8 @@ class Proposals:
         self._attempts.clear()
         self._asking = False
         return dropped
+
+
+def failures(proposals: Iterable[Proposal]) -> list[Effect]:
+    """Each of these proposals has come to nothing."""
+    return [ProposalFailed(proposal) for proposal in proposals]

@@ -2,7 +2,12 @@
 
 The checks and their order are RocketMQ's; which failed first decides the code. A repeat of what
 was committed is a success for our brokers, and for others the number they know (section 12.3).
+
+Our brokers also propose the set as it is, to learn what became of a proposal that nobody answered:
+that moves the set's epoch (KIP-497), after which the older proposal is out of date.
 """
+
+from msgspec.structs import replace
 
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
@@ -36,8 +41,11 @@ def handle_alter(core: ControllerCore, call: Call) -> Steps:
         raise Refused(failed, "the broker group is not known")
     refusal = alter_refusal(group, event)
     if refusal is Refusal.SAME_SET and ours and _is_repeat(group, event):
-        return _answer(group, dialect)
-    if refusal is None or refusal is Refusal.WITHOUT_MASTER:
+        if event.set_epoch != group.set_epoch:
+            return _answer(group, dialect)
+        event = replace(event, settle=True)
+        refusal = alter_refusal(group, event)
+    if not event.settle and (refusal is None or refusal is Refusal.WITHOUT_MASTER):
         # RocketMQ looks who lives before it looks for the master in the set.
         for broker_id in event.members:
             if not core.desk.alive(group, broker_id):
