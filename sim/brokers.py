@@ -54,10 +54,14 @@ class Broker(Member):
         self.dialling: object = None
         self._link_number = 0
         host.world.tell("recovered", host, self.store)
+        self.furnish(host)
         super().__init__(history.cluster, host, clean_start=history.clean_start(host, self.store))
         host.last_boot = host.power_cuts
         self.begin()
         self.settle()
+
+    def furnish(self, host: Host) -> None:
+        """Make what subclasses own besides, before the first role is taken."""
 
     def state_line(self) -> str:
         m, p = self.membership, self.store.pointers

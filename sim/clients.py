@@ -50,15 +50,13 @@ class Client:
         topic, queue = TOPICS[chance.randrange(len(TOPICS))], chance.randrange(QUEUES)
         body = b"%d:" % number + chance.randbytes(chance.choice(history.sizes))
         oracle.call(number, self.host.name, (topic, queue), self.world.time_us)
-        fields = {"number": str(number), "topic": topic, "queue": str(queue)}
+        fields = {"number": str(number), "topic": topic, "queue": str(queue), **self.wishes()}
         command = request(RequestCode.SEND_MESSAGE, fields, body)
         target, name = self.target, history.cluster.broker_names[self.target]
 
         def answered(answer: Command) -> None:
             if answer.code == 0:
-                ext = answer.ext or {}
-                place = int(ext["queueOffset"]), int(ext["offset"])
-                oracle.ok(number, place, int(ext["epoch"]), name, self.world.time_us)
+                self.acked(number, answer.ext or {}, name)
             elif answer.code == REFUSED:
                 oracle.fail(number, self.world.time_us)
             if answer.code != 0:
@@ -70,6 +68,16 @@ class Client:
             done(False)
 
         self.rpc.call(name, command, history.send_timeout_us, answered, failed)
+
+    def wishes(self) -> dict[str, str]:
+        """Fields that make the next message a special one."""
+        return {}
+
+    def acked(self, number: int, ext: dict[str, str], name: str) -> None:
+        """It was acknowledged by the broker `name`."""
+        place = int(ext["queueOffset"]), int(ext["offset"])
+        epoch = int(ext["epoch"])
+        self.history.oracle.ok(number, place, epoch, name, self.world.time_us)
 
     def turn_from(self, target: int) -> None:
         """Try another broker next time."""

@@ -75,6 +75,14 @@ class Oracle:
         self._take_place((*send.queue, place[0]), number, broker)
         self.log_offsets[number] = place[1]
 
+    def held(self, number: int, epoch: int, broker: str, now: int) -> None:
+        """It is acknowledged and waits elsewhere; it has no place in its queue yet."""
+        send = self.sends[number]
+        if send.result is Result.FAIL:
+            raise Violation("INV-21", f"message {number} was acknowledged after it had failed")
+        send.result, send.returned_us = Result.OK, now
+        send.epoch, send.broker = epoch, broker
+
     def fail(self, number: int, now_us: int) -> None:
         """It was refused before anything was written."""
         send = self.sends[number]

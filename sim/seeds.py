@@ -11,6 +11,7 @@ FAILED_ONCE: dict[str, tuple[int, ...]] = {
     "controller": (),
     "group": (10365062939520942,),
     "raft": (),
+    "secondary": (),
 }
 """A seed that ever failed is played for ever."""
 

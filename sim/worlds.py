@@ -11,6 +11,7 @@ MODULES = {
     "raft": "sim.raft_world",
     "controller": "sim.controller_world",
     "group": "sim.group_world",
+    "secondary": "sim.secondary_world",
 }
 
 

@@ -1,0 +1,21 @@
+"""Histories of groups with delayed messages."""
+
+from collections import Counter
+
+import pytest
+from tests.sim.landing import name, parts, play_all
+
+COUNT = 100
+SEEN: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("seeds", parts("secondary", COUNT), ids=name)
+def test_histories(seeds: list[int]) -> None:
+    SEEN.update(play_all("secondary", seeds))
+
+
+def test_messages_were_delayed_and_masters_changed() -> None:
+    """INV-91; says nothing where only some of the histories were played."""
+    if SEEN["histories"] >= COUNT:
+        assert SEEN["covered.delayed"] > 10 * COUNT
+        assert SEEN["covered.became_master"] > 2 * COUNT
