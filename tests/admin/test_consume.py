@@ -40,6 +40,8 @@ def test_a_group_goes_on_where_it_was(world: World) -> None:
         (["NoSuchTopic"], 5, "NoSuchTopic is not known"),
         (["NoSuchTopic", "-g", "g", "--exit"], 5, "NoSuchTopic is not known"),
         ([TOPIC, "--from", "frist"], 2, "write first, last, an offset"),
+        ([TOPIC, "--pop"], 2, "--pop needs --group"),
+        ([TOPIC, "--pop", "--from", "3", "-g", "g"], 2, "--from is first or last"),
         ([TOPIC, "--from", "3", "-g", "g"], 2, "offsets are the group's own"),
         ([TOPIC, "--sql", "a >"], 2, "--sql 'a >'"),
         ([TOPIC, "--tags", "a", "--sql", "b"], 2, "exclude each other"),

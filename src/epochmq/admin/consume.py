@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from epochmq.client.aio import Sql
     from epochmq.model.message import StoredMessage
 
+_POLL_MS = 15_000
+_POLL_TO_END_MS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class _Job:
@@ -29,6 +33,8 @@ class _Job:
     position: "Position"
     count: int | None
     to_end: bool
+    pop: bool = False
+    invisible_ms: int = 60_000
 
 
 @click.command()
@@ -44,6 +50,15 @@ class _Job:
 @click.option("--count", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--exit", "to_end", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("-g", "--group", help="Consume as a member of this group and commit its offsets.")
+@click.option("--pop", is_flag=True, help="Pop: members need not share queues out. Needs --group.")
+@click.option(
+    "--invisible",
+    "invisible_s",
+    type=click.IntRange(5, 300),
+    default=60,
+    show_default=True,
+    help="With --pop: seconds before others may get what was popped and not shown.",
+)
 @click.option("--tags", help="Only these tags: 'A || B'.")
 @click.option("--sql", help="Only what matches: \"a > 5 AND TAGS = 'x'\".")
 @output_option
@@ -54,6 +69,8 @@ def command(
     count: int | None,
     to_end: bool,
     group: str | None,
+    pop: bool,
+    invisible_s: int,
     tags: str | None,
     sql: str | None,
     output: str,
@@ -71,6 +88,8 @@ def command(
 
     if tags and sql:
         raise click.UsageError("--tags and --sql exclude each other")
+    if pop and group is None:
+        raise click.UsageError("--pop needs --group: what is popped is a group's")
     begin = position or ("first" if to_end else "last")
     job = _Job(
         namesrv,
@@ -80,6 +99,8 @@ def command(
         positions.parse(begin, int(time.time() * 1_000)),
         count,
         to_end,
+        pop,
+        invisible_s * 1_000,
     )
     printer = Printer(style_for(output))
     run(_consume(job, printer))
@@ -117,6 +138,8 @@ async def _read(job: _Job, printer: "Printer") -> None:
 
     if job.group is None:
         await _pull(job, printer, take)
+    elif job.pop:
+        await _pop(job, job.group, printer, take)
     else:
         await _join(job, job.group, printer, take)
 
@@ -145,7 +168,24 @@ async def _join(job: _Job, group: str, printer: "Printer", take: "Take") -> None
         concurrency=1,
         batch_size=1 if job.count else 32,
     ) as consumer:
-        await consume(consumer, job.topic, job.expression, _at_once(printer, take), ends)
+        at_end = None if ends is None else partial(ends.reached, consumer)
+        await consume(consumer, job.topic, job.expression, _at_once(printer, take), at_end)
+
+
+async def _pop(job: _Job, group: str, printer: "Printer", take: "Take") -> None:
+    from epochmq.admin.messages.grouped import consume, pop_start_of
+    from epochmq.client.aio import PopConsumer
+
+    async with PopConsumer(
+        job.namesrv,
+        group,
+        start=pop_start_of(job.position),
+        concurrency=1,
+        invisible_ms=job.invisible_ms,
+        poll_ms=_POLL_TO_END_MS if job.to_end else _POLL_MS,
+    ) as consumer:
+        at_end = consumer.found_nothing if job.to_end else None
+        await consume(consumer, job.topic, job.expression, _at_once(printer, take), at_end)
 
 
 def _at_once(printer: "Printer", take: "Take") -> "Take":

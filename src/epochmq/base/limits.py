@@ -84,6 +84,12 @@ OFFSET_ROWS_MAX = 1_000_000
 
 LOCKS_PER_GROUP_MAX = 100_000
 FILTERS_MAX = 100_000
+REQUEST_MODES_MAX = 100_000
+"""Pairs of topic and group that are read in a way of their own."""
+
+ROUTES_WATCHED_MAX = 20_000
+"""Topics whose routes one broker keeps to share their queues out."""
+
 COMPILED_FILTERS_MAX = 4_096
 CLIENT_ID_LENGTH_MAX = 1_024
 

@@ -78,8 +78,7 @@ _BROKER = """
     coldCtrStrategyEnable commercialBaseCount commercialBigCount commercialEnable
     commercialSizePerMsg commercialTimerCount commercialTransCount compatibleWithOldNameSrv
     compressedRegister configBlackList configManagerVersion consumerFallbehindThreshold
-    defaultMessageRequestMode
-    defaultPopShareQueueNum disableConsumeIfConsumerReadSlowly enableBroadcastOffsetStore
+    disableConsumeIfConsumerReadSlowly enableBroadcastOffsetStore
     enableCalcFilterBitMap enableCreateSysGroup enableDetailStat
     enableFastChannelEventProcess enableLmqStats enableNetWorkFlowControl
     enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
@@ -91,7 +90,7 @@ _BROKER = """
     filterSupportRetry forceRegister
     flushConsumerOffsetHistoryInterval forwardTimeout globalColdReadThreshold highSpeedMode
     initPopOffsetByCheckMsgInMem isBrokerContainer isInBrokerContainer isolateLogEnable
-    loadBalancePollNameServerInterval maxDelayTime maxErrorRateOfBloomFilter
+    maxDelayTime maxErrorRateOfBloomFilter
     maxPopPollingSize maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
     metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
     metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta
@@ -105,7 +104,7 @@ _BROKER = """
     realTimeNotifyConsumerChange recallMessageEnable rejectTransactionMessage
     retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
-    serverLoadBalancerEnable skipPreOnline
+    skipPreOnline
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
     syncBrokerMemberGroupPeriod
     transactionCheckInterval transactionCheckMax transactionMetricFlushInterval

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
 from epochmq.broker.acks import Acks
+from epochmq.broker.assignment.core import Waiter
 from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.filters.core import Filters
@@ -14,6 +15,7 @@ from epochmq.broker.locks.core import QueueLocks
 from epochmq.broker.long_poll.core import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
+from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
@@ -93,6 +95,7 @@ class BrokerNode:
         self.consumers = ConsumerManager(expiry_ms=options.channel_expired_timeout)
         self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
         self.locks = QueueLocks()
+        self.request_modes = RequestModes()
         self.filters = Filters(enabled=options.enable_property_filter)
         self.stats = Stats(clock.now_ms(), clock.wall_ms())
         self.long_poll: LongPoll[PullRequest] = LongPoll(
@@ -111,6 +114,8 @@ class BrokerNode:
         service sets it."""
         self.wake: Callable[[Arrivals], None] = _nobody_waits
         """Executes held pulls again whose queue has news; the pull desk sets it."""
+        self.find_route: Callable[[str, Waiter], None] = _no_routes
+        """Tells the queues of a topic on all brokers; the service sets it."""
         self._round_robin = 0
 
     def _own_log(self) -> Local:
@@ -203,6 +208,10 @@ def _beside_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None
 
 def _nobody_waits(arrivals: Arrivals) -> None:
     """Before there is a pull desk."""
+
+
+def _no_routes(topic: str, waiter: Waiter) -> None:
+    waiter(None)
 
 
 def _never(now: int) -> bool:

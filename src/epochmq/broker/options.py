@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
+from epochmq.broker.assign_keys import AssignKeys
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.server_keys import ServerKeys
@@ -32,7 +33,7 @@ _MEMORY_BYTES = 8 * 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerOptions(ServerKeys, StoreKeys, ReplicaKeys):
+class BrokerOptions(ServerKeys, StoreKeys, ReplicaKeys, AssignKeys):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")
     broker_cluster_name: str = option("DefaultCluster", "Name of the cluster.")

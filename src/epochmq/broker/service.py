@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.assignment.core import RouteBook
+from epochmq.broker.assignment.service import RouteWatch
 from epochmq.broker.beside.service import Beside
 from epochmq.broker.clients.members import SCAN_MS
 from epochmq.broker.handlers.heartbeat import expire_clients
@@ -22,6 +24,7 @@ from epochmq.broker.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.overrides import apply_overrides
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.registration.service import Registrar
+from epochmq.broker.replica_keys import addresses
 from epochmq.broker.saving.service import Saver
 from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import log_dir, store_options
@@ -31,9 +34,10 @@ from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.own_host import free_port, host_address, host_name, memory_bytes
+from epochmq.runtime.peers import Peers
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
-from epochmq.runtime.tls import server_tls
+from epochmq.runtime.tls import client_tls, server_tls
 from epochmq.store.service import StoreService
 from epochmq.store.store import Store
 
@@ -68,6 +72,7 @@ class Broker:
         self.node: BrokerNode
         self.sink: BrokerSink
         self.registrar: Registrar
+        self.routes: RouteWatch
         self._ha_port_is_chosen = options.ha_listen_port != 0
         self.member: Member | PlainMember | None = None
         """Its place in its group; None before the start."""
@@ -169,6 +174,13 @@ class Broker:
             )
         self.registrar = Registrar(node)
         self.sink.registrar = self.registrar
+        self.routes = RouteWatch(
+            RouteBook(options.load_balance_poll_name_server_interval),
+            Peers(tls=client_tls(options)),
+            list(addresses(options.namesrv_addr)),
+            self._clock,
+        )
+        node.find_route = self.routes.find
         now = self._clock.now_ms()
         self._periods = [
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
@@ -204,6 +216,7 @@ class Broker:
             node.long_poll.next_deadline(),
             self.sink.stage.syncs.next_deadline(),
             self.registrar.next_deadline(),
+            self.routes.next_deadline(),
             node.stats.next_deadline(now),
         ]
         if self.member is not None:
@@ -227,6 +240,7 @@ class Broker:
         sink.stage.lanes.count()
         node.stats.tick(now, wall)
         self.registrar.tick(now)
+        self.routes.tick(now)
         for period in self._periods:
             period.tick(now)
         if node.topics.dirty or node.groups.dirty:
@@ -246,6 +260,7 @@ class Broker:
         node.filters.clean(self._clock.wall_ms())
         self._saver.save(node.offsets)
         self._saver.save(node.filters)
+        self._saver.save(node.request_modes)
 
     def _save_delays(self) -> None:
         """Save how far the levels are, once what was delivered is on the device itself.
@@ -267,7 +282,10 @@ class Broker:
 
     def _tables(self) -> tuple[Table, ...]:
         node = self.node
-        return (node.topics, node.groups, node.offsets, node.filters, node.delay_offsets)
+        return (
+            *(node.topics, node.groups, node.offsets, node.filters, node.delay_offsets),
+            node.request_modes,
+        )
 
     # Stop ------------------------------------------------------------------------------------
 
@@ -283,6 +301,8 @@ class Broker:
             await self.member.stop()
         if hasattr(self, "registrar"):
             await self.registrar.stop()
+        if hasattr(self, "routes"):
+            await self.routes.close()
         if hasattr(self, "sink"):
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)

@@ -1,5 +1,7 @@
 """Reading as a member of a group."""
 
+from functools import partial
+
 import pytest
 from tests.admin.messages.test_following import Taker, send
 
@@ -33,7 +35,8 @@ async def test_each_message_once_over_several_visits(namesrv: str, topic: str) -
     assert len(some.bodies) == 7
     for taker in (rest, none):
         async with member(namesrv, topic) as consumer:
-            await consume(consumer, topic, "*", taker, await Ends.of(namesrv, topic))
+            ends = await Ends.of(namesrv, topic)
+            await consume(consumer, topic, "*", taker, partial(ends.reached, consumer))
     assert sorted(some.bodies + rest.bodies) == sorted(bodies)
     assert none.bodies == []
 

@@ -1,7 +1,12 @@
 """`epochmq message`."""
 
+import asyncio
+
 import pytest
 from tests.admin.world import OFFLINE, TOPIC, World
+
+from epochmq.client.aio import Producer
+from epochmq.model.message import Message
 
 
 def test_by_its_offset_id(world: World) -> None:
@@ -35,6 +40,23 @@ def test_by_key(world: World) -> None:
     assert lines[1].split()[0] == world.sent[3].msg_id
     (row,) = world.run("message", "find", TOPIC, "-u", world.sent[3].msg_id, "-o", "json").rows
     assert row["queue_offset"] == 1
+
+
+async def delayed(world: World) -> None:
+    async with Producer(world.cluster.namesrv_addr, "p") as producer:
+        await producer.send(Message(TOPIC, b"later", delay_level=18))
+
+
+def test_a_delayed_message_is_found_and_told_for_what_it_is(world: World) -> None:
+    asyncio.run(delayed(world))
+    (row,) = world.run("message", "at", "SCHEDULE_TOPIC_XXXX:17", "0", "-o", "json").rows
+    assert (row["state"], row["real_topic"]) == ("delayed, level 18", TOPIC)
+    assert row["due_ms"] == row["stored_ms"] + 2 * 3_600_000
+    (by_id,) = world.run("message", "show", row["msg_id"], "-t", TOPIC, "-o", "json").rows
+    assert (by_id["topic"], by_id["due_ms"]) == ("SCHEDULE_TOPIC_XXXX", row["due_ms"])
+    lines = world.run("message", "show", row["offset_msg_id"]).lines
+    assert f"{'state:':<28}delayed, level 18" in lines
+    assert any(line.startswith("due:") for line in lines)
 
 
 def test_by_place(world: World) -> None:

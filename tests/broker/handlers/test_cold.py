@@ -10,6 +10,7 @@ from epochmq.base.errors import HeaderError, Refused
 from epochmq.broker import handlers
 from epochmq.broker.handlers import (
     admin,
+    assignment,
     bulk_read,
     client,
     config,
@@ -35,6 +36,7 @@ from epochmq.wire.command import Command
 MODULES = (
     *(
         admin,
+        assignment,
         bulk_read,
         client,
         config,

@@ -10,6 +10,7 @@ from epochmq.base import limits
 from epochmq.broker.clients.members import EXPIRY_MS
 from epochmq.broker.handlers.heartbeat import expire_clients, session_closed
 from epochmq.broker.options import BrokerOptions
+from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.codes import OUR_VERSION, VERSION_4_1_0_SNAPSHOT, RequestCode
 
@@ -168,6 +169,17 @@ def test_filters_are_registered_and_die_with_their_group() -> None:
     session_closed(node, session)
     expire_clients(node, 0)
     assert found.dead_time == WALL
+
+
+def test_who_leaves_gives_its_queues_back() -> None:
+    node = FakeNode()
+    queue = MessageQueue("T", "b", 0)
+    node.locks.lock("g", [queue], "c", 0)
+    header = {"clientID": "c", "consumerGroup": "g"}
+    session_closed(node, FakeSession())  # only cut off: it may still be at work
+    assert node.locks.owner("g", queue, 1) == "c"
+    assert answer(node, RequestCode.UNREGISTER_CLIENT, header).code == 0
+    assert node.locks.owner("g", queue, 1) is None
 
 
 def test_unregister() -> None:

@@ -51,6 +51,17 @@ def test_unlock_by_the_owner_only() -> None:
     assert not locks.any_live("g", 1)
 
 
+def test_who_leaves_for_good_gives_all_back() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A, B], "one", 0)
+    locks.lock("g", [C], "two", 0)
+    locks.lock("h", [A], "one", 0)
+    assert locks.leave("g", "one") == 2
+    assert locks.lock("g", [A, B, C], "three", 1) == [A, B]
+    assert locks.owner("h", A, 1) == "one"
+    assert locks.leave("x", "one") == 0
+
+
 def test_any_live() -> None:
     locks = QueueLocks()
     locks.lock("g", [A], "one", 0)

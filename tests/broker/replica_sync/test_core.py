@@ -17,6 +17,8 @@ from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import TopicConfig
+from epochmq.wire.bodies.pop import MessageRequestMode
+from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import Header, encode_header
 
@@ -72,6 +74,7 @@ def test_everything_comes_once_and_then_the_replica_is_ready(pair: Pair) -> None
     pair.master.groups.put(SubscriptionGroupConfig("G"), WALL)
     pair.master.offsets.commit("G", "T", 1, 77)
     pair.master.schedule.restore({2: 5})
+    pair.master.request_modes.put(MessageRequestMode("T", "G", mode="POP"))
     assert not pair.core.ready
     assert set(pair.round()) == set(Table)
     assert pair.core.ready
@@ -81,6 +84,7 @@ def test_everything_comes_once_and_then_the_replica_is_ready(pair: Pair) -> None
     assert slave.groups.get("G") == pair.master.groups.get("G")
     assert slave.offsets.get("G", "T", 1) == 77
     assert slave.schedule.progress()[2] == 5
+    assert slave.request_modes.get("T", "G") == MessageRequestMode("T", "G", mode="POP")
     assert slave.topics.dirty
     assert slave.offsets.dirty
 
@@ -117,6 +121,18 @@ def test_a_master_that_lost_its_tables_takes_nothing_away(pair: Pair) -> None:
     assert pair.slave.offsets.get("G", "T", 1) == 77
 
 
+def test_a_master_of_an_older_release_has_no_modes(pair: Pair) -> None:
+    for fetch in pair.core.due(pair.now):
+        if fetch.table is Table.MODES:
+            answer = Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="not supported")
+        else:
+            answer = answer_of(pair.master, fetch)
+        pair.core.answered(fetch, answer, pair.now)
+    assert pair.core.ready
+    assert not [f for f in pair.core.due(pair.now + PERIOD) if f.table is Table.MODES]
+    assert [f for f in pair.core.due(pair.now + JAVA_PERIOD_MS) if f.table is Table.MODES]
+
+
 def test_offsets_may_go_back_with_the_master(pair: Pair) -> None:
     """An admin's reset reaches the replicas."""
     pair.master.offsets.commit("G", "T", 1, 77)
@@ -125,6 +141,26 @@ def test_offsets_may_go_back_with_the_master(pair: Pair) -> None:
     pair.now += JAVA_PERIOD_MS
     pair.round()
     assert pair.slave.offsets.get("G", "T", 1) == 5
+
+
+def test_a_second_copy_of_the_same_touches_nothing(pair: Pair) -> None:
+    """rocketmq#9984: there the copying stepped the replica's own version, so that it was never the
+    master's, and every round took all topics and groups away and added them again."""
+    pair.topic("T")
+    pair.master.groups.put(SubscriptionGroupConfig("G"), WALL)
+    pair.round()
+    slave = pair.slave
+    topics, groups = slave.topics.table, slave.groups.table
+    for _ in range(3):
+        slave.topics.dirty = slave.groups.dirty = slave.request_modes.dirty = False
+        pair.now += JAVA_PERIOD_MS
+        pair.round()
+        assert slave.topics.version == pair.master.topics.version
+        assert slave.groups.version == pair.master.groups.version
+        assert slave.topics.table is topics
+        assert slave.groups.table is groups
+        tables = (slave.topics, slave.groups, slave.request_modes)
+        assert not any(table.dirty for table in tables)
 
 
 def test_what_did_not_change_is_not_sent_again() -> None:

@@ -47,3 +47,8 @@ def test_the_version_steps_once_in_many_deliveries() -> None:
         table.schedule.delivered(1, offset)
         table.step_version(100 + offset)
     assert (table.version.counter, table.version.timestamp) == (2, 106)
+    for offset in range(8, 17):  # nine more before anybody looks
+        table.schedule.found(1, [5], 10_000)
+        table.schedule.delivered(1, offset)
+    table.step_version(200)
+    assert (table.version.counter, table.version.timestamp) == (5, 200)

@@ -62,6 +62,17 @@ def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="session", params=["java"])
+def pop_cluster() -> Iterator[Cluster]:
+    """A broker that serves POP."""
+    try:
+        peer = JavaCluster()
+    except UnavailableError as missing:
+        pytest.skip(f"RocketMQ's broker cannot be had: {missing}")
+    with peer as running:
+        yield running
+
+
 @pytest.fixture
 async def admin(any_cluster: Cluster) -> AsyncIterator[Admin]:
     async with Admin(any_cluster.namesrv_addr) as connected:

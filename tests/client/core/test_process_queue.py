@@ -80,6 +80,14 @@ def test_a_lock_goes_stale() -> None:
     assert not window.is_locked(pq.LOCK_LIFE_MS)
 
 
+def test_whether_somebody_else_may_have_had_the_lock() -> None:
+    window = ProcessQueue()
+    assert not window.was_locked_since(-1)
+    window.locked_at_ms = 5
+    assert window.was_locked_since(4)
+    assert not window.was_locked_since(5)
+
+
 @given(st.lists(st.sampled_from(["put", "take", "done", "back"]), max_size=60), st.randoms())
 def test_commit_never_passes_an_undone_message(verbs: list[str], chance: object) -> None:
     window, undone, held, end = ProcessQueue(), set[int](), list[StoredMessage](), 0

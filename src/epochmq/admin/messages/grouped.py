@@ -1,11 +1,12 @@
 """Reading a topic as a member of a consumer group: shared queues, committed offsets."""
 
 import asyncio
+from collections.abc import Callable
 
 from epochmq.admin.messages.following import GROUP, Take, spans_of
 from epochmq.admin.messages.position import LAST, Kind, Position
 from epochmq.base.errors import UsageError
-from epochmq.client.aio import ConsumeResult, PullConsumer, PushConsumer, Sql
+from epochmq.client.aio import ConsumeResult, PopConsumer, PullConsumer, PushConsumer, Sql
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 
@@ -21,10 +22,21 @@ def start_of(position: Position) -> str | int:
     raise UsageError("with --group, --from is first, last or a time; offsets are the group's own")
 
 
+def pop_start_of(position: Position) -> str:
+    """Where a group that never popped begins; errors: `UsageError` for what only a pull can do."""
+    if position.kind in (Kind.FIRST, Kind.LAST):
+        return str(position.kind.value)
+    raise UsageError("with --pop, --from is first or last; offsets are the group's own")
+
+
 async def consume(
-    consumer: PushConsumer, topic: str, expression: str | Sql, take: Take, ends: "Ends | None"
+    consumer: PushConsumer | PopConsumer,
+    topic: str,
+    expression: str | Sql,
+    take: Take,
+    at_end: Callable[[], bool] | None,
 ) -> None:
-    """Give `take` what the group has not had yet, until it has enough or `ends` is reached.
+    """Give `take` what the group has not had yet, until it has enough or `at_end` says so.
 
     What `take` was given is committed once it returns; when it raises, that stays for next time.
     """
@@ -46,9 +58,9 @@ async def consume(
     consumer.on_message(listener)
     await consumer.subscribe(topic, expression)
     await consumer.start()
-    while not enough.is_set() and not (ends is not None and ends.reached(consumer)):
+    while not enough.is_set() and not (at_end is not None and at_end()):
         try:
-            async with asyncio.timeout(_LOOK_S if ends is not None else None):
+            async with asyncio.timeout(_LOOK_S if at_end is not None else None):
                 await enough.wait()
         except TimeoutError:
             continue

@@ -33,6 +33,7 @@ COMMANDS = {
     "deleteTopic": ("topic_changes", "Delete a topic with its messages."),
     "updateSubGroup": ("group_changes", "Create or change a consumer group."),
     "deleteSubGroup": ("group_changes", "Delete a consumer group."),
+    "setConsumeMode": ("consume_mode", "Say whether a group pulls a topic, or pops it."),
     "consumerProgress": ("progress", "How far a group is, or all groups are."),
     "resetOffsetByTime": ("reset", "Move a group to where messages of a time begin."),
     "consumerConnection": ("connections", "Members of a consumer group and what they want."),
@@ -48,8 +49,8 @@ SECTIONS = {
     "Cluster": tuple(COMMANDS)[:9],
     "Controllers and replicas": tuple(COMMANDS)[9:16],
     "Topics": tuple(COMMANDS)[16:22],
-    "Consumer groups": tuple(COMMANDS)[22:28],
-    "Messages": tuple(COMMANDS)[28:],
+    "Consumer groups": tuple(COMMANDS)[22:29],
+    "Messages": tuple(COMMANDS)[29:],
 }
 
 

@@ -38,15 +38,48 @@ def show_message(msg_id: str, topic: str | None, tracks: bool, namesrv: str, out
     async def work(admin: "Admin") -> Row:
         if topic is not None:
             await route_of(admin, topic)
-            found = await admin.message(topic, msg_id)
+            found = await _in_topic(admin, topic, msg_id)
         else:
             at = await admin.message_by_place(msg_id, (await admin.masters()).values())
             if at is None:
                 raise NotFound(f"no broker has {msg_id}; for a client's id give --topic as well")
             found = at
-        return {**row_of(found), **(await _tracks(admin, found) if tracks else {})}
+        row = {**row_of(found), **await _state(admin, found)}
+        return {**row, **(await _tracks(admin, found) if tracks else {})}
 
     print_detail(output, ask(namesrv, work))
+
+
+async def _in_topic(admin: "Admin", topic: str, msg_id: str) -> "StoredMessage":
+    """The message in its topic, or on its way there."""
+    try:
+        return await admin.message(topic, msg_id)
+    except NotFound:
+        waiting = await admin.waiting_messages(topic, msg_id)
+        if not waiting:
+            raise
+        return waiting[0]
+
+
+async def _state(admin: "Admin", message: "StoredMessage") -> Row:
+    """What it is, if it does not just lie in its topic: delayed, half, in flight; until when."""
+    from epochmq.admin.messages.hidden import describe
+    from epochmq.admin.mqadmin.java_text import moment
+    from epochmq.base.errors import ConfigError
+    from epochmq.model import delay_levels
+    from epochmq.model.host import format_addr
+    from epochmq.model.names import SCHEDULE_TOPIC
+
+    levels = delay_levels.DEFAULT
+    if message.topic == SCHEDULE_TOPIC:
+        config = await admin.broker_config(format_addr(*message.store_host))
+        try:
+            levels = delay_levels.parse(config.get("messageDelayLevel", ""))
+        except ConfigError:
+            note("the broker does not tell its delay levels; RocketMQ's are assumed")
+    row = describe(message, levels)
+    due = row.get("due_ms")
+    return {**row, "due": moment(due)} if isinstance(due, int) else row
 
 
 async def _tracks(admin: "Admin", message: "StoredMessage") -> Row:
@@ -127,7 +160,8 @@ def show_at(queue: str, offset: int, namesrv: str, output: str) -> None:
     """Show the message at an offset of a queue, as `orders:0` or `orders@broker-a:0`."""
 
     async def work(admin: "Admin") -> Row:
-        return row_of(await admin.message_in(await _queue(admin, queue), offset))
+        found = await admin.message_in(await _queue(admin, queue), offset)
+        return {**row_of(found), **await _state(admin, found)}
 
     print_detail(output, ask(namesrv, work))
 
@@ -171,7 +205,7 @@ def print_detail(output: str, row: Row) -> None:
     if output == JSON:
         print_json(row)
         return
-    hidden = ("body", "body_base64", "properties", "born_ms", "stored_ms", "tracks")
+    hidden = ("body", "body_base64", "properties", "born_ms", "stored_ms", "due_ms", "tracks")
     lines = [
         (name.replace("_", " "), value)
         for name, value in row.items()

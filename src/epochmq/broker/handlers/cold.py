@@ -2,6 +2,7 @@
 
 from epochmq.broker.handlers import (
     admin,
+    assignment,
     bulk_read,
     client,
     config,
@@ -25,6 +26,7 @@ from epochmq.broker.handlers.common import NodeHandler
 
 COLD: dict[int, NodeHandler] = {
     **admin.HANDLERS,
+    **assignment.HANDLERS,
     **bulk_read.HANDLERS,
     **client.HANDLERS,
     **config.HANDLERS,

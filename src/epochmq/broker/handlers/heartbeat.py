@@ -97,6 +97,9 @@ def handle_unregister(node: BrokerNode, command: Command, session: Session, now:
     if header.consumerGroup:
         config = node.groups.get(header.consumerGroup)
         notify = config is None or config.notify_consumer_ids_changed_enable
+        # Before the others hear of it: they ask for its queues at once. A client that is only cut
+        # off keeps its locks until they run out, for it may still be at work.
+        node.locks.leave(header.consumerGroup, header.clientID)
         notices = node.consumers.unregister(header.consumerGroup, session, notify=notify)
         send_notices(notices)
     return Reply()

@@ -65,6 +65,12 @@ class QueueLocks:
             del self._groups[group]
         return freed
 
+    def leave(self, group: str, client_id: str) -> int:
+        """The client left the group for good: give back all that it holds there; how many."""
+        held = self._groups.get(group, {})
+        own = [queue for queue, lock in held.items() if lock.client_id == client_id]
+        return self.unlock(group, own, client_id)
+
     def owner(self, group: str, queue: MessageQueue, now: int) -> str | None:
         """Who holds the queue at `now`."""
         lock = self._groups.get(group, {}).get(queue)

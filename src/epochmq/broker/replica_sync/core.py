@@ -36,9 +36,12 @@ class Table(Enum):
     GROUPS = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
     OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
     DELAYS = RequestCode.GET_ALL_DELAY_OFFSET
+    MODES = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
 
 
 WATCHED = frozenset({Table.TOPICS, Table.GROUPS})
+NEW = frozenset({Table.MODES})
+"""A master of an older release may not have them: then there is nothing to copy."""
 
 
 class Fetch(NamedTuple):
@@ -106,6 +109,9 @@ class ReplicaSync:
         if copy is None or fetch.address != self.master:
             return
         copy.asking = False
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and fetch.table in NEW:
+            copy.came, copy.due_at_ms = True, now + JAVA_PERIOD_MS
+            return
         if answer.code != ResponseCode.SUCCESS:
             self._failed(copy, f"{fetch.address}: {answer.code} {answer.remark or ''}", now)
             return
@@ -155,5 +161,7 @@ class ReplicaSync:
             self._tables.take_groups(body)
         elif table is Table.OFFSETS:
             self._tables.take_offsets(body, delta=delta)
-        else:
+        elif table is Table.DELAYS:
             self._tables.take_delays(body)
+        else:
+            self._tables.take_modes(body)

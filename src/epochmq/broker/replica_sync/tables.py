@@ -6,6 +6,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.group import SubscriptionGroupTable
+from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
 
 
@@ -40,6 +41,13 @@ class Tables:
         if not self._node.rights.secondary:
             self._node.delay_offsets.load(_object(body))
             self._node.delay_offsets.dirty = True
+
+    def take_modes(self, body: bytes) -> None:
+        """By pull or by POP, for each topic and group."""
+        if "messageRequestModeMap" not in _object(body):
+            raise ValueError("no table of request modes")
+        told = decode_body(MessageRequestModeTable, body)
+        self._node.request_modes.adopt(told.message_request_mode_map)
 
 
 def _object(body: bytes) -> dict[str, Any]:

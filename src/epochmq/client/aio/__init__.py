@@ -1,6 +1,7 @@
-"""The asyncio client: `Producer`, `PushConsumer`, `PullConsumer`, `Admin`."""
+"""The asyncio client: `Producer`, `PushConsumer`, `PopConsumer`, `PullConsumer`, `Admin`."""
 
 from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.pop_consumer import PopConsumer
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.aio.pull_consumer import PullConsumer, PullResult
 from epochmq.client.aio.push_consumer import ConsumeResult, PushConsumer
@@ -9,6 +10,7 @@ from epochmq.client.aio.subscribing import Sql
 __all__ = [
     "Admin",
     "ConsumeResult",
+    "PopConsumer",
     "Producer",
     "PullConsumer",
     "PullResult",

@@ -8,6 +8,7 @@ from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.client import ConsumerConnection, ProducerConnection
 from epochmq.wire.bodies.group import SubscriptionGroupTable
 from epochmq.wire.bodies.namesrv import TopicList
+from epochmq.wire.bodies.pop import MessageRequestMode
 from epochmq.wire.bodies.runtime import ConsumeDirectlyResult, ConsumerRunningInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
@@ -39,6 +40,14 @@ class GroupCalls(Caller):
         header = headers.GetGroupConfigHeader(group=group)
         answer = await self.ask(address, request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header))
         return decode_body(SubscriptionGroupConfig, answer.body)
+
+    async def set_request_mode(
+        self, address: str, topic: str, group: str, mode: str, sharing: int = 0
+    ) -> None:
+        """Have a group "PULL" or "POP" a topic of one broker (401); `sharing` is for POP."""
+        body = MessageRequestMode(topic, group, mode=mode, pop_share_queue_num=sharing)
+        code = RequestCode.SET_MESSAGE_REQUEST_MODE
+        await self.ask(address, request(code, None, encode_body(body)))
 
     async def topics_of_group(self, address: str, group: str) -> list[str]:
         """Topics a group has offsets of on one broker (343)."""

@@ -13,7 +13,8 @@ from epochmq.model import record
 from epochmq.model.host import BadAddress, format_addr
 from epochmq.model.message import StoredMessage
 from epochmq.model.message_id import BadMessageId, parse_offset_id
-from epochmq.model.names import TOOLS_GROUP
+from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TOOLS_GROUP
+from epochmq.model.property_names import REAL_TOPIC
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
 from epochmq.wire.bodies.client import BROADCASTING, CONSUME_ACTIVELY, ConsumerConnection
@@ -109,6 +110,28 @@ class MessageCalls(ProgressCalls):
         )
         return await self._query(header, cluster, lambda message: message.uniq_key == uniq_key)
 
+    async def waiting_messages(self, topic: str, uniq_key: str) -> list[StoredMessage]:
+        """Messages for `topic` with this id that are not there yet: delayed, timed, half."""
+        found: list[StoredMessage] = []
+        for hidden in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
+            header = QueryMessageHeader(
+                topic=hidden,
+                key=uniq_key,
+                maxNum=UNIQ_KEY_COUNT,
+                beginTimestamp=0,
+                endTimestamp=FOREVER_MS,
+                uniqueKey=True,
+            )
+            found += await self._query(
+                header,
+                None,
+                lambda message: (
+                    message.uniq_key == uniq_key and message.properties.get(REAL_TOPIC) == topic
+                ),
+                at=topic,
+            )
+        return found
+
     async def message_in(self, queue: MessageQueue, offset: int) -> StoredMessage:
         """The message at `offset` of a queue; `NotFound` tells which offsets there are."""
         await self.instance.ensure_route(queue.topic)
@@ -131,10 +154,15 @@ class MessageCalls(ProgressCalls):
         header: QueryMessageHeader,
         cluster: str | None,
         matches: Callable[[StoredMessage], bool],
+        *,
+        at: str | None = None,
     ) -> list[StoredMessage]:
-        """Ask all brokers of the topic; index keys are hashes, so strangers are left out."""
+        """Ask all brokers of the topic, or of the topic `at`.
+
+        Index keys are hashes, so strangers are left out.
+        """
         command = request(RequestCode.QUERY_MESSAGE, header)
-        route = await self.route(header.topic)
+        route = await self.route(at or header.topic)
         chosen = [d for d in route.broker_datas if cluster in (None, d.cluster)]
         addresses = sorted(filter(None, map(pick_address, chosen)))
 

@@ -161,11 +161,15 @@ class Ordered:
             if not owned.window.dropped:
                 self._member.note_progress(owned)
             return
+        if owned.window.dropped:
+            return  # the next member tries it
         await self._hold(owned, batch)
 
     async def _hold(self, owned: Owned, batch: list[StoredMessage]) -> None:
         given_up = [message for message in batch if await self._gave_up(owned, message)]
         owned.window.done(given_up)
+        if given_up and not owned.window.dropped:
+            self._member.note_progress(owned)
         again = [message for message in batch if message not in given_up]
         for message in again:
             message.reconsume_times += 1

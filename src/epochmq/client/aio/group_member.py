@@ -35,6 +35,11 @@ REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
 PERSIST_MS = 5_000
 LOCK_MS = 20_000
+BROKER_LOCK_MS = 60_000
+"""How long a broker keeps a lock that nobody renews (facts/remoting.md 5.1)."""
+FINISH_MS = 30_000
+"""How long a queue that goes to another member waits, still locked, for the listener that has a
+message of it: well within the life of the lock, which was renewed `LOCK_MS` ago at most."""
 DRAIN_MS = 5_000
 
 
@@ -122,6 +127,11 @@ class GroupMember:
         """Whether members share the queues; when broadcasting each has all of them."""
         return self.options.model == CLUSTERING
 
+    @property
+    def is_locking(self) -> bool:
+        """Whether a queue is consumed only under the broker's lock."""
+        return self.options.ordered and self.is_clustering
+
     async def subscribe(self, data: SubscriptionData) -> None:
         """Add or change a subscription, before or after the start."""
         self.subscriptions[data.topic] = data
@@ -148,7 +158,7 @@ class GroupMember:
         spawn = self.instance.spawn
         spawn(self._rebalances(), "rebalance")
         spawn(self._persists(), "persist offsets")
-        if self.options.ordered and self.is_clustering:
+        if self.is_locking:
             spawn(self._locks(), "renew locks")
 
     async def stop(self) -> None:
@@ -185,16 +195,44 @@ class GroupMember:
         if owned is None:
             return
         owned.window.dropped = True
+        self._stop_pull(owned)
+        if self.is_locking:
+            await self._finished(owned)
         for task in owned.tasks:
             task.cancel()
         self.note_progress(owned)
         await self._persist(self.offsets.take_unsaved(queue))
         self.offsets.drop(queue)
-        if self.options.ordered and self.is_clustering:
+        if self.is_locking:
             try:
                 await self.calls.unlock(queue.broker_name, [queue])
             except NotReachable as error:
                 log.info("unlock of %s: %s", queue, error)
+
+    async def _finished(self, owned: Owned) -> None:
+        """Wait for the listener that has a message of the queue, or the next member gets it too."""
+        owned.arrived.set()  # a worker that only waits sees that the queue is gone
+        workers = [task for task in owned.tasks if not task.get_name().startswith("pull ")]
+        if workers:
+            _, late = await asyncio.wait(workers, timeout=FINISH_MS / 1_000)
+            if late:
+                log.warning("a listener of %s holds %s for too long", self.group, owned.queue)
+
+    def lose(self, queue: MessageQueue) -> None:
+        """The lock of `queue` is gone: another member may be further, so nothing is committed.
+
+        What waits is forgotten and a running listener stopped; the queue is taken again once its
+        lock is to be had, at the offset that is committed then.
+        """
+        owned = self.owned.pop(queue, None)
+        if owned is None:
+            return
+        log.warning("%s lost the lock of %s", self.group, queue)
+        owned.window.dropped = True
+        for task in owned.tasks:
+            task.cancel()
+        self.offsets.drop(queue)
+        self._rebalance_now.set()
 
     def note_progress(self, owned: Owned) -> None:
         """What is done up to now may be committed."""
@@ -255,16 +293,15 @@ class GroupMember:
             members = await self.calls.members(topic)
             share = wanted(self.options.strategy, queues, members, self.instance.client_id)
         change = difference([queue for queue in self.owned if queue.topic == topic], share)
-        for queue in change.give:
-            await self.give(queue)
+        await asyncio.gather(*(self.give(queue) for queue in change.give))
         taken = [await self._take(queue) for queue in change.take]
         return all(taken)
 
     async def _take(self, queue: MessageQueue) -> bool:
-        ordered = self.options.ordered and self.is_clustering
+        ordered = self.is_locking
+        locked_at = self.instance.clock.now_ms()
         if ordered and queue not in await self.calls.lock(queue.broker_name, [queue]):
             return False
-        locked_at = self.instance.clock.now_ms()
         offset = await self._start_offset(queue)
         if self.is_stopping or self._consuming is None or not self._is_wanted(queue):
             return False
@@ -333,7 +370,7 @@ class GroupMember:
             self._pulled(owned, data, pulled)
 
     def _needs_lock(self, owned: Owned) -> bool:
-        if not (self.options.ordered and self.is_clustering):
+        if not self.is_locking:
             return False
         return not owned.window.is_locked(self.instance.clock.now_ms())
 
@@ -391,10 +428,15 @@ class GroupMember:
         except (NotReachable, Refused) as error:
             log.info("locks at %s: %s", broker_name, error)
             return
+        now = self.instance.clock.now_ms()
         for queue in queues:
             owned = self.owned.get(queue)
-            if owned is not None:
-                owned.window.locked_at_ms = asked_at if queue in held else None
+            if owned is None:
+                continue
+            if queue not in held or not owned.window.was_locked_since(now - BROKER_LOCK_MS):
+                self.lose(queue)
+            else:
+                owned.window.locked_at_ms = asked_at
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:

@@ -77,6 +77,10 @@ class ProcessQueue:
         """Ordered consumption: whether the broker's lock is held and fresh."""
         return self.locked_at_ms is not None and now - self.locked_at_ms < LOCK_LIFE_MS
 
+    def was_locked_since(self, wanted_ms: int) -> bool:
+        """Whether the last lock was asked for after that: then nobody else had it meanwhile."""
+        return self.locked_at_ms is not None and self.locked_at_ms > wanted_ms
+
     def statistics(self) -> dict[str, int]:
         """Counts for the running info that an operator may ask for."""
         return {

@@ -46,6 +46,9 @@ final class Consumers {
         if (options.flag("broadcast")) {
             broadcast(consumer);
         }
+        if (options.flag("pop")) {
+            brokerShares(consumer);
+        }
         if (options.number("max-reconsume", 0) > 0) {
             consumer.setMaxReconsumeTimes(options.number("max-reconsume", 0));
         }
@@ -84,6 +87,12 @@ final class Consumers {
             Json.received(member, message);
             open.countDown();
         }
+    }
+
+    /** What POP needs of a client, by reflection: 4.9 has no such setter. */
+    private static void brokerShares(DefaultMQPushConsumer consumer) throws Exception {
+        DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class)
+            .invoke(consumer, false);
     }
 
     /** The enum moved to another package between 4.9 and 5.x, so it is found by its setter. */

@@ -1,0 +1,104 @@
+"""Where the queues of topics are, on all brokers: asked of the name servers and kept fresh.
+
+A broker shares out the queues of other brokers as well, so it needs routes as a client does
+(facts/remoting.md 2.8). A topic is asked for when somebody first wants it, again every poll
+interval, and forgotten when nobody wanted it for some time. An old route is better than none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from epochmq.base import limits
+from epochmq.model.queue import MessageQueue
+
+Queues = tuple[MessageQueue, ...]
+Waiter = Callable[[Queues | None], None]
+"""Told the queues; None when they are not known and could not be found out."""
+
+UNWANTED_MS = 600_000
+"""A topic that nobody asked for in this time is forgotten."""
+
+RETRY_MS = 1_000
+"""After a failure, or for a topic that no name server knows."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    wanted_at_ms: int
+    due_at_ms: int
+    asking: bool = False
+    queues: Queues | None = None
+    waiters: list[Waiter] = field(default_factory=list)
+
+
+class RouteBook:
+    """Queues by topic; `now` is monotonic ms."""
+
+    def __init__(self, poll_ms: int) -> None:
+        self._poll_ms = poll_ms
+        self._topics: dict[str, _Topic] = {}
+
+    def find(self, topic: str, now: int, waiter: Waiter) -> None:
+        """Tell `waiter` the queues of `topic`: now when they are known, else once they came."""
+        known = self._topics.get(topic)
+        if known is None:
+            if len(self._topics) >= limits.ROUTES_WATCHED_MAX:
+                waiter(None)
+                return
+            known = self._topics[topic] = _Topic(now, now)
+        known.wanted_at_ms = now
+        if known.queues is not None:
+            waiter(known.queues)
+        elif known.asking or known.due_at_ms <= now:
+            known.waiters.append(waiter)
+        else:
+            waiter(None)  # it failed a moment ago
+
+    def due(self, now: int) -> list[str]:
+        """Topics to ask the name servers for now; each is to be `came` or `failed` then."""
+        self._forget(now)
+        found = []
+        for topic, known in self._topics.items():
+            if not known.asking and known.due_at_ms <= now:
+                known.asking = True
+                found.append(topic)
+        return found
+
+    def came(self, topic: str, queues: Queues, now: int) -> None:
+        """A name server told the queues of `topic`; none means that it does not know the topic."""
+        known = self._topics.get(topic)
+        if known is None:
+            return
+        known.queues = queues or None
+        self._settle(known, now + (self._poll_ms if queues else RETRY_MS))
+
+    def failed(self, topic: str, now: int) -> None:
+        """No name server answered: what was known stays."""
+        known = self._topics.get(topic)
+        if known is not None:
+            self._settle(known, now + RETRY_MS)
+
+    def next_deadline(self) -> int | None:
+        return min((t.due_at_ms for t in self._topics.values() if not t.asking), default=None)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "topics": len(self._topics),
+            "waiting": sum(len(known.waiters) for known in self._topics.values()),
+        }
+
+    def _settle(self, known: _Topic, due_at_ms: int) -> None:
+        known.asking = False
+        known.due_at_ms = due_at_ms
+        waiters, known.waiters = known.waiters, []
+        for waiter in waiters:
+            waiter(known.queues)
+
+    def _forget(self, now: int) -> None:
+        old = [
+            topic
+            for topic, known in self._topics.items()
+            if not known.waiters and not known.asking and now - known.wanted_at_ms >= UNWANTED_MS
+        ]
+        for topic in old:
+            del self._topics[topic]

@@ -1,0 +1,192 @@
+"""The calls a POP consumer makes to brokers, typed: assignment, pop, acks, invisible times."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.name_servers import checked
+from epochmq.client.core import pop_handle
+from epochmq.client.core.ack_batch import batches
+from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_state import POLL_MS, POP_TIMEOUT_MS, PopStatus, status_of
+from epochmq.client.core.pull_state import StartPoint
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import SubscriptionData
+from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.pop import (
+    BatchAckBody,
+    MessageQueueAssignment,
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+)
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers import pop as headers
+from epochmq.wire.headers.base import decode_header
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Popped:
+    """The answer to a pop; each message has its handle."""
+
+    status: PopStatus
+    messages: list[StoredMessage]
+
+
+class PopCalls:
+    """Calls of the consumer group `group`."""
+
+    def __init__(self, instance: Instance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._no_batches: set[str] = set()
+        """Addresses of brokers that do not know batches of acks."""
+
+    async def assignment(self, topic: str, strategy: str) -> list[MessageQueueAssignment] | None:
+        """This client's share of `topic`, from the first broker that answers; None: unchanged.
+
+        `Refused` with 3 from a broker that shares nothing out.
+        """
+        body = encode_body(
+            QueryAssignmentRequest(
+                topic=topic,
+                consumer_group=self._group,
+                client_id=self._instance.client_id,
+                strategy_name=strategy,
+            )
+        )
+        problem: Exception = NotReachable(f"no broker of topic {topic} is known")
+        names = dict.fromkeys(q.broker_name for q in self._instance.routes.subscribe(topic))
+        for name in names:
+            try:
+                command = request(RequestCode.QUERY_ASSIGNMENT, None, body)
+                answer = checked(await self._instance.call(self._address(name), command))
+            except (NotReachable, Refused) as error:
+                problem = error
+                continue
+            told = decode_body(QueryAssignmentResponse, answer.body).message_queue_assignments
+            return told if isinstance(told, list) else None
+        raise problem
+
+    async def pop(
+        self,
+        queue: MessageQueue,
+        count: int,
+        data: SubscriptionData,
+        *,
+        invisible_ms: int,
+        start: StartPoint,
+        ordered: bool = False,
+        attempt_id: str | None = None,
+        poll_ms: int = POLL_MS,
+    ) -> Popped:
+        """Up to `count` messages of `queue` (number -1: of all queues of its broker).
+
+        Nobody else gets them for `invisible_ms`; waits up to `poll_ms` when there are none.
+        """
+        header = headers.PopHeader(
+            consumerGroup=self._group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            maxMsgNums=count,
+            invisibleTime=invisible_ms,
+            pollTime=poll_ms,
+            bornTime=self._instance.clock.wall_ms(),
+            initMode=headers.INIT_MIN if start is StartPoint.FIRST else headers.INIT_MAX,
+            expType=data.expression_type,
+            exp=data.sub_string,
+            order=ordered,
+            attemptId=attempt_id,
+            bname=queue.broker_name,
+        )
+        command = request(RequestCode.POP_MESSAGE, header)
+        timeout_ms = poll_ms + POP_TIMEOUT_MS - POLL_MS
+        answer = await self._instance.call(self._address(queue.broker_name), command, timeout_ms)
+        status = status_of(answer.code)
+        if status is None:
+            raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
+        if status is not PopStatus.FOUND:
+            return Popped(status, [])
+        messages = list(record.decode_all(answer.body))
+        pop_handle.complete(
+            messages,
+            decode_header(headers.PopResponseHeader, answer.ext),
+            topic=queue.topic,
+            group=self._group,
+            broker_name=queue.broker_name,
+        )
+        return Popped(status, messages)
+
+    async def ack(self, topic: str, handle: Handle) -> None:
+        """The message is done; `Refused` (208) when it is not there any more."""
+        header = headers.AckHeader(
+            consumerGroup=self._group,
+            topic=handle.real_topic(topic, self._group),
+            queueId=handle.queue_id,
+            extraInfo=str(handle),
+            offset=handle.offset,
+            bname=handle.broker_name,
+        )
+        await self._ask(handle.broker_name, request(RequestCode.ACK_MESSAGE, header))
+
+    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[Handle]) -> None:
+        """Messages of one broker are done: in one request where the broker knows that.
+
+        `NotReachable` when it is not certain for each of them; the whole call may be repeated.
+        """
+        alone: Sequence[Handle] = handles
+        address = self._address(broker_name)
+        if len(handles) > 1 and address not in self._no_batches:
+            body, alone = batches(broker_name, self._group, topic, handles)
+            if body.acks and not await self._ack_batch(address, body):
+                alone = handles
+        done = await asyncio.gather(
+            *(self.ack(topic, handle) for handle in alone), return_exceptions=True
+        )
+        for result in done:
+            if isinstance(result, Refused):
+                log.info("an ack of %s was refused: %s", topic, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+    async def _ack_batch(self, address: str, body: BatchAckBody) -> bool:
+        """False when the broker does not know batches: then never again."""
+        command = request(RequestCode.BATCH_ACK_MESSAGE, None, encode_body(body))
+        answer = await self._instance.call(address, command)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._no_batches.add(address)
+            return False
+        checked(answer)
+        return True
+
+    async def change_invisible(self, topic: str, handle: Handle, invisible_ms: int) -> Handle:
+        """Keep the message from others for `invisible_ms` from now; its new handle."""
+        header = headers.ChangeInvisibleTimeHeader(
+            consumerGroup=self._group,
+            topic=handle.real_topic(topic, self._group),
+            queueId=handle.queue_id,
+            extraInfo=str(handle),
+            offset=handle.offset,
+            invisibleTime=invisible_ms,
+            bname=handle.broker_name,
+        )
+        command = request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        answer = await self._ask(handle.broker_name, command)
+        told = decode_header(headers.ChangeInvisibleTimeResponseHeader, answer.ext)
+        return handle.renewed(told.popTime, told.invisibleTime, told.reviveQid)
+
+    async def _ask(self, broker_name: str, command: Command) -> Command:
+        return checked(await self._instance.call(self._address(broker_name), command))
+
+    def _address(self, broker_name: str) -> str:
+        address = self._instance.routes.address(broker_name, 0)
+        if address is None:
+            raise NotReachable(f"no address of broker {broker_name} is known")
+        return address

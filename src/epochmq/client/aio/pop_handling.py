@@ -1,0 +1,184 @@
+"""What is done with popped messages: many at a time, or in order.
+
+Done means acknowledged. A message that failed stays away for longer each time, and goes to the dead
+letters after its last try; RocketMQ's own client acknowledges it then, and it is lost.
+"""
+
+import asyncio
+import logging
+
+from epochmq.base.errors import EpochError
+from epochmq.client.aio.acking import Acker
+from epochmq.client.aio.broker_calls import BrokerCalls
+from epochmq.client.aio.consuming import DEAD_LETTER, SUSPEND_MS, CallListener, ConsumeResult, ask
+from epochmq.client.aio.pop_member import PopMember, Taken
+from epochmq.client.core.pop_state import GIVE_BACK_MS, retry_delay_ms
+
+log = logging.getLogger(__name__)
+
+
+class Fates:
+    """Tells brokers what became of messages."""
+
+    def __init__(self, member: PopMember) -> None:
+        self._member = member
+        self._calls = member.calls
+        self._dead_letters = BrokerCalls(member.instance, member.group)
+        self.acker = Acker(member.instance, member.calls)
+
+    def done(self, taken: Taken) -> None:
+        """Acknowledge it, beside; it counts as in our hands until then."""
+        topic = taken.message.topic
+        self.acker.add(topic, taken.handle, taken.until_ms, taken.share.let_go)
+
+    async def ack(self, taken: Taken) -> None:
+        """Acknowledge it now: in order, the next may come only then."""
+        try:
+            await self._calls.ack(taken.message.topic, taken.handle)
+        except EpochError as error:
+            log.info("ack of %s: %s", taken.message.msg_id, error)
+
+    async def hide(self, taken: Taken, invisible_ms: int) -> None:
+        """Have it come again after that time; if nobody can be told, after the one it has."""
+        try:
+            await self._calls.change_invisible(taken.message.topic, taken.handle, invisible_ms)
+        except EpochError as error:
+            log.info("invisible time of %s: %s", taken.message.msg_id, error)
+
+    def is_late(self, taken: Taken) -> bool:
+        """Whether others may have it by now: then it is not ours to tell anything about."""
+        return taken.until_ms <= self._member.instance.clock.now_ms()
+
+    async def gave_up(self, taken: Taken) -> bool:
+        """Put what failed too often to the dead letters; False while it may be tried again."""
+        message, limit = taken.message, self._member.options.max_reconsume_times
+        if limit < 0 or message.reconsume_times < limit:
+            return False
+        try:
+            name = taken.handle.broker_name
+            await self._dead_letters.send_back(message, name, DEAD_LETTER, limit)
+        except EpochError as error:
+            log.warning("dead letter of %s: %s", message.msg_id, error)
+            return False
+        return True
+
+
+class PopConcurrent:
+    """Up to `concurrency` messages in listeners' hands at once, in no order."""
+
+    def __init__(self, member: PopMember, listener: CallListener, concurrency: int) -> None:
+        self._member = member
+        self._listener = listener
+        self._concurrency = concurrency
+        self._waiting: asyncio.Queue[Taken] = asyncio.Queue()
+        self._fates = Fates(member)
+
+    def start(self) -> None:
+        """Begin with the workers."""
+        for number in range(self._concurrency):
+            self._member.instance.spawn(self._work(), f"listener {number}")
+
+    async def popped(self, taken: list[Taken]) -> None:
+        """Leave them to the workers."""
+        for each in taken:
+            self._waiting.put_nowait(each)
+
+    async def drain(self) -> None:
+        """Wait until every message was handled or given back, and every ack was taken."""
+        await self._waiting.join()
+        await self._fates.acker.drain()
+
+    async def _work(self) -> None:
+        while True:
+            taken = await self._waiting.get()
+            try:
+                await self._consume(taken)
+            finally:
+                self._waiting.task_done()
+
+    async def _consume(self, taken: Taken) -> None:
+        fates = self._fates
+        if fates.is_late(taken):
+            taken.share.let_go()  # it waited too long here; it comes again
+            return
+        if self._member.is_stopping:
+            await fates.hide(taken, GIVE_BACK_MS)
+            taken.share.let_go()
+            return
+        result = await ask(self._listener, [taken.message])
+        if fates.is_late(taken):
+            log.warning("%s was handled for too long; it comes again", taken.message.msg_id)
+            taken.share.let_go()
+        elif result is ConsumeResult.SUCCESS or await fates.gave_up(taken):
+            fates.done(taken)
+        else:
+            await fates.hide(taken, retry_delay_ms(taken.message.reconsume_times))
+            taken.share.let_go()
+
+
+class PopOrdered:
+    """One message of a queue after the other; one that fails holds those behind it.
+
+    The broker gives out nothing of a queue before all that it gave out is acknowledged or visible
+    again (facts/acting-master.md 10.5). So what follows a failure is hidden for the same short time
+    as the failure itself, and comes again with it, in order.
+    """
+
+    def __init__(self, member: PopMember, listener: CallListener) -> None:
+        self._member = member
+        self._listener = listener
+        self._fates = Fates(member)
+        self._busy = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(self) -> None:
+        """The pop loops do the work."""
+
+    async def popped(self, taken: list[Taken]) -> None:
+        """Handle each queue's messages in order; queues of one pop beside each other."""
+        queues: dict[tuple[str, int], list[Taken]] = {}
+        for each in taken:
+            queues.setdefault((each.handle.mark, each.handle.queue_id), []).append(each)
+        await asyncio.gather(*(self._queue(row) for row in queues.values()))
+
+    async def drain(self) -> None:
+        """Wait until no listener holds a message."""
+        await self._idle.wait()
+
+    async def _queue(self, row: list[Taken]) -> None:
+        self._busy += 1
+        self._idle.clear()
+        try:
+            for number, taken in enumerate(row):
+                pause_ms = await self._consumed(taken)
+                if pause_ms is not None:
+                    await self._hold(row[number:], pause_ms)
+                    break
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._idle.set()
+            for taken in row:
+                taken.share.let_go()
+
+    async def _consumed(self, taken: Taken) -> int | None:
+        """None when the next one may be handled, else how long this and the rest stay away."""
+        fates = self._fates
+        if fates.is_late(taken):
+            return SUSPEND_MS
+        if self._member.is_stopping:
+            return GIVE_BACK_MS
+        result = await ask(self._listener, [taken.message])
+        if fates.is_late(taken):
+            return SUSPEND_MS
+        if result is ConsumeResult.SUCCESS or await fates.gave_up(taken):
+            await fates.ack(taken)
+            return None
+        return SUSPEND_MS
+
+    async def _hold(self, rest: list[Taken], pause_ms: int) -> None:
+        """All in one go: the first that is visible must not come without those behind it."""
+        rest[0].share.poll_ms_max = pause_ms
+        ours = [taken for taken in rest if not self._fates.is_late(taken)]
+        await asyncio.gather(*(self._fates.hide(taken, pause_ms) for taken in ours))

@@ -1,0 +1,299 @@
+"""One member of a group that consumes by POP: what it was given to pop, and the pops.
+
+Which queues that are says a broker (400), and a queue may be several members': what one of them
+popped nobody else gets until its invisible time is over. So nothing is committed and nothing has to
+be given back when a share changes (facts/remoting.md 5.6).
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.pop_calls import PopCalls, Popped
+from epochmq.client.aio.subscribing import wants
+from epochmq.client.core import pop_state
+from epochmq.client.core.assignment import difference
+from epochmq.client.core.pop_handle import Handle, handle_of
+from epochmq.client.core.pop_state import PopStatus
+from epochmq.client.core.pull_state import StartPoint
+from epochmq.model import property_names as names
+from epochmq.model.message import StoredMessage
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import SubscriptionData
+from epochmq.wire.bodies.client import ConsumerData, HeartbeatData
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.session import Session
+
+log = logging.getLogger(__name__)
+
+REBALANCE_MS = 20_000
+UNSETTLED_REBALANCE_MS = 1_000
+ANY_QUEUE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PopOptions:
+    """How this member consumes; see `PopConsumer`."""
+
+    ordered: bool
+    start: StartPoint
+    pop_count: int
+    invisible_ms: int
+    in_flight_max: int
+    poll_ms: int
+    max_reconsume_times: int
+    strategy: str
+
+    def __post_init__(self) -> None:
+        low, high = pop_state.INVISIBLE_MS_MIN, pop_state.INVISIBLE_MS_MAX
+        if not low <= self.invisible_ms <= high:
+            raise UsageError(f"invisible_ms is {self.invisible_ms}; from {low} to {high} can be")
+        if not 1 <= self.pop_count <= pop_state.POP_COUNT:
+            raise UsageError(f"pop_count is {self.pop_count}; from 1 to {pop_state.POP_COUNT}")
+        if self.in_flight_max < 1:
+            raise UsageError("in_flight_max must be 1 or more")
+
+
+@dataclass(eq=False, slots=True)
+class Taken:
+    """A popped message in our hands; others may get it from `until_ms` (monotonic) on."""
+
+    message: StoredMessage
+    handle: Handle
+    until_ms: int
+    share: "Share"
+
+
+@dataclass(eq=False, slots=True)
+class Share:
+    """What one pop loop works on: a queue, or with number -1 all queues of its broker."""
+
+    queue: MessageQueue
+    in_flight: int = 0
+    has_room: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    was_empty: bool = False
+    """Whether the last pop found nothing."""
+    poll_ms_max: int | None = None
+    """Of the next pop: what was held is visible by then, and a broker may not wake for it."""
+    attempt: str | None = None
+    """Names an ordered pop whose answer did not come: the next may read its batch again."""
+
+    def let_go(self) -> None:
+        """One message less in our hands."""
+        self.in_flight -= 1
+        self.has_room.set()
+
+
+class Handling(Protocol):
+    """What is done with messages once they are here."""
+
+    def start(self) -> None: ...
+
+    async def popped(self, taken: list[Taken]) -> None:
+        """Messages of one pop; when it returns, the next pop is made."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until no listener holds a message and all was told to the brokers."""
+        ...
+
+
+class PopMember:
+    """Joins, has its share told by a broker, pops, leaves."""
+
+    def __init__(
+        self, instance: Instance, calls: PopCalls, group: str, options: PopOptions
+    ) -> None:
+        self.instance = instance
+        self.calls = calls
+        self.group = group
+        self.options = options
+        self.shares: dict[MessageQueue, Share] = {}
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.is_stopping = False
+        self.is_settled = False
+        self._share_now = asyncio.Event()
+        self._handling: Handling | None = None
+        instance.heartbeat = self._heartbeat
+        instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
+
+    async def subscribe(self, data: SubscriptionData) -> None:
+        """Add or change a subscription, before or after the start."""
+        self.subscriptions[data.topic] = data
+        if self._handling is not None:
+            await self._refresh(data.topic)
+            await self.instance.greet_all()
+            self._share_now.set()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Drop a subscription and pop no more of its queues."""
+        self.subscriptions.pop(topic, None)
+        for queue in [queue for queue in self.shares if queue.topic == topic]:
+            self._give(queue)
+        await self.instance.greet_all()
+
+    async def start(self, handling: Handling) -> None:
+        """Know the routes, greet the brokers, begin to pop."""
+        for topic in self.subscriptions:
+            await self._refresh(topic)
+        self._handling = handling
+        await self.instance.start()
+        await self.instance.greet_all()
+        handling.start()
+        self.instance.spawn(self._rounds(), "shares")
+
+    async def stop(self) -> None:
+        """Hand nothing more out, wait for what listeners hold, tell the brokers.
+
+        Waits as long as it has a meaning: later others have the messages. Pops that are under way
+        are left to the end, so that what they still bring is given back at once.
+        """
+        self.is_stopping = True
+        if self._handling is None:
+            return
+        try:
+            async with asyncio.timeout(self.options.invisible_ms / 1_000):
+                await self._handling.drain()
+        except TimeoutError:
+            log.warning("listeners of %s did not finish in time", self.group)
+        for queue in list(self.shares):
+            self._give(queue)
+
+    async def round(self) -> bool:
+        """Ask for the share of each topic; whether all went well."""
+        settled = True
+        for topic in list(self.subscriptions):
+            try:
+                settled &= await self._share_topic(topic)
+            except (NotReachable, Refused, NotFound) as error:
+                log.info("share of %s: %s", topic, error)
+                settled = False
+        return settled
+
+    def _heartbeat(self) -> HeartbeatData:
+        consumer = ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            consume_from_where=self.options.start.value,
+            subscription_data_set=list(self.subscriptions.values()),
+            unit_mode=False,
+        )
+        return HeartbeatData(client_id=self.instance.client_id, consumer_data_set=[consumer])
+
+    def _on_members_changed(self, command: Command, session: Session) -> Reply | None:
+        self._share_now.set()
+        return None
+
+    async def _refresh(self, topic: str) -> None:
+        try:
+            await self.instance.refresh(topic)
+        except NotFound:
+            log.info("topic %s is not there yet", topic)
+
+    async def _rounds(self) -> None:
+        while not self.is_stopping:
+            self._share_now.clear()
+            self.is_settled = await self.round()
+            pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
+            try:
+                async with asyncio.timeout(pause_ms / 1_000):
+                    await self._share_now.wait()
+            except TimeoutError:
+                continue
+
+    async def _share_topic(self, topic: str) -> bool:
+        await self.instance.ensure_route(topic)
+        share = await self._asked(topic)
+        if share is None:
+            return False  # the broker cannot tell now: what we have stays
+        if self.is_stopping or topic not in self.subscriptions:
+            return True
+        change = difference([queue for queue in self.shares if queue.topic == topic], share)
+        for queue in change.give:
+            self._give(queue)
+        for queue in change.take:
+            self._take(queue)
+        return True
+
+    async def _asked(self, topic: str) -> list[MessageQueue] | None:
+        """Our share; of a broker that shares nothing out all, for POP does not need shares."""
+        try:
+            told = await self.calls.assignment(topic, self.options.strategy)
+        except Refused as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            brokers = {queue.broker_name for queue in self.instance.routes.subscribe(topic)}
+            return [MessageQueue(topic, name, ANY_QUEUE) for name in brokers]
+        return None if told is None else [row.message_queue for row in told]
+
+    def _take(self, queue: MessageQueue) -> None:
+        share = self.shares[queue] = Share(queue)
+        share.task = self.instance.spawn(self._pops(share), f"pop {queue}")
+
+    def _give(self, queue: MessageQueue) -> None:
+        share = self.shares.pop(queue, None)
+        if share is not None and share.task is not None:
+            share.task.cancel()
+
+    async def _pops(self, share: Share) -> None:
+        while share.queue.topic in self.subscriptions and not self.is_stopping:
+            try:
+                await self._pop_once(share)
+            except EpochError as error:
+                log.info("pop of %s: %s", share.queue, error)
+                self.instance.routes.expire(share.queue.topic)
+                await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
+                self._share_now.set()
+
+    async def _pop_once(self, share: Share) -> None:
+        options = self.options
+        while share.in_flight >= options.in_flight_max:
+            share.has_room.clear()
+            await share.has_room.wait()
+        data = self.subscriptions[share.queue.topic]
+        poll_ms = min(options.poll_ms, share.poll_ms_max or options.poll_ms)
+        share.poll_ms_max = None
+        if options.ordered:
+            share.attempt = share.attempt or self.instance.uniq_ids.next()
+        popped = await self.calls.pop(
+            share.queue,
+            min(options.pop_count, options.in_flight_max - share.in_flight),
+            data,
+            invisible_ms=options.invisible_ms,
+            start=options.start,
+            ordered=options.ordered,
+            attempt_id=share.attempt,
+            poll_ms=poll_ms,
+        )
+        share.attempt = None
+        share.was_empty = not popped.messages
+        if popped.status is PopStatus.POLLING_FULL:
+            await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
+        elif popped.messages and self._handling is not None:
+            await self._handling.popped(await self._sorted(share, data, popped))
+
+    async def _sorted(self, share: Share, data: SubscriptionData, popped: Popped) -> list[Taken]:
+        """What is to be handled; what the subscription does not want is done (remoting.md 5.6)."""
+        until_ms = self.instance.clock.now_ms() + self.options.invisible_ms
+        taken, unwanted = [], []
+        for message in popped.messages:
+            handle = handle_of(message)
+            # It must never be stored: a client would take it for the broker's own word.
+            del message.properties[names.POP_CK]
+            if wants(data, message):
+                taken.append(Taken(message, handle, until_ms, share))
+            else:
+                unwanted.append(handle)
+        share.in_flight += len(taken)
+        if unwanted:
+            try:
+                await self.calls.ack_all(data.topic, share.queue.broker_name, unwanted)
+            except EpochError as error:
+                log.info("acks of unwanted messages: %s", error)
+        return taken
