@@ -31,6 +31,7 @@ class _Job:
     rate: float
     total_bytes: int | None
     interactive: bool
+    transaction: str | None = None
 
 
 @click.command()
@@ -46,6 +47,11 @@ class _Job:
     metavar="LEVEL",
     help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s ... 18 is 2 h.",
 )
+@click.option(
+    "--transaction",
+    type=click.Choice(["commit", "rollback", "unknown"]),
+    help="Send each message in a transaction that ends so; unknown leaves it open.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object, see below.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
@@ -57,6 +63,7 @@ def command(
     key: str | None,
     tags: str | None,
     delay: int,
+    transaction: str | None,
     as_json: bool,
     count: int | None,
     rate: float,
@@ -73,6 +80,8 @@ def command(
     from epochmq.runtime.main import run
 
     topic = checked_topic(topic)
+    if transaction and delay:
+        raise click.UsageError("a message of a transaction cannot be delayed")
     with ExitStack() as stack:
         source = stack.enter_context(click.open_file(file or "-", "rb"))
         handle = source.fileno()
@@ -87,6 +96,7 @@ def command(
             rate,
             size,
             interactive,
+            transaction,
         )
         if interactive:
             note("one message a line; Ctrl-D ends")
@@ -95,12 +105,12 @@ def command(
 
 async def _produce(job: _Job, output: str) -> None:
     from epochmq.admin.messages.sender import Sender
-    from epochmq.client.aio import Producer
+    from epochmq.admin.messages.transactions import producer_for
 
     began = time.monotonic()
     sender = None
     try:
-        async with Producer(job.namesrv, GROUP) as producer:
+        async with producer_for(job.namesrv, GROUP, job.transaction) as producer:
             sender = Sender(producer, job.defaults.topic)
             async with sender:
                 await _feed(job, sender)

@@ -80,6 +80,7 @@ ROWS: dict[Code, Row] = {
         Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE,
         Code.SEND_REPLY_MESSAGE_V2,
     ),
+    **_rows(Access.PUBLISH, 64 * KIB, Code.END_TRANSACTION),
     **_rows(
         Access.SUBSCRIBE, 0,
         Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.BULK_READ,
@@ -177,7 +178,7 @@ ROWS: dict[Code, Row] = {
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         # Transactions, the timer wheel, POP.
-        Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE, Code.GET_TIMER_CHECK_POINT,
+        Code.RESUME_CHECK_HALF_MESSAGE, Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS, Code.RECALL_MESSAGE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
         Code.PEEK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME, Code.NOTIFICATION,
         Code.POLLING_INFO, Code.POP_ROLLBACK, Code.BATCH_ACK_MESSAGE,

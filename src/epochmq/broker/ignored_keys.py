@@ -101,14 +101,13 @@ _BROKER = """
     popInflightMessageThreshold popLongPollingForceNotifyInterval popPollingMapSize
     popPollingSize popResponseReturnActualRetryTopic popReviveMaxAttemptTimes
     popReviveMaxReturnSizePerRead printChannelGroups printChannelGroupsMinNum
-    realTimeNotifyConsumerChange recallMessageEnable rejectTransactionMessage
+    realTimeNotifyConsumerChange recallMessageEnable
     retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
     skipPreOnline
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
     syncBrokerMemberGroupPeriod
-    transactionCheckInterval transactionCheckMax transactionMetricFlushInterval
-    transactionOpBatchInterval transactionOpMsgMaxSize transactionTimeOut
+    transactionMetricFlushInterval
     transferMsgByHeap updateNameServerAddrPeriod usePIDColdCtrStrategy
     useStaticSubscription
 """

@@ -28,6 +28,7 @@ from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
+from epochmq.broker.transaction.desk import TransactionDesk
 from epochmq.model import delay_levels
 from epochmq.model.host import pack
 from epochmq.model.message_id import UniqIds
@@ -107,6 +108,7 @@ class BrokerNode:
         self.delay_offsets = DelayOffsets(
             self.schedule, version_step=options.delay_offset_update_version_step
         )
+        self.transactions = TransactionDesk(self)
         self.soon: Callable[[Callable[[], None]], None] = _call_now
         """Runs a call after the present one, on the loop; the service sets it."""
         self.beside: Beside = _beside_now

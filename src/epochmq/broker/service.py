@@ -218,6 +218,7 @@ class Broker:
             self.registrar.next_deadline(),
             self.routes.next_deadline(),
             node.stats.next_deadline(now),
+            node.transactions.next_deadline(now),
         ]
         if self.member is not None:
             wanted.append(self.member.next_deadline())
@@ -236,6 +237,7 @@ class Broker:
             self.member.tick(now)
         if node.delivers:
             node.delivery.tick(wall)
+        node.transactions.tick(now, wall)
         node.announce()
         sink.stage.lanes.count()
         node.stats.tick(now, wall)
@@ -322,6 +324,7 @@ class Broker:
         try:
             if node.store.fenced is None:
                 node.store.sync()  # deliveries before the progress behind them
+            node.transactions.keep_progress(self._clock.wall_ms())
             node.delay_offsets.dirty = True  # what still waited for a sync counts as not saved
             node.delay_offsets.step_version(self._clock.wall_ms())
             node.store.settle_sinks()

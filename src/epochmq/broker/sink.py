@@ -145,6 +145,7 @@ class BrokerSink:
         self.desk.in_turn = True
         try:
             self.stage.flush(now)
+            self.node.transactions.flush(now, self.node.clock.wall_ms())
             self.desk.run_woken()
         finally:
             self.desk.in_turn = False
@@ -169,6 +170,7 @@ class BrokerSink:
     def finish(self, now: int) -> None:
         """Before a stop: store what is staged, answer everybody who waits for messages."""
         self.stage.flush(now)
+        self.node.transactions.finish(now, self.node.clock.wall_ms())
         self.desk.run_woken()
         self.desk.answer_all(now)
 

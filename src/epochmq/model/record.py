@@ -38,6 +38,7 @@ QUEUE_ID_AT = 12
 QUEUE_OFFSET_AT = 20
 OFFSET_AT = 28
 SYS_FLAG_AT = 36
+BORN_TIME_AT = 40
 STORE_TIME_AT = 56
 """With an IPv4 born host; use `store_time_at`."""
 
@@ -295,6 +296,16 @@ def offset_at(buf: Buffer, pos: int) -> int:
 
 def sys_flag_at(buf: Buffer, pos: int) -> int:
     return int(_I32.unpack_from(buf, pos + SYS_FLAG_AT)[0])
+
+
+def born_time_at(buf: Buffer, pos: int) -> int:
+    """Wall ms at which its producer made it, by the producer's clock."""
+    return int(_I64.unpack_from(buf, pos + BORN_TIME_AT)[0])
+
+
+def prepared_offset_at(buf: Buffer, pos: int) -> int:
+    """Where the half message lies that it was made of, 0 for none."""
+    return int(_I64.unpack_from(buf, body_span(buf, pos)[0] - 12)[0])
 
 
 def store_time_at(buf: Buffer, pos: int) -> int:

@@ -15,6 +15,7 @@ from epochmq.broker.handlers import (
     client,
     config,
     consume_admin,
+    end_transaction,
     epoch_offsets,
     group,
     heartbeat,
@@ -41,6 +42,7 @@ MODULES = (
         client,
         config,
         consume_admin,
+        end_transaction,
         epoch_offsets,
         group,
         heartbeat,
@@ -54,6 +56,7 @@ _FIELDS = """
     beginTimestamp endTimestamp clientID clientId groupName statsName statsKey index count
     isOrder srcGroup destGroup compareGroup perm readQueueNums writeQueueNums defaultTopic
     topicFilterType order attributes fromOffset toOffset blockBytes epoch maxBytes endOffset tags
+    tranStateTableOffset commitLogOffset commitOrRollback msgId
 """
 FIELDS = _FIELDS.split()
 texts = st.sampled_from(["", "T", "g", "-1", "0", "1", "9" * 19, "9" * 40, "true", "\x00", "é|%"])

@@ -188,7 +188,9 @@ def test_a_one_way_send_is_stored_and_not_answered(desk: Desk) -> None:
     assert len(desk.stored("T")) == 1
 
 
-def test_transactional_messages_are_refused(desk: Desk) -> None:
+def test_transactional_messages_are_refused_by_an_option() -> None:
+    desk = Desk(reject_transaction_message=True)
+    desk.topic("T")
     answer = desk.client().ask(send(properties={"TRAN_MSG": "true"}, sysFlag=4))
     assert answer.code == ResponseCode.NO_PERMISSION
     assert "transaction message is forbidden" in (answer.remark or "")

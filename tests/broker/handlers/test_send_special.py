@@ -2,9 +2,17 @@
 
 import pytest
 from tests.broker.desk import Desk, ext, send
+from tests.broker.transaction.around import (
+    bodies,
+    end,
+    half,
+    made,
+    tick,
+)
 
 from epochmq.model.group import SubscriptionGroupConfig
-from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
+from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 
 RETRY, DEAD = "%RETRY%G", "%DLQ%G"
@@ -125,3 +133,34 @@ def test_a_half_message_that_is_retried_is_an_ordinary_one(desk: Desk) -> None:
 def test_a_prepared_message_is_never_taken_in_silence(desk: Desk, flag: int) -> None:
     """It would be stored where no consumer ever sees it."""
     assert desk.client().ask(send(sysFlag=flag)).code == ResponseCode.NO_PERMISSION
+
+
+def test_what_clients_may_not_say(desk: Desk) -> None:
+    tick(desk)
+    client = desk.client()
+    lies = {
+        "TRAN_PREPARED_QUEUE_OFFSET": "0", "TRANSACTION_CHECK_TIMES": "99", "DELAY": "3",
+        "REAL_TOPIC": "X", "TIMER_DELAY_SEC": "9",
+    }  # fmt: skip
+    answer = client.ask(half(properties=lies))
+    (waiting,) = desk.stored(HALF_TOPIC)
+    assert (
+        not {"TRAN_PREPARED_QUEUE_OFFSET", "DELAY", "TIMER_DELAY_SEC"} & waiting.properties.keys()
+    )
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+def test_refused_by_option_and_when_there_is_no_room() -> None:
+    desk = made(reject_transaction_message=True)
+    assert desk.client().ask(half()).code == ResponseCode.NO_PERMISSION
+    desk = made()
+    big = {"x": "y" * 32_600}
+    assert desk.client().ask(half(properties=big)).code == ResponseCode.MESSAGE_ILLEGAL
+    batch = half(code=Code.SEND_BATCH_MESSAGE)
+    assert desk.client().ask(batch).code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_too_many_open_ones(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(desk.node.transactions), "full", True)
+    assert desk.client().ask(half()).code == ResponseCode.SYSTEM_BUSY

@@ -33,6 +33,9 @@ class SendFields(Protocol):
     """A send request's header, whichever form it came in."""
 
     @property
+    def producerGroup(self) -> str: ...
+
+    @property
     def topic(self) -> str: ...
 
     @property

@@ -3,12 +3,13 @@
 import msgspec
 
 from epochmq.base.errors import Refused
-from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.base.limits import PROPERTIES_BYTES_MAX, TRANSACTIONS_OPEN_MAX
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
+from epochmq.broker.transaction.half import prepare
 from epochmq.model.names import dlq_topic
 from epochmq.model.property_names import DELAY
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
@@ -29,10 +30,12 @@ def special_draft(
         level = 0
     transactional = asked.transactional or draft.sys_flag & TX_PREPARED
     if transactional and not (draft.reconsume_times > 0 and level > 0):
-        raise Refused(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{node.options.broker_ip1}] sending transaction message is forbidden",
-        )
+        if not asked.transactional:
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                "the transaction bits of sysFlag are for messages that say TRAN_MSG=true",
+            )
+        return half_message(node, draft, header.producerGroup), draft.queue_id
     if asked.timer:
         raise _refused(node, PutStatus.WHEEL_TIMER_NOT_ENABLE)
     if transactional:  # a retry of one that was consumed: an ordinary message by now
@@ -44,6 +47,21 @@ def special_draft(
         if len(draft.properties) > PROPERTIES_BYTES_MAX:
             raise _refused(node, PutStatus.PROPERTIES_SIZE_EXCEEDED)
     return draft, queue_id
+
+
+def half_message(node: BrokerNode, draft: Draft, group: str) -> Draft:
+    """`draft` as it waits for the end of its transaction; raises `Refused`."""
+    if node.options.reject_transaction_message:
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{node.options.broker_ip1}] sending transaction message is forbidden",
+        )
+    if node.transactions.full:
+        raise Refused(
+            ResponseCode.SYSTEM_BUSY,
+            f"{TRANSACTIONS_OPEN_MAX} transactions are open on this broker; end some of them first",
+        )
+    return prepare(draft, group)
 
 
 def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:

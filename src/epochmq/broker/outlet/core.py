@@ -32,6 +32,8 @@ class Origin(Enum):
     DEAD_LETTER = auto()
     DELAYED = auto()
     REPLY = auto()
+    TRANSACTION = auto()
+    """The message of a commit, an op message, a copy of a half message (`broker/transaction`)."""
 
 
 class Outcome(Enum):
@@ -45,6 +47,10 @@ class Outcome(Enum):
 
     ILLEGAL = auto()
     """Can never be kept as it is."""
+
+    UNSURE = auto()
+    """Appended, but not held in time as the options ask; said to `Origin.TRANSACTION` only, whose
+    messages must not be put a second time as long as the first may still come to be held."""
 
 
 Done = Callable[[Sequence[Outcome]], None]
@@ -108,7 +114,12 @@ class Local:
             return
 
         def kept(ok: bool) -> None:
-            done(outcomes if ok else [Outcome.LATER] * len(outcomes))
+            if ok:
+                done(outcomes)
+            elif origin is Origin.TRANSACTION:
+                done([Outcome.UNSURE if o is Outcome.STORED else o for o in outcomes])
+            else:
+                done([Outcome.LATER] * len(outcomes))
 
         self._kept(end, kept)
 

@@ -1,4 +1,4 @@
-"""The asyncio client: `Producer`, `PushConsumer`, `PopConsumer`, `PullConsumer`, `Admin`."""
+"""The asyncio client: producers, consumers that push, pull and pop, `Admin`."""
 
 from epochmq.client.aio.admin import Admin
 from epochmq.client.aio.pop_consumer import PopConsumer
@@ -6,6 +6,12 @@ from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.aio.pull_consumer import PullConsumer, PullResult
 from epochmq.client.aio.push_consumer import ConsumeResult, PushConsumer
 from epochmq.client.aio.subscribing import Sql
+from epochmq.client.aio.transaction_producer import (
+    TransactionListener,
+    TransactionProducer,
+    TransactionResult,
+    TransactionState,
+)
 
 __all__ = [
     "Admin",
@@ -17,4 +23,8 @@ __all__ = [
     "PushConsumer",
     "SendResult",
     "Sql",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
 ]

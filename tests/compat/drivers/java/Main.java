@@ -35,6 +35,9 @@ public final class Main {
                 case "send":
                     Producers.send(options);
                     break;
+                case "transact":
+                    Transactions.run(options);
+                    break;
                 case "push":
                     Consumers.push(options);
                     break;

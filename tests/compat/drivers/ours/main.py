@@ -19,6 +19,8 @@ from epochmq.client.aio import (
     PushConsumer,
     SendResult,
     Sql,
+    TransactionProducer,
+    TransactionState,
 )
 from epochmq.model.message import Message, StoredMessage
 
@@ -137,6 +139,59 @@ async def send(options: Options) -> None:
                 await one(i, message)
 
 
+class Listener:
+    """Says what the options say; with "mixed" number i ends by i mod 4: at once by a commit, by a
+    rollback, and when a broker asks by a commit, by a rollback."""
+
+    LOCAL = ("commit", "rollback", "unknown", "unknown")
+    CHECK = ("commit", "rollback", "commit", "rollback")
+
+    def __init__(self, options: Options) -> None:
+        self._local, self._check = options.get("local", "commit"), options.get("check", "unknown")
+        self.asked = asyncio.Semaphore(0)
+
+    def execute_local(self, message: Message, arg: Any) -> TransactionState:
+        return self._state(self._local, self.LOCAL, message.properties["n"])
+
+    def check(self, message: StoredMessage) -> TransactionState:
+        self.asked.release()
+        emit(
+            "checked",
+            body=message.plain_body().decode()[:SHOWN_CHARS],
+            id=message.msg_id,
+            times=message.properties.get("TRANSACTION_CHECK_TIMES"),
+        )
+        return self._state(self._check, self.CHECK, message.properties["n"])
+
+    def _state(self, word: str, mixed: tuple[str, ...], number: str) -> TransactionState:
+        name = mixed[int(number) % 4] if word == "mixed" else word
+        return TransactionState[name.upper()]
+
+
+async def transact(options: Options) -> None:
+    listener = Listener(options)
+    group, topics = options.get("group", "PG_transactions"), (options["topic"],)
+    async with TransactionProducer(options["namesrv"], group, listener, topics=topics) as producer:
+        sends = options.get("send", "true") == "true"
+        until = Path(options["until"]) if "until" in options else None
+        i = 0
+        while sends and (not until.exists() if until else i < options.number("count", 1)):
+            message = make(options, i)
+            try:
+                done = await producer.send_in_transaction(message, i)
+                report(message.body, done.send)
+            except EpochError as error:
+                if until is None:
+                    raise
+                emit("failed", body=message.body.decode()[:SHOWN_CHARS], error=str(error))
+            i += 1
+            await asyncio.sleep(options.number("pause-ms") / 1000)
+        async with asyncio.timeout(options.number("timeout-ms", 60_000) / 1000):
+            for _ in range(options.number("wait-checks")):
+                await listener.asked.acquire()
+        await asyncio.sleep(options.number("linger-ms", 300) / 1000)
+
+
 async def push(options: Options) -> None:
     count = options.number("count")
     seen: asyncio.Queue[None] = asyncio.Queue()
@@ -195,7 +250,7 @@ async def pull(options: Options) -> None:
         raise TimeoutError(f"{count - seen} messages did not come")
 
 
-SCENARIOS = {"send": send, "push": push, "pull": pull}
+SCENARIOS = {"send": send, "transact": transact, "push": push, "pull": pull}
 
 
 async def run(words: list[str]) -> bool:

@@ -1,0 +1,44 @@
+"""END_TRANSACTION 37: commit, roll back, or say nothing yet (facts/remoting.md 2.1)."""
+
+from epochmq.base.errors import Refused
+from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.node import BrokerNode
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.transaction import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
+from epochmq.wire.session import Session
+
+
+def handle_end(node: BrokerNode, command: Command, session: Session, now: int) -> Reply | Held:
+    """The answer comes when what follows from the end is held as the options ask.
+
+    Refuses with 11 where another broker is master, with 2 while it is being found out which
+    transactions are open; what upstream does not answer, "unknown", is a success here.
+    """
+    header = decode_header(EndTransactionHeader, command.ext)
+    if header.commitOrRollback not in (UNKNOWN, COMMIT, ROLLBACK):
+        raise Refused(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
+    if not node.transactions.serves(now) and not node.rights.writable:
+        raise Refused(
+            ResponseCode.SLAVE_NOT_AVAILABLE,
+            "Message store is slave mode, so end transaction is forbidden. ",
+        )
+    if header.commitOrRollback == UNKNOWN:
+        return Reply()
+    if not node.transactions.ready:
+        raise Refused(
+            ResponseCode.SYSTEM_BUSY,
+            "this broker became master just now and looks which transactions are open; end the"
+            " transaction again",
+        )
+    node.transactions.end(
+        header,
+        now,
+        lambda reply: session.answer(command, reply),
+        wanted=not command.is_oneway,
+    )
+    return HELD
+
+
+HANDLERS: dict[int, NodeHandler] = {RequestCode.END_TRANSACTION: handle_end}

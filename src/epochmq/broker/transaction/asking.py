@@ -1,0 +1,112 @@
+"""Half messages whose producers stay silent: written again, asked for, given up in the end.
+
+A copy with the check counted is held before the producer is asked (facts/store.md 7.3): so a crash
+repeats a check and never forgets one. While no producer of its group is connected a half message
+is left alone, neither counted nor copied; upstream counts, and gives it up within minutes.
+"""
+
+import logging
+
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction.core import Half, Look, Why
+from epochmq.broker.transaction.half import copy, given_up, real_place, shown
+from epochmq.broker.transaction.parts import Parts
+from epochmq.broker.transaction.reading import Reading
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.transaction import CheckTransactionStateHeader
+
+log = logging.getLogger(__name__)
+
+
+class Asking:
+    """Carries out what the core says about open half messages."""
+
+    def __init__(self, parts: Parts, reading: Reading) -> None:
+        self._parts = parts
+        self._reading = reading
+        self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0}
+
+    def tick(self, now: int, wall: int) -> None:
+        work: list[tuple[Look, StoredMessage, Draft]] = []
+        for look in self._parts.core.looks(now, wall):
+            message = self._message(look.half, now)
+            if message is None:
+                continue
+            draft = self._draft(look, message)
+            if draft is not None:
+                self._parts.core.busy(look.half)
+                work.append((look, message, draft))
+        if not work:
+            return
+
+        def settled(number: int, outcome: Outcome) -> None:
+            look, message, _ = work[number]
+            self._written(look, message, outcome)
+
+        self._parts.put([draft for *_, draft in work], settled, wall)
+
+    def _message(self, half: Half, now: int) -> StoredMessage | None:
+        """The half message itself; None when it is gone, or committed as it turns out."""
+        raw = self._parts.node.store.message_at(half.offset, half.size)
+        if raw is None:
+            self.counts["gone"] += 1
+            log.error("half message %d of %s is gone", half.queue_offset, half.group)
+            self._parts.core.gone(half)
+            return None
+        if self._parts.was_committed(half, raw, now):
+            return None
+        return record.decode(raw)
+
+    def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
+        half = look.half
+        if look.why is Why.GIVE_UP:
+            return given_up(message)
+        if look.why is Why.RENEW:
+            return copy(message, half, checks=half.checks)
+        core, producers = self._parts.core, self._parts.node.producers
+        if producers.pick(half.group) is None and not core.crowded:
+            self.counts["unreachable"] += 1
+            return None
+        return copy(message, half, checks=half.checks + 1)
+
+    def _written(self, look: Look, message: StoredMessage, outcome: Outcome) -> None:
+        core, half = self._parts.core, look.half
+        if outcome is not Outcome.STORED:
+            core.again(half)
+        elif look.why is Why.GIVE_UP:
+            self.counts["given_up"] += 1
+            log.warning(
+                "half message %s of group %s was asked for %d times, now it is in"
+                " TRANS_CHECK_MAX_TIME_TOPIC", message.msg_id, half.group, half.checks,
+            )  # fmt: skip
+            core.done(half, self._parts.node.clock.now_ms(), committed=False)
+        elif look.why is Why.RENEW:
+            self.counts["renewed"] += 1
+        else:
+            self._ask(half, message)
+
+    def _ask(self, half: Half, message: StoredMessage) -> None:
+        """CHECK_TRANSACTION_STATE 39 to one producer of the group, about the copy if it is seen."""
+        session = self._parts.node.producers.pick(half.group)
+        place = real_place(message)
+        if session is None or place is None:
+            return
+        self.counts["asked"] += 1
+        self._reading.step()
+        newest = self._parts.core.find(half.origin) or half
+        message.offset, message.queue_offset = newest.offset, newest.queue_offset
+        header = CheckTransactionStateHeader(
+            tranStateTableOffset=newest.queue_offset,
+            commitLogOffset=newest.offset,
+            msgId=message.uniq_key,
+            transactionId=message.uniq_key,
+            offsetMsgId=message.offset_msg_id,
+            topic=place[0],
+        )
+        header.bname = self._parts.node.options.broker_name
+        body = record.encode_stored(shown(message, place))
+        session.oneway(request(RequestCode.CHECK_TRANSACTION_STATE, header, body))

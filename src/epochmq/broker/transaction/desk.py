@@ -1,0 +1,150 @@
+"""The hands of `Transactions`: reads, writes, answers and asks, where the role's row says so.
+
+Begins anew with each time as master: reads the op queue and the half queue from the saved progress
+on, and so knows again what is open. The progress is the consumer offsets of CID_RMQ_SYS_TRANS in
+both topics, as RocketMQ keeps it, so replicas copy it and the file is the known one.
+"""
+
+from contextlib import suppress
+
+from epochmq.base.errors import Refused
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction.asking import Asking
+from epochmq.broker.transaction.core import Progress
+from epochmq.broker.transaction.ending import Answer, Ending
+from epochmq.broker.transaction.half import GROUP, op
+from epochmq.broker.transaction.parts import Around, Parts, terms_of
+from epochmq.broker.transaction.reading import Reading
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.wire.headers.transaction import EndTransactionHeader
+
+HELD_LOOK_MS = 5
+"""How soon it is looked again at ends that wait for their half message."""
+
+
+class TransactionDesk:
+    """One broker's transactions; does nothing where others move messages on."""
+
+    def __init__(self, node: Around) -> None:
+        self._node = node
+        self._parts = Parts(node)
+        self._reading = Reading(self._parts)
+        self.ending = Ending(self._parts, self._reading)
+        self.asking = Asking(self._parts, self._reading)
+        self._options = node.options
+        self._time: int | None = None
+        """The master epoch that the core knows the queues of; None: nobody's."""
+        self._kept: Progress | None = None
+        self._to_keep: tuple[Progress, int] | None = None
+
+    @property
+    def full(self) -> bool:
+        """No more half messages are taken."""
+        return self._parts.core.full
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known which transactions are open."""
+        return self._time is not None and self._parts.core.ready
+
+    def serves(self, now: int) -> bool:
+        """Whether this broker may end transactions now; notices another time as master."""
+        node = self._node
+        time = node.place.epoch if node.delivers else None
+        if time != self._time:
+            self._time = time
+            self._kept = self._to_keep = None
+            self._parts.begin()
+            self.ending.begin()
+            if time is not None:
+                self._reading.begin(now)
+        if node.options is not self._options:
+            self._options = node.options
+            self._parts.core.terms = terms_of(node.options)
+        return time is not None
+
+    def end(self, header: EndTransactionHeader, now: int, answer: Answer, *, wanted: bool) -> None:
+        """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
+        self.ending.take(header, now, answer, wanted=wanted)
+
+    def flush(self, now: int, wall: int) -> None:
+        """At a turn's end: write what its requests made due."""
+        if not self.serves(now):
+            return
+        self.ending.flush(now, wall)
+        self._write_ops(now, wall)
+
+    def tick(self, now: int, wall: int) -> None:
+        """Everything whose time has come, in bounded pieces."""
+        if not self.serves(now):
+            return
+        self._reading.step()
+        if not self._parts.core.ready:
+            return
+        self._parts.ask_again(now)
+        self.ending.look(now)
+        self.flush(now, wall)
+        self.asking.tick(now, wall)
+        self.keep_progress(wall)
+
+    def next_deadline(self, now: int) -> int | None:
+        """Monotonic time of the next tick that does something."""
+        if self._time is None:
+            return None
+        if self._reading.behind:
+            return now
+        held = now + HELD_LOOK_MS if self.ending.waits or self._parts.unsure else None
+        wanted = [at for at in (self._parts.core.next_deadline(), held) if at is not None]
+        return min(wanted, default=None)
+
+    def finish(self, now: int, wall: int) -> None:
+        """Before a clean stop: name what is over, so that nobody has to be asked again."""
+        if self.serves(now) and self._parts.core.ready:
+            self.ending.flush(now, wall)
+            self._parts.core.hurry(now)
+            self._write_ops(now, wall)
+            self._reading.step()
+            self._to_keep = None
+
+    def _write_ops(self, now: int, wall: int) -> None:
+        core = self._parts.core
+        while offsets := core.op_due(now):
+            written = False
+
+            def settled(number: int, outcome: Outcome, offsets: list[int] = offsets) -> None:
+                nonlocal written
+                moment = self._node.clock.now_ms()
+                if outcome is Outcome.STORED:
+                    written = True
+                    core.op_held(moment)
+                    self.ending.named(offsets)
+                else:
+                    core.op_failed(moment)
+
+            self._parts.put([op(offsets, wall, self._node.store_host)], settled, wall)
+            if not written:
+                return
+
+    def keep_progress(self, wall: int) -> None:
+        """Commit how far both queues are, once all that is behind it is on the device.
+
+        Else a power cut could take a message back and keep the progress behind it: lost.
+        """
+        pointers = self._node.store.pointers
+        if not self.ready:
+            return
+        if self._to_keep is None:
+            progress = self._parts.core.progress()
+            if progress == self._kept:
+                return
+            self._to_keep = (progress, pointers.appended)
+        progress, end = self._to_keep
+        if pointers.synced < end:
+            return
+        self._to_keep, self._kept = None, progress
+        with suppress(Refused):  # the table is full: the old progress is as true, and longer
+            for topic, at in zip((HALF_TOPIC, OP_HALF_TOPIC), progress, strict=True):
+                self._node.offsets.commit(GROUP, topic, 0, at, wall)
+
+    def statistics(self) -> dict[str, int]:
+        return {**self._parts.core.statistics(), **self.ending.counts, **self.asking.counts}

@@ -1,0 +1,257 @@
+"""END_TRANSACTION: which half message is meant, whether it may be ended, and ending it once.
+
+Checks, codes and their order are upstream's (facts/store.md 7.3). Where upstream writes the
+message again for a request that comes twice, this answers it as the first one.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction.core import Half, State
+from epochmq.broker.transaction.evidence import is_committed
+from epochmq.broker.transaction.half import read_half, real
+from epochmq.broker.transaction.parts import Parts
+from epochmq.broker.transaction.reading import Reading
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import HALF_TOPIC
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+from epochmq.wire.headers.transaction import COMMIT, EndTransactionHeader
+
+HELD_MS = 2_500
+"""How long an end waits for its half message; clients wait 3 s."""
+
+log = logging.getLogger(__name__)
+
+Answer = Callable[[Reply], None]
+
+
+class End(NamedTuple):
+    """One request; `wanted`: somebody waits for the answer."""
+
+    header: EndTransactionHeader
+    answer: Answer
+    wanted: bool
+    until_ms: int
+
+    @property
+    def commits(self) -> bool:
+        return self.header.commitOrRollback == COMMIT
+
+
+class Ending:
+    """Takes ends, stages what they write for the end of the turn, answers when it is held."""
+
+    def __init__(self, parts: Parts, reading: Reading) -> None:
+        self._parts = parts
+        self._reading = reading
+        self._staged: list[tuple[Half, Draft, End]] = []
+        self._held: deque[End] = deque()
+        self._named: dict[int, list[Answer]] = {}
+        self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0, "refused": 0}
+
+    def begin(self) -> None:
+        """Another master's time, or none: whoever waits is to ask again."""
+        waiting = [end.answer for *_, end in self._staged] + [end.answer for end in self._held]
+        waiting += [answer for answers in self._named.values() for answer in answers]
+        self._staged, self._named = [], {}
+        self._held.clear()
+        for answer in waiting:
+            answer(_busy("this broker's part in its group has changed"))
+
+    def take(self, header: EndTransactionHeader, now: int, answer: Answer, *, wanted: bool) -> None:
+        """End the transaction, now or when its half message can be ended."""
+        self._try(End(header, answer, wanted, now + HELD_MS), now)
+
+    def look(self, now: int) -> None:
+        """Try again what was held."""
+        for _ in range(len(self._held)):
+            self._try(self._held.popleft(), now)
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._held)
+
+    def _try(self, end: End, now: int) -> None:
+        core = self._parts.core
+        if not self._reading.up_to(end.header.tranStateTableOffset):
+            pointers = self._parts.node.store.pointers
+            if pointers.readable >= pointers.appended:
+                self._refuse(end, "Find prepared transaction message failed")
+            else:
+                self._hold(end, now)
+            return
+        try:
+            half, raw = self._find(end.header)
+        except Refused as error:
+            self._refuse(end, error.remark or "")
+            return
+        if half is None:
+            self._over(end, raw)
+        elif half.state is State.BUSY:
+            self._hold(end, now)
+        elif half.state is State.DONE:
+            self._repeat(end, half, now)
+        else:
+            current = core.at(half.queue_offset)
+            assert current is half, "the half message found is the one that stands"
+            self._open(end, half, now)
+
+    def _hold(self, end: End, now: int) -> None:
+        if now >= end.until_ms or len(self._held) >= TRANSACTION_ENDS_HELD_MAX:
+            end.answer(_busy("the half message is being worked at, or not confirmed yet"))
+            return
+        self._held.append(end)
+
+    def _refuse(self, end: End, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
+        self.counts["refused"] += 1
+        header = end.header
+        log.warning(
+            "END_TRANSACTION of %s for %d at %d refused: %s",
+            header.producerGroup, header.tranStateTableOffset, header.commitLogOffset, remark,
+        )  # fmt: skip
+        end.answer(Reply(code, remark))
+
+    # Which one -------------------------------------------------------------------------------
+
+    def _find(self, header: EndTransactionHeader) -> tuple[Half | None, memoryview]:
+        """The half message that stands for the one named, None when that is over; its record.
+
+        The one named is read by its place in the queue, not by the position that the client
+        gives: somebody could have sent a message whose body holds a record. Raises `Refused`.
+        """
+        node = self._parts.node
+        at = header.tranStateTableOffset
+        found = node.store.read_queue(HALF_TOPIC, 0, max(at, 0), 1, 1)
+        raw = found.chunks[0] if found.count and at >= 0 else None
+        if raw is None or record.queue_offset_at(raw, 0) != at:
+            raise _wrong("Find prepared transaction message failed")
+        named = read_half(raw)
+        if named.group != header.producerGroup:
+            raise _wrong("The producer group wrong")
+        if named.offset != header.commitLogOffset:
+            raise _wrong("The commit log offset wrong")
+        _check_id(header, record.decode(raw))
+        return self._parts.core.find(named.origin), raw
+
+    # Ending it -------------------------------------------------------------------------------
+
+    def _open(self, end: End, half: Half, now: int) -> None:
+        parts = self._parts
+        raw = parts.node.store.message_at(half.offset, half.size)
+        if raw is None:
+            parts.core.gone(half)
+            self._refuse(end, "Find prepared transaction message failed")
+            return
+        if parts.was_committed(half, raw, now):
+            self._repeat(end, half, now)
+            return
+        if not end.commits:
+            parts.core.done(half, now, committed=False)
+            self.counts["rolled_back"] += 1
+            self._when_named(end, half, now)
+            return
+        draft = real(record.decode(raw))
+        if draft is None:
+            self._refuse(end, "the half message names no topic")
+            return
+        parts.core.busy(half)
+        self._staged.append((half, draft, end))
+
+    def _repeat(self, end: End, half: Half, now: int) -> None:
+        """It is over already: the same end again is as good as the first one."""
+        self.counts["repeated"] += 1
+        if end.commits is not half.committed:
+            self._refuse(end, _other(end))
+        elif half.committed or half.named:
+            end.answer(Reply())
+        else:
+            self._when_named(end, half, now)
+
+    def _over(self, end: End, raw: memoryview) -> None:
+        """Its op message is long written; only the log tells how it ended."""
+        self.counts["repeated"] += 1
+        if not end.wanted:
+            return
+        node = self._parts.node
+        committed = is_committed(node.store, raw, indexed=node.options.message_index_enable)
+        if end.commits is committed:
+            end.answer(Reply())
+        else:
+            self._refuse(end, _other(end))
+
+    def _when_named(self, end: End, half: Half, now: int) -> None:
+        """Who waits for a rollback waits for its op message: until then a crash forgets it."""
+        if end.wanted:
+            self._named.setdefault(half.queue_offset, []).append(end.answer)
+            self._parts.core.hurry(now)
+
+    def named(self, offsets: list[int]) -> None:
+        """The op message that names `offsets` is held."""
+        for at in offsets:
+            for answer in self._named.pop(at, ()):
+                answer(Reply())
+
+    # Writing ---------------------------------------------------------------------------------
+
+    def flush(self, now: int, wall: int) -> None:
+        """Write the messages of all commits of this turn at once."""
+        if not self._staged:
+            return
+        staged, self._staged = self._staged, []
+
+        def settled(number: int, outcome: Outcome) -> None:
+            half, _, end = staged[number]
+            self._written(half, end, outcome, self._parts.node.clock.now_ms())
+
+        self._parts.put([draft for _, draft, _ in staged], settled, wall)
+
+    def _written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
+        core = self._parts.core
+        if outcome is Outcome.STORED:
+            core.done(half, now, committed=True)
+            self.counts["committed"] += 1
+            end.answer(Reply())
+            return
+        core.again(half)
+        if outcome is Outcome.ILLEGAL:
+            self._refuse(
+                end, "the message is illegal as it would be stored", ResponseCode.MESSAGE_ILLEGAL
+            )
+        else:
+            self._refuse(
+                end,
+                "service not available now, the message was not written",
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+            )
+
+
+def _check_id(header: EndTransactionHeader, message: StoredMessage) -> None:
+    """A transaction that is not the one meant: both ids a client gives belong to another message.
+
+    Clients put the unique key, or the offset id, into either; RocketMQ looks at neither.
+    """
+    given = {text for text in (header.msgId, header.transactionId) if text}
+    if given and given.isdisjoint({message.uniq_key, message.offset_msg_id}):
+        raise _wrong(f"the half message is not of transaction {header.transactionId}")
+
+
+def _wrong(remark: str) -> Refused:
+    return Refused(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _other(end: End) -> str:
+    if end.commits:
+        return "the transaction is over: it was rolled back, or given up"
+    return "the transaction is over: it was committed"
+
+
+def _busy(why: str) -> Reply:
+    return Reply(ResponseCode.SYSTEM_BUSY, f"{why}; end the transaction again")

@@ -1,0 +1,201 @@
+"""A half message made of a sender's message, and what is made of it later (facts/store.md 7.3).
+
+Half messages lie in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with their real place in REAL_TOPIC and
+REAL_QID, and with no transaction bits, so that they have a unit in that queue. A copy carries the
+queue offset of the first one in TRAN_PREPARED_QUEUE_OFFSET and the checks so far in
+TRANSACTION_CHECK_TIMES. The real message has the bits of a commit, and the position of the half
+message it was made of in the record's `preparedTransactionOffset`.
+"""
+
+import msgspec
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
+from epochmq.base.types import Buffer
+from epochmq.broker.handlers.send_properties import encode_loosely
+from epochmq.broker.schedule.delayed import index_keys
+from epochmq.broker.transaction.core import Half
+from epochmq.model import property_names as names
+from epochmq.model import record
+from epochmq.model.host import pack
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from epochmq.model.properties import decode, decode_bytes
+from epochmq.model.sys_flag import TX_COMMIT, TX_NONE, with_transaction_type
+from epochmq.model.tags import java_hash, tags_code
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import ResponseCode
+
+GROUP = "CID_RMQ_SYS_TRANS"
+"""Whose consumer offsets the progress in both topics is, as in RocketMQ."""
+OP_TAG = "d"
+_ROOM = 128
+"""Bytes of properties that copies need beside what was sent."""
+_OURS = (
+    names.TRAN_PREPARED_QUEUE_OFFSET,
+    names.TRANSACTION_CHECK_TIMES,
+    names.REAL_TOPIC,
+    names.REAL_QID,
+)
+_LATER = (
+    names.DELAY,
+    names.TIMER_DELAY_SEC,
+    names.TIMER_DELAY_MS,
+    names.TIMER_DELIVER_MS,
+    names.TIMER_DEL_UNIQKEY,
+)
+"""RocketMQ's clients take these away; its broker would delay the half message, and lose it."""
+
+
+def prepare(draft: Draft, group: str) -> Draft:
+    """`draft` as a half message of producer group `group`; raises `Refused`.
+
+    What a client says of itself in the properties that are the broker's is not believed.
+    """
+    properties = decode(draft.properties.decode())
+    for name in (*_OURS, *_LATER):
+        properties.pop(name, None)
+    properties.setdefault(names.PGROUP, group)
+    properties[names.TRAN_MSG] = "true"
+    uniq = properties.get(names.UNIQ_KEY)
+    if uniq:
+        properties[names.TRANSACTION_ID] = uniq
+    properties[names.REAL_TOPIC] = draft.topic
+    properties[names.REAL_QID] = str(draft.queue_id)
+    encoded = encode_loosely(properties).encode()
+    if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message is illegal: properties of a transactional message may have"
+            f" {PROPERTIES_BYTES_MAX - _ROOM} bytes, the broker's own included",
+        )
+    return msgspec.structs.replace(
+        draft,
+        topic=HALF_TOPIC,
+        queue_id=0,
+        properties=encoded,
+        sys_flag=with_transaction_type(draft.sys_flag, TX_NONE),
+    )
+
+
+def read_half(raw: Buffer) -> Half:
+    """What the core keeps of the half message whose record `raw` is."""
+    size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
+    texts = decode_bytes(properties)
+    origin = texts.get(names.TRAN_PREPARED_QUEUE_OFFSET, "")
+    immunity = texts.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS, "")
+    first = _number(origin)
+    seconds = _number(immunity)
+    return Half(
+        queue_offset=queue_offset,
+        offset=offset,
+        size=size,
+        origin=first if 0 <= first < queue_offset else queue_offset,
+        group=texts.get(names.PGROUP, ""),
+        born_wall_ms=record.born_time_at(raw, 0),
+        immunity_ms=-1 if seconds < 0 else seconds * 1000,
+        checks=max(0, _number(texts.get(names.TRANSACTION_CHECK_TIMES, ""))),
+    )
+
+
+def _number(text: str) -> int:
+    """A decimal number of up to 18 digits; -1 for everything else."""
+    return int(text) if len(text) < 19 and text.isascii() and text.isdecimal() else -1
+
+
+def real_place(message: StoredMessage) -> tuple[str, int] | None:
+    """Topic and queue a half message is for; None when it names none that could be."""
+    topic = message.properties.get(names.REAL_TOPIC, "")
+    queue_id = message.properties.get(names.REAL_QID, "0")
+    number = _number(queue_id)
+    if topic in ("", HALF_TOPIC, OP_HALF_TOPIC) or not 0 <= number < QUEUES_PER_TOPIC_MAX:
+        return None
+    return topic, number
+
+
+def real(message: StoredMessage) -> Draft | None:
+    """The message that its transaction's commit writes; None when it can go nowhere."""
+    place = real_place(message)
+    if place is None:
+        return None
+    properties = _without(message.properties, *_OURS, *_LATER, names.TRAN_MSG)
+    flag = with_transaction_type(message.sys_flag, TX_COMMIT)
+    return _draft(message, *place, properties, sys_flag=flag, prepared=message.offset)
+
+
+def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
+    """The half message once more, at the end of its queue."""
+    properties = {
+        **message.properties,
+        names.TRAN_PREPARED_QUEUE_OFFSET: str(half.origin),
+        names.TRANSACTION_CHECK_TIMES: str(checks),
+    }
+    return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
+
+
+def given_up(message: StoredMessage) -> Draft:
+    """It as it is kept for operators, with its real place still named."""
+    return _draft(
+        message, TRANS_CHECK_MAX_TIME_TOPIC, 0, message.properties, sys_flag=message.sys_flag
+    )
+
+
+def shown(message: StoredMessage, place: tuple[str, int]) -> StoredMessage:
+    """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place."""
+    return msgspec.structs.replace(
+        message,
+        topic=place[0],
+        queue_id=place[1],
+        properties=_without(message.properties, names.REAL_TOPIC, names.REAL_QID),
+    )
+
+
+def op(offsets: list[int], wall: int, host: bytes) -> Draft:
+    """One op message: the queue offsets of half messages that are over, as 5.3 writes them."""
+    return Draft(
+        topic=OP_HALF_TOPIC,
+        queue_id=0,
+        body="".join(f"{at}," for at in offsets).encode(),
+        properties=f"{names.TAGS}\x01{OP_TAG}".encode(),
+        tags_code=java_hash(OP_TAG),
+        born_wall_ms=wall,
+        born_host=host,
+    )
+
+
+def op_offsets(raw: Buffer) -> list[int]:
+    """The offsets an op message names; 5.0 names one, without a comma. None for other tags."""
+    if decode_bytes(record.properties_at(raw, 0)).get(names.TAGS) != OP_TAG:
+        return []
+    start, end = record.body_span(raw, 0)
+    pieces = bytes(raw[start:end]).split(b",")
+    return [int(piece) for piece in pieces if piece.isdigit() and len(piece) < 19]
+
+
+def _without(properties: dict[str, str], *unwanted: str) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name not in unwanted}
+
+
+def _draft(
+    message: StoredMessage,
+    topic: str,
+    queue_id: int,
+    properties: dict[str, str],
+    *,
+    sys_flag: int,
+    prepared: int = 0,
+) -> Draft:
+    return Draft(
+        topic=topic,
+        queue_id=queue_id,
+        body=message.body,
+        properties=encode_loosely(properties).encode(),
+        tags_code=tags_code(properties.get(names.TAGS)),
+        keys=index_keys(properties),
+        flag=message.flag,
+        sys_flag=sys_flag,
+        born_wall_ms=message.born_wall_ms,
+        born_host=pack(*message.born_host),
+        reconsume_times=message.reconsume_times,
+        prepared_offset=prepared,
+    )

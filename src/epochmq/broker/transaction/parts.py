@@ -1,0 +1,123 @@
+"""What the parts of the transaction desk share: the broker around them, and careful writing."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from epochmq.base.ports import Clock
+from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.options import BrokerOptions
+from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.place import Place
+from epochmq.broker.transaction.core import Half, Terms, Transactions
+from epochmq.broker.transaction.evidence import is_committed
+from epochmq.store.draft import Draft
+from epochmq.store.store import Store
+
+UNSURE_PAUSE_MS = 200
+"""How often it is asked again whether what was appended is held by now."""
+
+
+class Around(Protocol):
+    """The broker as this package sees it; `BrokerNode` fits."""
+
+    options: BrokerOptions
+    clock: Clock
+    store: Store
+    outlet: Outlet
+    offsets: ConsumerOffsets
+    producers: ProducerManager
+    place: Place
+    store_host: bytes
+
+    @property
+    def delivers(self) -> bool: ...
+
+    def when_kept(self, end: int, done: Callable[[bool], None]) -> None: ...
+
+
+def terms_of(options: BrokerOptions) -> Terms:
+    return Terms(
+        timeout_ms=options.transaction_time_out,
+        interval_ms=options.transaction_check_interval,
+        checks_max=options.transaction_check_max,
+        kept_ms=options.file_reserved_time * 3_600_000,
+        op_bytes=options.transaction_op_msg_max_size,
+        op_interval_ms=options.transaction_op_batch_interval,
+    )
+
+
+class Parts:
+    """The core of one master's time, and writing for it.
+
+    `tenure` counts those times: what was put in an earlier one comes back to nobody.
+    """
+
+    def __init__(self, node: Around) -> None:
+        self.node = node
+        self.core = Transactions(terms_of(node.options))
+        self.tenure = 0
+        self._unsure: list[tuple[int, Callable[[Outcome], None]]] = []
+        self._unsure_at = 0
+
+    def begin(self) -> None:
+        self.tenure += 1
+        self._unsure.clear()
+
+    def put(
+        self, drafts: Sequence[Draft], settled: Callable[[int, Outcome], None], wall: int
+    ) -> None:
+        """Write `drafts`; `settled` gets each one's number and what became of it, exactly once.
+
+        Never UNSURE: one that was appended but is not held yet is waited for, as long as this
+        master's time lasts, since a second try could deliver it twice.
+        """
+        tenure, end = self.tenure, 0
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            nonlocal end
+            end = end or self.node.store.pointers.appended
+            if tenure != self.tenure:
+                return
+            for number, outcome in enumerate(outcomes):
+                if outcome is Outcome.UNSURE:
+                    self._unsure.append((end, partial(settled, number)))
+                else:
+                    settled(number, outcome)
+
+        self.node.outlet.put(drafts, Origin.TRANSACTION, wall, done)
+        end = end or self.node.store.pointers.appended
+
+    def ask_again(self, now: int) -> None:
+        """Ask whether what was unsure is held by now; nothing is written again."""
+        if not self._unsure or now < self._unsure_at:
+            return
+        self._unsure_at = now + UNSURE_PAUSE_MS
+        waiting, self._unsure = self._unsure, []
+        tenure = self.tenure
+        for end, settled in waiting:
+            self.node.when_kept(end, partial(self._held, tenure, end, settled))
+
+    def _held(self, tenure: int, end: int, settled: Callable[[Outcome], None], ok: bool) -> None:
+        if tenure != self.tenure:
+            return
+        if ok:
+            settled(Outcome.STORED)
+        else:
+            self._unsure.append((end, settled))
+
+    @property
+    def unsure(self) -> int:
+        """How much was appended and is not held yet."""
+        return len(self._unsure)
+
+    def was_committed(self, half: Half, raw: memoryview, now: int) -> bool:
+        """Whether a doubted half message turns out to be committed; if so it is over now."""
+        if not half.doubted:
+            return False
+        half.doubted = False
+        if not is_committed(self.node.store, raw, indexed=self.node.options.message_index_enable):
+            return False
+        self.core.done(half, now, committed=True)
+        return True

@@ -1,0 +1,73 @@
+"""Reads both queues into the core, a bounded piece a call, never beyond what readers see."""
+
+from epochmq.broker.transaction.core import Progress
+from epochmq.broker.transaction.evidence import records_of
+from epochmq.broker.transaction.half import GROUP, op_offsets, read_half
+from epochmq.broker.transaction.parts import Parts
+from epochmq.model import record
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.store.read import ReadResult
+
+HALVES = 256
+OPS = 16
+BYTES = 1024 * 1024
+
+
+class Reading:
+    """Feeds a `Transactions` from the store."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.behind = True
+        """Whether there was more to read than the last call did."""
+
+    def begin(self, now: int) -> None:
+        """Start where the saved progress says, within what the queues hold."""
+        core, node = self._parts.core, self._parts.node
+        places = []
+        for topic in (HALF_TOPIC, OP_HALF_TOPIC):
+            low, high = node.store.queue_bounds(topic, 0)
+            saved = node.offsets.get(GROUP, topic, 0)
+            places.append(min(max(saved, low, 0), max(high, 0)))
+        _, end = node.store.queue_bounds(HALF_TOPIC, 0)
+        core.begin(now, Progress(*places), max(end, 0))
+        self.behind = True
+
+    def step(self) -> None:
+        """Op messages first: a half message that one of them names is never taken for open."""
+        core = self._parts.core
+        more_ops = self._ops()
+        if more_ops and not core.ready:
+            return
+        more_halves = self._halves()
+        if not core.ready and not more_halves and not more_ops:
+            core.caught_up()
+        self.behind = more_ops or more_halves or not core.ready
+
+    def up_to(self, queue_offset: int) -> bool:
+        """Read on until the half message at `queue_offset` was read; whether it was."""
+        core = self._parts.core
+        while core.seen <= queue_offset:
+            if not self._halves():
+                break
+        return core.seen > queue_offset
+
+    def _ops(self) -> bool:
+        core = self._parts.core
+        found = self._parts.node.store.read_queue(OP_HALF_TOPIC, 0, core.op_at, OPS, BYTES)
+        for raw in records_of(found):
+            core.took_ops(record.queue_offset_at(raw, 0) + 1, op_offsets(raw))
+        core.took_ops(min(found.next_offset, max(found.max_offset, 0)), ())
+        return _more(found)
+
+    def _halves(self) -> bool:
+        core = self._parts.core
+        found = self._parts.node.store.read_queue(HALF_TOPIC, 0, core.seen, HALVES, BYTES)
+        for raw in records_of(found):
+            core.took_half(read_half(raw))
+        core.passed(min(found.next_offset, max(found.max_offset, 0)))
+        return _more(found)
+
+
+def _more(found: ReadResult) -> bool:
+    return 0 <= found.next_offset < found.max_offset

@@ -1,0 +1,130 @@
+"""Silent transactions: asked about, given up, left alone."""
+
+import pytest
+from tests.broker.desk import Desk, ext
+from tests.broker.transaction.around import (
+    COMMIT,
+    ROLLBACK,
+    Moody,
+    answered,
+    bodies,
+    check_of,
+    end,
+    half,
+    made,
+    producer,
+    restarted,
+    tick,
+)
+
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction.half import GROUP
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from epochmq.wire.codes import ResponseCode
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return made()
+
+
+def test_a_silent_one_is_asked_about(desk: Desk) -> None:
+    first = desk.client().ask(half())
+    asked = producer(desk)
+    tick(desk, 29_000)
+    assert asked.session.take_outbox() == []
+    tick(desk, 2_000)
+    check, message = check_of(asked)
+    assert (message.topic, message.queue_id, message.body) == ("T", 1, b"hello")
+    assert message.properties["PGROUP"] == "PG"
+    assert ext(check)["tranStateTableOffset"] == "1"
+    assert [m.properties.get("TRANSACTION_CHECK_TIMES") for m in desk.stored(HALF_TOPIC)] == [
+        None, "1",
+    ]  # fmt: skip
+    asked.put(answered(check, COMMIT))
+    desk.turn()
+    assert bodies(desk) == [b"hello"]
+    # The late end of its own sender, which names the first half message, is the same transaction.
+    assert desk.client().ask(end(first)).code == ResponseCode.SUCCESS
+    tick(desk, 3_000)
+    tick(desk)
+    assert bodies(desk) == [b"hello"]
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 2
+    assert desk.client().ask(end(first)).code == ResponseCode.SUCCESS
+
+
+def test_a_late_end_ends_the_copy(desk: Desk) -> None:
+    first = desk.client().ask(half())
+    asked = producer(desk)
+    tick(desk, 31_000)
+    check, _ = check_of(asked)
+    assert desk.client().ask(end(first)).code == ResponseCode.SUCCESS
+    asked.put(answered(check, COMMIT))
+    desk.turn()
+    assert bodies(desk) == [b"hello"]
+
+
+def test_it_is_given_up_after_so_many_checks() -> None:
+    desk = made(transaction_check_max=2)
+    answer = desk.client().ask(half())
+    asked = producer(desk)
+    for _ in range(2):
+        tick(desk, 31_000)
+        check_of(asked)
+    tick(desk, 31_000)
+    assert asked.session.take_outbox() == []
+    assert bodies(desk, TRANS_CHECK_MAX_TIME_TOPIC, 0) == [b"hello"]
+    assert desk.client().ask(end(answer)).code == ResponseCode.SYSTEM_ERROR
+    tick(desk, 3_000)
+    tick(desk)
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 3
+    assert desk.node.transactions.statistics()["given_up"] == 1
+
+
+def test_without_a_producer_it_waits_uncounted(desk: Desk) -> None:
+    desk.client().ask(half())
+    for _ in range(40):
+        tick(desk, 31_000)
+    assert len(desk.stored(HALF_TOPIC)) == 1
+    asked = producer(desk)
+    tick(desk, 31_000)
+    check, _ = check_of(asked)
+    asked.put(answered(check, ROLLBACK))
+    desk.turn()
+    tick(desk, 3_000)
+    assert desk.stored(OP_HALF_TOPIC)[0].body == b"1,"
+    assert bodies(desk) == []
+
+
+def test_its_own_immunity(desk: Desk) -> None:
+    desk.client().ask(half(properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "70"}))
+    asked = producer(desk)
+    for _ in range(2):
+        tick(desk, 31_000)
+        assert asked.session.take_outbox() == []
+    tick(desk, 31_000)
+    check_of(asked)
+
+
+def test_a_check_after_a_crash_finds_what_was_committed(desk: Desk) -> None:
+    answer = desk.client().ask(half())
+    desk.client().put(end(answer, oneway=True))
+    desk.turn()
+    desk = restarted(desk)
+    asked = producer(desk)
+    tick(desk, 31_000)
+    assert asked.session.take_outbox() == []
+    tick(desk, 3_000)
+    assert bodies(desk) == [b"hello"]
+    assert len(desk.stored(OP_HALF_TOPIC)) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.LATER, Outcome.ILLEGAL])
+def test_a_copy_that_fails_is_tried_at_the_next_round(desk: Desk, outcome: Outcome) -> None:
+    desk.client().ask(half())
+    asked = producer(desk)
+    desk.node.outlet.route = Moody(desk, outcome)
+    tick(desk, 31_000)
+    assert asked.session.take_outbox() == []
+    tick(desk, 31_000)
+    check_of(asked)

@@ -1,0 +1,114 @@
+"""Transactions through a whole broker on a simulated disk: frames in, messages out."""
+
+import pytest
+from tests.broker.desk import WALL, Desk, ext
+from tests.broker.transaction.around import (
+    COMMIT,
+    KEY,
+    ROLLBACK,
+    Moody,
+    bodies,
+    end,
+    half,
+    made,
+    tick,
+)
+
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction.half import GROUP
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.model.sys_flag import TX_COMMIT
+from epochmq.wire.codes import ResponseCode
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return made()
+
+
+def test_it_is_seen_when_it_is_committed_and_not_before(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    assert answer.code == ResponseCode.SUCCESS
+    assert ext(answer)["queueId"] == "1"
+    assert ext(answer)["queueOffset"] == "0"
+    assert ext(answer)["transactionId"] == KEY
+    assert bodies(desk) == []
+    (waiting,) = desk.stored(HALF_TOPIC)
+    assert waiting.sys_flag & 0xC == 0
+    assert waiting.properties["REAL_TOPIC"] == "T"
+    assert waiting.properties["REAL_QID"] == "1"
+    assert waiting.properties["__transactionId__"] == KEY
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    (message,) = desk.stored("T", 1)
+    assert message.body == b"hello"
+    assert message.sys_flag & 0xC == TX_COMMIT
+    assert message.prepared_offset == waiting.offset
+    assert message.born_wall_ms == waiting.born_wall_ms
+    assert message.born_host == waiting.born_host
+    assert message.tags == "a"
+    assert message.properties["PGROUP"] == "PG"
+    assert not {"REAL_TOPIC", "REAL_QID", "TRAN_MSG"} & message.properties.keys()
+
+
+def test_one_rolled_back_is_never_seen(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS
+    (op,) = desk.stored(OP_HALF_TOPIC)
+    assert (op.body, op.tags) == (b"0,", "d")
+    assert client.ask(end(answer, COMMIT)).code == ResponseCode.SYSTEM_ERROR
+    tick(desk, 100_000)
+    assert client.ask(end(answer, COMMIT)).code == ResponseCode.SYSTEM_ERROR
+    assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == []
+
+
+def test_ends_are_named_together(desk: Desk) -> None:
+    client = desk.client()
+    answers = [client.ask(half(b"%d" % n, f"KEY{n}")) for n in range(3)]
+    for answer, how in zip(answers, (COMMIT, ROLLBACK, COMMIT), strict=True):
+        client.put(end(answer, how, oneway=True))
+    desk.turn()
+    assert bodies(desk) == [b"0", b"2"]
+    assert desk.stored(OP_HALF_TOPIC) == []
+    tick(desk, 3_000)
+    (op,) = desk.stored(OP_HALF_TOPIC)
+    assert sorted(op.body.split(b",")) == [b"", b"0", b"1", b"2"]
+    tick(desk)
+    assert [desk.node.offsets.get(GROUP, t, 0) for t in (HALF_TOPIC, OP_HALF_TOPIC)] == [3, 1]
+
+
+def test_op_messages_that_fail_are_repeated(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    client.put(end(answer, ROLLBACK))
+    desk.turn()
+    assert client.take() == []
+    tick(desk, 999)
+    assert client.take() == []
+    tick(desk, 1)
+    assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
+
+
+def test_progress_waits_for_the_device(desk: Desk) -> None:
+    client = desk.client()
+    client.ask(end(client.ask(half()), ROLLBACK))
+    for _ in range(3):
+        desk.node.transactions.tick(desk.clock.now, desk.clock.wall)
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) <= 0
+    tick(desk)
+    tick(desk)
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
+
+
+def test_a_clean_stop_names_what_is_over(desk: Desk) -> None:
+    client = desk.client()
+    client.put(end(client.ask(half()), oneway=True))
+    desk.turn()
+    desk.sink.finish(desk.clock.now)
+    assert len(desk.stored(OP_HALF_TOPIC)) == 1
+    desk.store.sync()
+    desk.node.transactions.keep_progress(WALL)
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1

@@ -1,0 +1,119 @@
+"""Ends: which transaction they mean, and that each ends once."""
+
+from typing import Any
+
+import pytest
+from tests.broker.desk import Desk
+from tests.broker.transaction.around import (
+    ROLLBACK,
+    Moody,
+    bodies,
+    end,
+    half,
+    made,
+    tick,
+)
+
+from epochmq.broker.outlet.core import Outcome
+from epochmq.wire.codes import ResponseCode
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return made()
+
+
+def test_the_same_end_again_delivers_once(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    client.put(end(answer), end(answer, oneway=True))
+    desk.turn()
+    tick(desk)
+    client.take()
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SYSTEM_ERROR
+    tick(desk, 10_000)
+    tick(desk)
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SYSTEM_ERROR
+    client.put(end(answer, oneway=True))
+    desk.turn()
+    assert bodies(desk) == [b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "remark"),
+    [
+        ({"producerGroup": "other"}, "producer group"),
+        ({"tranStateTableOffset": 1}, "Find prepared"),
+        ({"tranStateTableOffset": -1}, "Find prepared"),
+        ({"tranStateTableOffset": 2**60}, "Find prepared"),
+        ({"commitLogOffset": 1}, "commit log offset"),
+        ({"transactionId": "x", "msgId": "y"}, "not of transaction"),
+        ({"commitOrRollback": 4}, "commitOrRollback"),
+    ],
+)
+def test_what_is_not_ours_is_refused_and_nothing_is_lost(
+    desk: Desk, wrong: dict[str, Any], remark: str
+) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    refused = client.ask(end(answer, **wrong))
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert remark in (refused.remark or "")
+    assert bodies(desk) == []
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome.LATER, ResponseCode.SERVICE_NOT_AVAILABLE),
+        (Outcome.ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),
+    ],
+)
+def test_a_commit_that_is_not_written_can_be_repeated(
+    desk: Desk, outcome: Outcome, code: int
+) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    desk.node.outlet.route = Moody(desk, outcome)
+    assert client.ask(end(answer)).code == code
+    assert bodies(desk) == []
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+def test_an_end_that_waits_too_long_is_told(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    kept: list[Any] = []
+    desk.node.when_kept = lambda end, done: kept.append(done)  # type: ignore[method-assign]
+    desk.node.outlet.route = Moody(desk, Outcome.UNSURE)
+    client.put(end(answer))
+    desk.turn()
+    again = desk.client()
+    again.put(end(answer))
+    desk.turn()
+    tick(desk, 2_500)
+    (late,) = again.take()
+    assert late.code == ResponseCode.SYSTEM_BUSY
+    kept.pop()(False)
+    tick(desk, 200)
+    kept.pop()(True)
+    assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
+    assert bodies(desk) == [b"hello"]
+
+
+def test_another_master_in_between_sends_waiting_clients_away(desk: Desk) -> None:
+    from epochmq.broker.roles import Role
+
+    client = desk.client()
+    answer = client.ask(half())
+    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    client.put(end(answer, ROLLBACK))
+    desk.turn()
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    assert [a.code for a in client.take()] == [ResponseCode.SYSTEM_BUSY]

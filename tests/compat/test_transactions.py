@@ -1,0 +1,164 @@
+"""Transactional messages with real processes: ours and upstream's Java client, kills, a failover.
+
+Each message says by its number how it ends, so whatever is found can be judged by itself: what was
+committed is there exactly once, what was rolled back never (INV-26).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .clients import JAVA_5, OURS
+from .conftest import had
+from .contract import unique
+from .drivers.driver import Driver
+from .peers import admin
+from .peers.cluster import Cluster
+from .peers.epochmq import EpochCluster
+from .peers.group import Group
+from .peers.process import wait_until
+from .peers.records import read_topic
+
+QUICK = {
+    "transactionTimeOut": 500,
+    "transactionCheckInterval": 500,
+    "transactionOpBatchInterval": 200,
+}
+COUNT = 6
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with EpochCluster(broker_config=QUICK) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=[OURS, JAVA_5], ids=lambda client: client.name)
+def client(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    with had(request.param.build) as started:
+        yield started
+
+
+@pytest.fixture(params=[OURS, JAVA_5], ids=lambda client: client.name)
+def fresh(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    """A process of its own, to be killed."""
+    with had(request.param.build) as started:
+        yield started
+
+
+def bodies(address: str, topic: str) -> list[str]:
+    return sorted(record.text for record in read_topic(address, topic))
+
+
+def new(cluster: Cluster) -> tuple[str, str]:
+    """A topic and a producer group."""
+    return admin.create_topic(cluster.broker_addr, unique("tx")), unique("PG")
+
+
+@pytest.mark.parametrize("local", ["commit", "rollback"])
+def test_an_end_at_once(cluster: Cluster, client: Driver, local: str) -> None:
+    topic, group = new(cluster)
+    sent = client.run(
+        "transact", cluster.namesrv_addr, topic, group=group, local=local, prefix="t", count=COUNT
+    ).sent
+    assert [event["status"] for event in sent] == ["SEND_OK"] * COUNT
+    expected = [f"t-{i}" for i in range(COUNT)] if local == "commit" else []
+    wait_until(lambda: bodies(cluster.broker_addr, topic) == expected, 10, "ends carried out")
+    time.sleep(1.5)  # rounds and op messages have passed
+    assert bodies(cluster.broker_addr, topic) == expected
+
+
+@pytest.mark.parametrize("check", ["commit", "rollback"])
+def test_a_silent_one_is_asked(cluster: Cluster, client: Driver, check: str) -> None:
+    topic, group = new(cluster)
+    outcome = client.run(
+        "transact", cluster.namesrv_addr, topic,
+        group=group, local="unknown", check=check, prefix="s", count=2, wait_checks=2,
+    )  # fmt: skip
+    checked = [event for event in outcome.events if event["event"] == "checked"]
+    assert {event["body"] for event in checked} == {"s-0", "s-1"}
+    assert {event["id"] for event in checked} == {event["id"] for event in outcome.sent}
+    expected = ["s-0", "s-1"] if check == "commit" else []
+    wait_until(lambda: bodies(cluster.broker_addr, topic) == expected, 10, "ends carried out")
+    time.sleep(1)
+    assert bodies(cluster.broker_addr, topic) == expected
+
+
+def test_a_producer_dies_and_another_of_its_group_answers(
+    cluster: Cluster, fresh: Driver, client: Driver
+) -> None:
+    topic, group = new(cluster)
+    fresh.start(
+        "transact", cluster.namesrv_addr, topic,
+        group=group, local="unknown", prefix="d", linger_ms=600_000,
+    )  # fmt: skip
+    fresh.wait_event(lambda event: event["event"] == "sent", 30)
+    fresh.kill9()
+    time.sleep(2)
+    assert bodies(cluster.broker_addr, topic) == []
+    client.run(
+        "transact", cluster.namesrv_addr, topic,
+        group=group, send=False, check="commit", wait_checks=1,
+    )  # fmt: skip
+    wait_until(lambda: bodies(cluster.broker_addr, topic) == ["d-0"], 10, "committed")
+
+
+def test_kill_9_between_a_commit_and_its_op_message(tmp_path: Path) -> None:
+    """The real message is in the log and nothing else says that it is committed."""
+    config = {**QUICK, "transactionOpBatchInterval": 60_000}
+    with OURS.build() as driver, EpochCluster(tmp_path, config) as cluster:
+        topic, group = new(cluster)
+        driver.run(
+            "transact", cluster.namesrv_addr, topic,
+            group=group, local="mixed", check="unknown", prefix="k", count=8,
+        )  # fmt: skip
+        cluster.kill9_broker()
+        cluster.broker_config["transactionOpBatchInterval"] = 200
+        cluster.start_broker()
+        assert bodies(cluster.broker_addr, topic) == ["k-0", "k-4"]
+        # Asked again: about those that were left open, and about no other.
+        asked = driver.run(
+            "transact", cluster.namesrv_addr, topic,
+            group=group, send=False, check="mixed", wait_checks=4, linger_ms=1500,
+        ).events  # fmt: skip
+        expected = ["k-0", "k-2", "k-4", "k-6"]
+        wait_until(lambda: bodies(cluster.broker_addr, topic) == expected, 10, "committed")
+        assert {e["body"] for e in asked if e["event"] == "checked"} == {"k-2", "k-3", "k-6", "k-7"}
+
+
+def test_a_failover_commits_each_once(tmp_path: Path) -> None:
+    """The master is killed while transactions of all kinds are open."""
+    config = {**QUICK, "minInSyncReplicas": 2}
+    stop = tmp_path / "stop"
+    with Group(broker_config=config) as group, OURS.build() as driver:
+        old = group.master()
+        assert old is not None
+        topic = admin.create_topic(old.address, "tx_failover")
+        options = {"local": "mixed", "check": "mixed", "until": stop, "pause_ms": 5}
+        driver.start("transact", group.namesrv_addr, topic, group="PG", linger_ms=20_000, **options)
+        for _ in range(100):
+            driver.wait_event(lambda event: event["event"] == "sent", 60)
+        old.process.kill9()
+        driver.skip()
+        for _ in range(100):
+            driver.wait_event(lambda event: event["event"] == "sent", 60)
+        stop.touch()
+        events = driver.finish(90).events
+        master = group.master()
+        assert master is not None
+        assert master is not old
+        found = Counter(record.text for record in read_topic(master.address, topic))
+        acked = {e["body"] for e in events if e["event"] == "sent" and e["status"] == "SEND_OK"}
+        assert [text for text in found if found[text] > 1] == []
+        assert [text for text in found if number(text) % 2] == []
+        lost = [text for text in acked if number(text) % 2 == 0 and text not in found]
+        assert lost == []
+
+
+def number(text: str) -> int:
+    return int(text.rpartition("-")[2])
