@@ -1,273 +1,302 @@
 """`python -m chaos spark-kill`: drivers, executors and masters die while a topic is archived.
 
-Rounds: some messages are sent, an archive is started as a process of its own, something is killed
-with SIGKILL at a random point, until that was done `--count` times; then one run ends in peace.
-The verdict compares the ids in the table with those of the messages: each once, none missing.
+Messages keep coming. Runs of the archive follow each other at once; in each something is killed
+with SIGKILL at random points, and then most often its driver, until enough have died. One run ends
+in peace. The verdict compares table and topic by places and ids: each message once, none missing.
+What died is counted by where the driver was at that moment, as the driver itself wrote it down.
 """
 
 import argparse
 import asyncio
-import os
+import json
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
-from tests.compat.peers.group import Group
+from tests.compat.peers.group import Group, Server
+from tests.compat.peers.process import wait_until
 
-from epochmq.client.aio import Admin, Producer
-from epochmq.model.message import Message
+from chaos import spark_plan as plans
+from chaos import spark_verdict as verdict
+from chaos.spark_driver import TOPIC, Driver, Gone, Over, kill
+from chaos.spark_feed import Feed, held
+from chaos.spark_outcome import VICTIMS, Outcome, done, read_legs, report, still
+from chaos.spark_plan import Run
+from epochmq.client.aio import Admin
 from epochmq.model.topic import TopicConfig
-from epochmq.spark.jobs.tables.base import batch_of
-from epochmq.spark.jobs.tables.opening import arrow_dataset, open_table, paths_of
+from epochmq.spark.jobs.tables.opening import open_table
 
-TOPIC = "Archived"
 QUEUES = 4
-BATCH_ROWS = 500
-ROUND_ROWS = 20_000
-SEND_ROWS = 250
-BODY = b"x" * 200
-STARTED_MAX_S = 180.0
-ENDS_MAX_S = 300.0
-POINTS = ("start-up", "batch", "commit")
-VICTIMS = ("driver", "executor", "master")
-MASTERS = {"driver": "local[2]", "executor": "local-cluster[2,1,1024]", "master": "local[2]"}
-
-
-@dataclass
-class Outcome:
-    """What a campaign gave."""
-
-    kills: Counter[str] = field(default_factory=Counter)
-    """By victim and point."""
-    runs: int = 0
-    finished_before: int = 0
-    """Runs that were done before the blow fell; they do not count."""
-    rows: int = 0
-    orphans: int = 0
-    seconds: float = 0.0
+OWNER = f"archive:{TOPIC}"
+FORMATS = ("delta", "iceberg", "parquet")
+ENDS_MAX_S = 900.0
+WHOLE_S = 300.0
+ALONE = 0.3
+"""Share of drivers that die alone, so that the next one meets a JVM that still works."""
+BROKER = {
+    "minInSyncReplicas": 2,
+    # The verdict pulls everything.
+    "maxTransferCountOnMessageInMemory": 1_000,
+    "maxTransferBytesOnMessageInMemory": 1 << 20,
+}
+COMMAND = {plans.EXECUTOR: b"CoarseGrainedExecutorBackend", plans.WORKER: b"pyspark.daemon"}
+GUESSED_S = {"planned": 0.3, "written": 0.05}
+WHOLE_START = "whole start"
 
 
 class Campaign:
     """One table, one topic, many deaths."""
 
-    def __init__(self, args: argparse.Namespace, group: Group, place: Path) -> None:
-        self.args = args
-        self.group = group
-        self.table = place / "table"
-        self.log = place / "driver.log"
-        self.chance = random.Random(args.seed)
-        self.outcome = Outcome()
-        self.ids: set[str] = set()
-        self._start_up_s = 3.0
+    def __init__(
+        self, args: argparse.Namespace, wanted: Counter[str], group: Group, place: Path, leg: int
+    ) -> None:
+        self.outcome = Outcome(args.format, args.seed)
+        self._args = args
+        self._wanted = wanted
+        self._group = group
+        self._place = place
+        self._table = place / "table"
+        self._chance = random.Random(f"{args.seed}:{leg}")
+        self._began = time.monotonic()
+        self._ends = self._began + args.minutes * 60
+        self._gaps: dict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=20))
+        """How long runs of a mode took from one step to the next, lately."""
+        self._left: Driver | None = None
+        self._checker = ThreadPoolExecutor(1)
+        self._checked: Future[int | None] | None = None
+
+    def end_now(self, *_signal: object) -> None:
+        """No more kills: the verdict."""
+        self._ends = 0.0
+
+    def _over(self) -> bool:
+        return time.monotonic() > self._ends
 
     def run(self) -> Outcome:
-        """All rounds, then the verdict; `AssertionError` for a lost or repeated message."""
-        began = time.monotonic()
+        """All runs, then the verdict; `AssertionError` for a lost or repeated message."""
         asyncio.run(self._make_topic())
-        while self.outcome.kills.total() < self.args.count:
-            asyncio.run(self._send(ROUND_ROWS))
-            self._round()
+        with Feed(self._group.namesrv_addr, TOPIC, self._args.seed) as feed:
+            while (missing := self._missing()).total() and not self._over():
+                for run in plans.plan(missing, self._chance):
+                    if not self._over():
+                        self._one(run)
         self._finish()
-        self.outcome.seconds = time.monotonic() - began
-        self._judge()
+        self.outcome.seconds = time.monotonic() - self._began
+        self._judge(feed)
         return self.outcome
 
     async def _make_topic(self) -> None:
-        async with Admin(self.group.namesrv_addr) as admin:
+        async with Admin(self._group.namesrv_addr) as admin:
             await admin.create_topic(TopicConfig(TOPIC, QUEUES, QUEUES))
 
-    async def _send(self, count: int) -> None:
-        async with Producer(self.group.namesrv_addr, "spark-kill") as producer:
-            for _ in range(0, count, SEND_ROWS):
-                sent = await producer.send_batch([Message(TOPIC, BODY) for _ in range(SEND_ROWS)])
-                self.ids.update(sent.msg_id.split(","))
+    def _missing(self) -> Counter[str]:
+        """What is still to die, sessions and all."""
+        return still(self._wanted, done([self.outcome]))
 
-    # One round ------------------------------------------------------------------------------
+    # One run --------------------------------------------------------------------------------
 
-    def _start(self) -> "subprocess.Popen[bytes]":
-        master = self.args.master or MASTERS[self.args.victim]
-        argv = [
-            *(sys.executable, "-m", "epochmq", "pipeline", "archive", TOPIC),
-            *("--table", str(self.table), "--format", self.args.format),
-            *("-n", self.group.namesrv_addr, "--max-rows", str(BATCH_ROWS), "--master", master),
-        ]
+    @contextmanager
+    def _driver(self, mode: str, *more: str) -> Iterator[Driver]:
+        """A started run; what it leaves is gone when the next one is over."""
         self.outcome.runs += 1
-        with self.log.open("ab") as out:
-            return subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True)
-
-    def _round(self) -> None:
-        driver = self._start()
-        began = time.monotonic()
+        namesrv = self._group.namesrv_addr
+        given = [namesrv, str(self._table), self._args.format, mode, *more]
+        driver = Driver(given, self._place, self.outcome.runs, self._over)
         try:
-            point = self._wait_for_a_point(driver, began)
-            if driver.poll() is not None:
-                assert driver.returncode == 0, self._end_of_log()
-                self.outcome.finished_before += 1
-            elif self.args.victim == "driver":
-                kill_all(driver)
-                self._note(point)
-            else:
-                self._strike(driver, point)
-                driver.wait(ENDS_MAX_S)
-                assert driver.returncode == 0, self._end_of_log()
+            yield driver
+        except Gone as gone:
+            driver.bury()
+            raise AssertionError(f"{gone}\n{driver.end_of_log()}") from None
+        except BaseException:
+            driver.bury()
+            raise
         finally:
-            kill_all(driver)
+            if self._left is not None:
+                self._left.bury()
+            self._left = driver
+            self._learn(driver)
 
-    def _note(self, point: str) -> None:
-        self.outcome.kills[f"{self.args.victim} {point}"] += 1
-        print(f"{self.outcome.kills.total():3} {self.args.victim} killed: {point}", flush=True)
+    def _learn(self, driver: Driver) -> None:
+        known = [("started", driver.began), *(step for step in driver.look())]
+        for (step, at), (_, then) in pairwise(known):
+            self._gaps[driver.mode, step].append(then - at)
+        planned = [at for step, at in driver.steps if step == "planned"]
+        if planned:
+            self._gaps[driver.mode, WHOLE_START].append(planned[0] - driver.began)
 
-    def _wait_for_a_point(self, driver: "subprocess.Popen[bytes]", began: float) -> str:
-        """Return at a random moment of the kind that this round is for."""
-        # What is killed besides drivers exists only once batches are done.
-        points = POINTS if self.args.victim == "driver" else POINTS[1:]
-        point = points[self.outcome.kills.total() % len(points)]
-        if point == "start-up":
-            pause(driver, self.chance.uniform(0, self._start_up_s))
-            return point
-        before = self._last_file()
-        wait_for(driver, lambda: self._last_file() > before)
-        self._start_up_s = time.monotonic() - began
-        if point == "batch":
-            pause(driver, self.chance.uniform(0, 3))
-            return point
-        # A task has just closed its file, so that the transaction is next, or under way.
-        at_least = self._last_file() + self.chance.randrange(1, 9)
-        wait_for(driver, lambda: self._last_file() >= at_least)
-        pause(driver, self.chance.uniform(0, 0.03))
-        return point
+    def _within(self, mode: str, step: str) -> float:
+        """A random time of about what follows the step."""
+        known = sorted(self._gaps[mode, step]) or [GUESSED_S[step]]
+        return self._chance.uniform(0, known[len(known) // 2])
 
-    def _last_file(self) -> int:
-        """The number of the newest batch that has a file, committed or not."""
-        names = (path.name for path in self.table.rglob("e*.parquet"))
-        return max((int(name[1:13]) for name in names), default=0)
+    def _one(self, run: Run) -> None:
+        try:
+            with self._driver(run.mode) as driver:
+                self._check()
+                for victim in run.blows:
+                    self._strike(driver, victim)
+                if run.point is None:
+                    driver.end_well(ENDS_MAX_S, ask=True)
+                    return
+                self._aim(driver, run.point)
+                alone = run.mode != plans.NO_SPARK and self._chance.random() < ALONE
+                self.outcome.alone += alone
+                self._note(plans.DRIVER, driver.kill(alone), driver)
+        except Over:
+            pass
 
-    def _strike(self, driver: "subprocess.Popen[bytes]", point: str) -> None:
-        if self.args.victim == "master":
-            master = self.group.master()
-            assert master is not None
-            master.process.kill9()
-            self._note(point)
-            time.sleep(self.chance.uniform(0, 1))
-            master.start()
-            self.group.wait_ready()
+    def _note(self, victim: str, phase: str, driver: Driver) -> None:
+        self.outcome.kills[f"{victim}, {phase}, master {driver.mode}"] += 1
+        count = self.outcome.of(victim)
+        said = f"{victim} {count} of {self._wanted[victim]} killed in {phase}"
+        print(f"{time.monotonic() - self._began:6.0f} s {said}, {driver.mode}", flush=True)
+
+    def _check(self) -> None:
+        """Rows against the mark, in the time that the next driver takes to start."""
+        if self._checked is not None and self._checked.result() is not None:
+            self.outcome.checks += 1
+        self._checked = self._checker.submit(verdict.check, self._table, OWNER)
+
+    def _aim(self, driver: Driver, point: str) -> None:
+        """Return at a random moment of this kind."""
+        mode = driver.mode
+        if point == plans.START_UP:
+            known = self._gaps[mode, WHOLE_START]
+            whole = known[-1] if known else 3.0
+            driver.pause(self._chance.uniform(0, whole))
             return
-        victims = [each for each in descendants(driver.pid) if is_executor(each)]
-        if victims:
-            os.kill(self.chance.choice(victims), signal.SIGKILL)
-            self._note(point)
+        driver.wait("planned", self._chance.randrange(1, 8))
+        if point == plans.ANY:
+            driver.pause(self._chance.uniform(0, 4))
+        elif point == plans.COMMIT:
+            driver.wait("written")
+            driver.pause(self._within(mode, "written"))
+        else:
+            driver.pause(self._within(mode, "planned"))
+
+    def _strike(self, driver: Driver, victim: str) -> None:
+        """Somebody else dies; the archive goes on without a new start."""
+        driver.wait("committed")
+        master = self._master()
+        driver.wait("planned", self._chance.randrange(1, 4))
+        driver.pause(self._within(driver.mode, "planned"))
+        if victim == plans.MASTER:
+            master.process.kill9()
+            self._note(victim, driver.phase(), driver)
+            time.sleep(self._chance.uniform(0, 1))
+            master.start()
+            self._group.wait_ready(WHOLE_S)
+        else:
+            while not (found := driver.find(COMMAND[victim])):
+                driver.pause(0.1)  # the one killed before has not come back yet
+            kill(self._chance.choice(found))
+            self._note(victim, driver.phase(), driver)
+        driver.wait("committed", 2)
+
+    def _master(self) -> Server:
+        wait_until(lambda: self._group.master() is not None, WHOLE_S, "a master")
+        found = self._group.master()
+        assert found is not None
+        return found
 
     # The end --------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        driver = self._start()
-        try:
-            driver.wait(ENDS_MAX_S)
-        finally:
-            kill_all(driver)
-        assert driver.returncode == 0, self._end_of_log()
+        self._ends = float("inf")
+        mode = plans.LOCAL if self._wanted[plans.SESSION] else plans.NO_SPARK
+        with self._driver(mode, "until-now") as driver:
+            driver.end_well(ENDS_MAX_S, ask=False)
+        driver.bury()
+        self._check()
+        self._check()
+        self._checker.shutdown()
 
-    def _judge(self) -> None:
-        table = open_table(str(self.table))
-        found = Counter(arrow_dataset(table).to_table(columns=["msgId"])["msgId"].to_pylist())
-        self.outcome.rows = found.total()
-        named = set(paths_of(table))
-        written = [path for path in table.storage.find() if batch_of(path) is not None]
-        self.outcome.orphans = sum(path not in named for path in written)
-        repeated = [each for each, count in found.items() if count > 1]
-        assert not repeated, f"{len(repeated)} messages are in the table more than once"
-        missing = self.ids - found.keys()
-        assert not missing, f"{len(missing)} of {len(self.ids)} messages are not in the table"
-        assert found.keys() == self.ids, f"{len(found.keys() - self.ids)} messages nobody sent"
-
-    def _end_of_log(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
-
-
-def wait_for(driver: "subprocess.Popen[bytes]", condition: Callable[[], bool]) -> None:
-    """Until the condition holds or the driver is gone."""
-    deadline = time.monotonic() + STARTED_MAX_S
-    while driver.poll() is None and not condition():
-        assert time.monotonic() < deadline, "the archive does not get on"
-        time.sleep(0.002)
-
-
-def pause(driver: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """So long, or until the driver is gone."""
-    try:
-        driver.wait(seconds)
-    except subprocess.TimeoutExpired:
-        pass
-
-
-def kill_all(driver: "subprocess.Popen[bytes]") -> None:
-    """The driver, its JVM, and the workers, which have groups of their own."""
-    ours = [driver.pid, *descendants(driver.pid)] if driver.poll() is None else []
-    for pid in ours:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    driver.wait()
-
-
-def descendants(pid: int) -> list[int]:
-    """Children of `pid`, and theirs."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-
-    def below(parent: int) -> Iterator[int]:
-        for each in children.get(parent, []):
-            yield each
-            yield from below(each)
-
-    return list(below(pid))
-
-
-def is_executor(pid: int) -> bool:
-    """A JVM that runs tasks, or a Python worker of one."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"CoarseGrainedExecutorBackend" in command or b"pyspark.daemon" in command
+    def _judge(self, feed: Feed) -> None:
+        table = open_table(str(self._table))
+        rows = verdict.rows_of(table)
+        topic = asyncio.run(held(self._group.namesrv_addr, TOPIC))
+        outcome = self.outcome
+        outcome.rows, outcome.acked, outcome.refused = len(rows), len(feed.acked), feed.refused
+        outcome.orphans = verdict.orphans(table)
+        found = table.last_batch(OWNER)
+        outcome.batches = found[0] if found else 0
+        verdict.judge(rows, topic, feed.acked)
 
 
 def main(arguments: list[str]) -> None:
-    """Run one campaign; exit code 1 for a loss."""
-    parser = argparse.ArgumentParser(prog="python -m chaos spark-kill", description=__doc__)
-    parser.add_argument("--format", choices=("delta", "iceberg", "parquet"), default="delta")
-    parser.add_argument("--victim", choices=VICTIMS, default="driver")
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--master", help="of Spark; `none` kills drivers without a JVM, quickly")
-    args = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="spark-kill-") as place, Group() as group:
+    """Run one campaign, or go on with one; exit code 1 for a loss."""
+    args = parse(arguments)
+    legs = read_legs(args.record, args.format)
+    wanted = still(counts(args), done(legs))
+    if wanted.total():
+        legs.append(leg(args, wanted, len(legs)))
+        if args.record:
+            with args.record.open("a") as file:
+                file.write(json.dumps(vars(legs[-1])) + "\n")
+    print(report(args.format, legs))
+
+
+def leg(args: argparse.Namespace, wanted: Counter[str], number: int) -> Outcome:
+    """One topic and one table; after a violation both the table and what drivers said are kept."""
+    place = Path(tempfile.mkdtemp(prefix="spark-kill-"))
+    group = Group(broker_config=BROKER)
+    group.ready_timeout_s = WHOLE_S
+    with group:
+        campaign = Campaign(args, wanted, group, place, number)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, campaign.end_now)
         try:
-            outcome = Campaign(args, group, Path(place)).run()
+            outcome = campaign.run()
         except AssertionError as violation:
-            sys.exit(f"VIOLATION {violation}; replay: python -m chaos spark-kill {arguments}")
-    print(report(args.format, outcome))
+            sys.exit(
+                f"VIOLATION {violation}\nafter {dict(campaign.outcome.kills)}; kept: {place};"
+                f" replay: python -m chaos spark-kill {again(args, wanted)}"
+            )
+    shutil.rmtree(place, ignore_errors=True)
+    return outcome
 
 
-def report(format: str, outcome: Outcome) -> str:
-    """The campaign in a few lines."""
-    kills = ", ".join(f"{count} x {what}" for what, count in sorted(outcome.kills.items()))
-    return (
-        f"{format}: {outcome.kills.total()} kills in {outcome.seconds:.0f} s: {kills}\n"
-        f"{outcome.runs} runs, {outcome.finished_before} of them done before the blow\n"
-        f"{outcome.rows:,} rows = messages by id, 0 repeated, 0 missing;"
-        f" {outcome.orphans} files left over"
+def again(args: argparse.Namespace, wanted: Counter[str]) -> str:
+    """The options of this leg by itself."""
+    given = {"format": args.format, "victim": args.victim, "count": args.count, "seed": args.seed}
+    given["sessions"] = wanted[plans.SESSION]
+    return " ".join(f"--{name} {value}" for name, value in given.items())
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m chaos spark-kill", description=__doc__)
+    parser.add_argument("--format", choices=FORMATS, default="delta")
+    parser.add_argument("--victim", choices=("all", *VICTIMS), default="all")
+    parser.add_argument(
+        "--count", type=int, default=60, help="drivers; executors and masters: a third of it"
     )
+    parser.add_argument(
+        "--sessions", type=int, help="of the drivers so many run Spark; by default a third"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=600, help="end with what was killed then")
+    parser.add_argument("--record", type=Path, help="file of what was done: a next run goes on")
+    return parser.parse_args(arguments)
+
+
+def counts(args: argparse.Namespace) -> Counter[str]:
+    """Who is to die how often."""
+    third = -(-args.count // 3)
+    if args.victim != "all":
+        wanted = Counter({args.victim: args.count})
+    else:
+        wanted = Counter(dict.fromkeys(VICTIMS, third) | {plans.DRIVER: args.count})
+        wanted[plans.WORKER] = -(-third // 2)
+    given = third if args.sessions is None else args.sessions
+    wanted[plans.SESSION] = min(given, wanted[plans.DRIVER])
+    return wanted

@@ -42,7 +42,8 @@ NO_SPARK = "none"
 POLL_S = 0.2
 
 OnStep = Callable[[str], None]
-"""Told where a run is: claimed, planned, written, dead, committed, compacted."""
+"""Told where a run is: claimed, planned, written, dead, committed, compacting,
+compacted."""
 
 
 @dataclass(frozen=True)
@@ -393,6 +394,7 @@ class Archive:
         every = self._options.compact_every
         if every and self._batch % every == 0:
             self._remove_failed_tries()
+            self._step("compacting")
             done = self._table.compact()
             self._report.details["compacted"] = done
             self._step("compacted")

@@ -56,6 +56,28 @@ def test_a_batch_is_in_the_table_once(table: AnyTable) -> None:
     assert len(table.files()) == 1
 
 
+LEFT = {
+    "delta": "_delta_log/_commit_0.json.tmp",
+    "iceberg": "catalog.db",
+    "parquet": "_manifest/.draft",
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_making_that_was_cut_off_is_done_again(tmp_path: Path, format: str) -> None:
+    """What SIGKILL leaves when it falls between the folder and the first transaction."""
+    left = tmp_path / LEFT[format]
+    left.parent.mkdir(exist_ok=True)
+    left.touch()
+    (tmp_path / "_checkpoint").mkdir()
+    with pytest.raises((NotFound, UsageError)):
+        open_table(str(tmp_path))
+    table = open_table(str(tmp_path), format, schema=SCHEMA, app=APP)
+    table.claim(APP, {})
+    table.commit(APP, 1, offsets(3), files_of(table, 1, 0, 3))
+    assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(3)})
+
+
 @each_format
 def test_whoever_claims_last_writes(table: AnyTable) -> None:
     table.claim(APP, {})

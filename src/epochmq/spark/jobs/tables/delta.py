@@ -6,6 +6,7 @@ so the newest commits always have it, however much of the older log is cleaned a
 
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,8 @@ from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 
 KEY = "epochmq"
 """Where commits carry the mark."""
+LOG = "_delta_log"
+_COMMIT = re.compile(r"/\d{20}\.(json|checkpoint\.)")
 _LOOK_BACK = (8, 64, 4096)
 
 
@@ -49,8 +52,11 @@ class DeltaArchive:
 
     @staticmethod
     def is_at(storage: Storage) -> bool:
-        """Whether a Delta table is there."""
-        return storage.exists("_delta_log")
+        """Whether a Delta table is there; a log without a commit is left of a start cut off."""
+        if not storage.exists(LOG):
+            return False
+        names = storage.fs.ls(storage.url(LOG), detail=False)
+        return any(_COMMIT.search(str(name)) for name in names)
 
     def _open(self, schema: Any, app: str) -> Any:
         with clear_errors(self.root):
