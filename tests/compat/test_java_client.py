@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 from .clients import JAVA_4, JAVA_5
 from .contract import ClientContract
+from .drivers.driver import Driver
+from .peers.cluster import Cluster
 
 
 class TestJava5(ClientContract):
     client = JAVA_5
+
+    def test_exact_delay(self, cluster: Cluster, driver: Driver) -> None:
+        topic, group = self.topic(cluster, "exact"), self.group(cluster, "exact")
+        begin_ms = time.time() * 1000
+        driver.run("send", cluster.namesrv_addr, topic, count=1, prefix="d", delay_ms=2_300)
+        (event,) = driver.run("push", cluster.namesrv_addr, topic, group=group, count=1).received
+        assert event["body"] == "d-0"
+        assert event["topic"] == topic
+        assert 2_300 <= event["at_ms"] - begin_ms <= 20_000
 
 
 class TestJava4(ClientContract):

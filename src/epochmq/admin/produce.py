@@ -42,11 +42,10 @@ class _Job:
 @click.option("--tags", help="Tag of every message.")
 @click.option(
     "--delay",
-    type=click.IntRange(0, 18),
-    default=0,
-    metavar="LEVEL",
-    help="Deliver later: 1 is 1 s, 2 is 5 s, 3 is 10 s ... 18 is 2 h.",
+    metavar="DURATION|LEVEL",
+    help="Deliver later: after 90s or 1h30m, or by level: 1 is 1 s, 2 is 5 s, ... 18 is 2 h.",
 )
+@click.option("--at", metavar="TIME", help="Deliver then: 2024-05-01T12:00, or @ and Unix ms.")
 @click.option(
     "--transaction",
     type=click.Choice(["commit", "rollback", "unknown"]),
@@ -62,7 +61,8 @@ def command(
     namesrv: str,
     key: str | None,
     tags: str | None,
-    delay: int,
+    delay: str | None,
+    at: str | None,
     transaction: str | None,
     as_json: bool,
     count: int | None,
@@ -80,8 +80,9 @@ def command(
     from epochmq.runtime.main import run
 
     topic = checked_topic(topic)
-    if transaction and delay:
+    if transaction and (delay or at):
         raise click.UsageError("a message of a transaction cannot be delayed")
+    level, delay_ms, at_ms = _when(delay, at)
     with ExitStack() as stack:
         source = stack.enter_context(click.open_file(file or "-", "rb"))
         handle = source.fileno()
@@ -90,7 +91,7 @@ def command(
         job = _Job(
             namesrv,
             handle,
-            Defaults(topic, tags, key, delay),
+            Defaults(topic, tags, key, level, delay_ms, at_ms),
             as_json,
             count,
             rate,
@@ -101,6 +102,17 @@ def command(
         if interactive:
             note("one message a line; Ctrl-D ends")
         run(_produce(job, output))
+
+
+def _when(delay: str | None, at: str | None) -> tuple[int, int, int]:
+    """(level, delay in ms, wall ms) of every message that does not say it itself."""
+    from epochmq.admin.messages import when
+    from epochmq.base.errors import UsageError
+
+    if delay is not None and at is not None:
+        raise UsageError("--delay and --at are two answers to one question; give one")
+    level, delay_ms = (0, 0) if delay is None else when.delay(delay)
+    return level, delay_ms, 0 if at is None else when.moment(at)
 
 
 async def _produce(job: _Job, output: str) -> None:

@@ -141,7 +141,7 @@ ROWS: dict[Code, Row] = {
         Access.PEER, MIB,
         Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.EXCHANGE_BROKER_HA_INFO,
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
-        Code.NOTIFY_BROKER_ROLE_CHANGED,
+        Code.NOTIFY_BROKER_ROLE_CHANGED, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
     ),
     **_rows(
         Access.ELSEWHERE, 0,
@@ -177,9 +177,8 @@ ROWS: dict[Code, Row] = {
         Code.RAFT_MESSAGE,
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
-        # Transactions, the timer wheel, POP.
-        Code.RESUME_CHECK_HALF_MESSAGE, Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS, Code.RECALL_MESSAGE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
+        # Transactions, POP.
+        Code.RESUME_CHECK_HALF_MESSAGE, Code.RECALL_MESSAGE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
         Code.PEEK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME, Code.NOTIFICATION,
         Code.POLLING_INFO, Code.POP_ROLLBACK, Code.BATCH_ACK_MESSAGE,
         # Users and policies, of both generations.

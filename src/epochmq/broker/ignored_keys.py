@@ -132,7 +132,7 @@ _STORE = """
     logicQueueForceSwapMapInterval
     logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
     logicalDiskSpaceCleanForciblyThreshold mappedFileSizeConsumeQueueExt
-    mappedFileSizeTimerLog mappedFileSwapEnable maxAsyncPutMessageRequests
+    mappedFileSwapEnable maxAsyncPutMessageRequests
     maxBatchDeleteFilesNum maxChecksumRange maxConsumeQueueScan maxFilterMessageSize
     maxLmqConsumeQueueNum maxOffsetMapSize
     maxRecoveryCommitlogFiles maxSlaveResendLength maxTopicLength maxTransferBytesOnMessageInDisk
@@ -147,12 +147,12 @@ _STORE = """
     searchBcqByCacheEnable spinLockCollisionRetreatOptimalDegree
     statRocksDBCQIntervalSec storePathDLedgerCommitLog
     syncMasterFlushOffsetWhenStartup
-    timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot
+    timerCheckMetricsWhen timerColdDataCheckIntervalMs
     timerEnableCheckMetrics timerEnableDisruptor timerEnableRetryUntilSuccess
-    timerFlushIntervalMs timerGetMessageThreadNum timerInterceptDelayLevel timerMaxDelaySec
-    timerMetricSmallThreshold timerPrecisionMs timerProgressLogIntervalMs
-    timerPutMessageThreadNum timerRollWindowSlot timerSkipUnknownError timerStopDequeue
-    timerStopEnqueue timerWarmEnable timerWheelEnable topicQueueLockNum totalReplicas
+    timerGetMessageThreadNum timerInterceptDelayLevel
+    timerMetricSmallThreshold timerProgressLogIntervalMs
+    timerPutMessageThreadNum timerSkipUnknownError
+    timerWarmEnable topicQueueLockNum totalReplicas
     transientStorePoolSize
     travelCqFileNumWhenGetMessage useABSLock useReentrantLockWhenPutMessage
     wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable

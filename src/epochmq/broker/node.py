@@ -28,6 +28,7 @@ from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
+from epochmq.broker.timer.desk import TimerDesk
 from epochmq.broker.transaction.desk import TransactionDesk
 from epochmq.model import delay_levels
 from epochmq.model.host import pack
@@ -48,6 +49,8 @@ class BrokerNode:
 
     digest_runs = 0
     """Requests for digests that are being worked at."""
+    timer: TimerDesk | None = None
+    """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
 
     def __init__(
         self,
@@ -127,6 +130,15 @@ class BrokerNode:
             kept=self.when_kept,
             writable=lambda: self.rights.writable,
         )
+
+    def open_timer(self) -> None:
+        """Begin with messages for an exact time, unless they are switched off."""
+        if self.options.timer_wheel_enable:
+            store, outlet = self.store, self.outlet
+            self.timer = TimerDesk(
+                self.disk, store, outlet, lambda: self.options, lambda: store.pointers.start
+            )
+            self.timer.open()
 
     @property
     def rights(self) -> RoleRow:

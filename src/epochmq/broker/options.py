@@ -21,6 +21,7 @@ from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.server_keys import ServerKeys
 from epochmq.broker.store_keys import StoreKeys, store_problems
+from epochmq.broker.timer_keys import TimerKeys, timer_problems
 from epochmq.broker.transaction_keys import TransactionKeys
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
@@ -34,7 +35,7 @@ _MEMORY_BYTES = 8 * 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerOptions(ServerKeys, StoreKeys, ReplicaKeys, AssignKeys, TransactionKeys):
+class BrokerOptions(ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")
     broker_cluster_name: str = option("DefaultCluster", "Name of the cluster.")
@@ -154,7 +155,7 @@ def load_options(
         raise ConfigError(problems + error.problems) from None
     assert isinstance(options, BrokerOptions)
     problems += store_problems(options) + _name_problems(options)
-    problems += replica_problems(options, options.broker_id)
+    problems += replica_problems(options, options.broker_id) + timer_problems(options)
     if problems:
         raise ConfigError(problems)
     return options

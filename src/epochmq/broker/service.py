@@ -128,6 +128,8 @@ class Broker:
             save_dirty(disk, (store.sinks,))  # from now on there is one to start from
         node.topics.add_system(system_topics(_wishes(options)))
         node.filters.all_dead(wall)
+        node.open_timer()
+        self._closers.append(self._close_timer)
         self.sink = BrokerSink(node)
         if options.enable_controller_mode:
             self.member = build_member(node, self._blocking, self._role_changed)
@@ -186,6 +188,7 @@ class Broker:
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
             _Period(options.flush_delay_offset_interval, now, self._save_delays),
             _Period(options.flush_consumer_offset_interval, now, self._save_sinks),
+            _Period(options.timer_flush_interval_ms, now, self._save_timer),
             _Period(SCAN_MS, now, lambda: expire_clients(node, self._clock.now_ms())),
         ]
         if self.member is not None:
@@ -222,9 +225,11 @@ class Broker:
         ]
         if self.member is not None:
             wanted.append(self.member.next_deadline())
-        due_wall = node.delivery.next_deadline() if node.delivers else None
-        if due_wall is not None:
-            wanted.append(now + due_wall - self._clock.wall_ms())
+        wall = self._clock.wall_ms()
+        due_walls = [node.delivery.next_deadline() if node.delivers else None]
+        if node.timer is not None:
+            due_walls.append(node.timer.next_deadline(wall))
+        wanted += [now + due - wall for due in due_walls if due is not None]
         return min([now + TICK_MS, *(at for at in wanted if at is not None)])
 
     def _tick(self, now: int) -> None:
@@ -238,6 +243,8 @@ class Broker:
         if node.delivers:
             node.delivery.tick(wall)
         node.transactions.tick(now, wall)
+        if node.timer is not None:
+            node.timer.tick(wall, delivers=node.delivers)
         node.announce()
         sink.stage.lanes.count()
         node.stats.tick(now, wall)
@@ -276,6 +283,19 @@ class Broker:
             save = write  # narrowed for the closure
             end = node.store.pointers.appended
             node.store.when_synced(end, lambda ok: save() if ok else None)
+
+    def _save_timer(self) -> None:
+        """As the delay levels' progress; see `TimerDesk.save`."""
+        store, timer = self.node.store, self.node.timer
+        if timer is not None:
+            end = store.pointers.appended
+            timer.save(
+                self._clock.wall_ms(), self._saver, lambda done: store.when_synced(end, done)
+            )
+
+    def _close_timer(self) -> None:
+        if self.node.timer is not None:
+            self.node.timer.close()
 
     def _save_sinks(self) -> None:
         """Only what is confirmed and on the device is in it."""
@@ -330,6 +350,8 @@ class Broker:
             node.store.settle_sinks()
             node.store.sinks.dirty = True  # that it covers the whole log, above all
             save_dirty(node.disk, (*self._tables(), node.store.sinks))
+            if node.timer is not None:
+                node.timer.save_now(self._clock.wall_ms())
         except EnvironmentFault as error:
             log.error("the last changes of the metadata could not be saved: %s", error)
 
@@ -369,6 +391,7 @@ def _wishes(options: BrokerOptions) -> Wishes:
         broker_topic=options.broker_topic_enable,
         trace_topic=options.msg_trace_topic_name if options.trace_topic_enable else None,
         revive_queues=options.revive_queue_num,
+        timer=options.timer_wheel_enable,
     )
 
 

@@ -13,7 +13,11 @@ from epochmq.model.message_id import offset_id
 
 @dataclass(slots=True)
 class Message:
-    """A message to send. `keys` are index keys without spaces; `delay_level` 0 means at once."""
+    """A message to send. `keys` are index keys without spaces; `delay_level` 0 means at once.
+
+    Instead of a level `delay_ms` asks for an exact delay, or `deliver_at_ms` for a time (Unix ms);
+    of several the level counts, then the delay.
+    """
 
     topic: str
     body: bytes
@@ -23,6 +27,13 @@ class Message:
     flag: int = 0
     delay_level: int = 0
     wait_stored: bool = True
+    delay_ms: int = 0
+    deliver_at_ms: int = 0
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it waits at the broker; no batch may hold such a message."""
+        return self.delay_level > 0 or self.delay_ms > 0 or self.deliver_at_ms > 0
 
     def all_properties(self) -> dict[str, str]:
         """`properties` with those that fields stand for; the fields win where they are set."""
@@ -33,6 +44,10 @@ class Message:
             props[names.TAGS] = self.tags
         if self.delay_level > 0:
             props[names.DELAY] = str(self.delay_level)
+        elif self.delay_ms > 0:
+            props[names.TIMER_DELAY_MS] = str(self.delay_ms)
+        elif self.deliver_at_ms > 0:
+            props[names.TIMER_DELIVER_MS] = str(self.deliver_at_ms)
         props.setdefault(names.WAIT, "true" if self.wait_stored else "false")
         return props
 

@@ -29,6 +29,7 @@ from epochmq.broker.handlers import (
     replica,
     reset,
     runtime_info,
+    timer,
     topic,
 )
 from epochmq.broker.handlers.cold import COLD
@@ -49,7 +50,8 @@ MODULES = (
         lock,
         log_bytes,
     ),
-    *(offset, progress, query, queue_bounds, relay, replica, reset, runtime_info, topic),
+    *(offset, progress, query, queue_bounds, relay, replica, reset, runtime_info, timer),
+    topic,
 )
 _FIELDS = """
     topic consumerGroup group producerGroup queueId offset commitOffset timestamp key maxNum

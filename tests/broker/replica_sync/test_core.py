@@ -1,6 +1,7 @@
 """A replica copies its master's tables: a master node answers a replica node, by hand."""
 
 import pytest
+from sim.disk import SimDisk
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import call
 
@@ -8,6 +9,7 @@ from epochmq.broker.options import BrokerOptions
 from epochmq.broker.replica_sync.core import (
     AGAIN_MS,
     JAVA_PERIOD_MS,
+    OPTIONAL,
     WATCHED_MS,
     Fetch,
     ReplicaSync,
@@ -15,6 +17,7 @@ from epochmq.broker.replica_sync.core import (
 )
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
+from epochmq.broker.timer.desk import TimerDesk
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.pop import MessageRequestMode
@@ -171,7 +174,7 @@ def test_what_did_not_change_is_not_sent_again() -> None:
     pair.bytes = 0
     pair.slave.topics.dirty = False
     pair.now += PERIOD
-    assert set(pair.round()) == set(Table)
+    assert set(pair.round()) == set(Table) - OPTIONAL
     assert pair.bytes == 0
     assert not pair.slave.topics.dirty
 
@@ -253,6 +256,41 @@ def test_garbage_changes_nothing_and_is_told(body: bytes) -> None:
     assert pair.slave.offsets.get("G", "T", 1) == 77
     assert not pair.core.ready
     assert pair.core.problem
+
+
+def with_timer(node: FakeNode) -> TimerDesk:
+    made = TimerDesk(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: 0)
+    node.timer = made
+    return made
+
+
+def test_the_timers_progress_comes_as_well(pair: Pair) -> None:
+    master, slave = with_timer(pair.master), with_timer(pair.slave)
+    master.hands.core.restore(WALL, 7, 7, 0)
+    master.hands.metrics.add(["T"], 3, WALL)
+    pair.round()
+    assert pair.core.ready
+    core = slave.hands.core
+    assert (core.done_ms, core.covered, core.cursor) == (WALL, 7, 0)
+    assert slave.hands.metrics.counts == master.hands.metrics.counts
+    assert slave.hands.metrics.dirty
+    pair.bytes = 0
+    pair.now += JAVA_PERIOD_MS
+    assert set(pair.round()) == set(Table)
+    assert pair.java or pair.bytes == 0
+    pair.slave.role = Role.MASTER  # from now on its own word counts
+    master.hands.core.restore(WALL + 1000, 9, 9, 0)
+    pair.now += JAVA_PERIOD_MS
+    pair.round()
+    assert core.done_ms == WALL
+
+
+def test_a_master_without_a_timer_keeps_nobody_waiting() -> None:
+    pair = Pair()
+    with_timer(pair.slave)
+    pair.round()
+    assert pair.core.ready
+    assert pair.core.problem == ""
 
 
 def test_a_master_does_not_take_delays_from_anybody() -> None:

@@ -1,8 +1,8 @@
 """One line of input -> one message: the line itself, or a JSON object.
 
 JSON fields: `body` (text; other JSON is kept as compact JSON) or `body_base64`, `tags`, `keys`
-(text or list), `properties` (object of texts), `key` (order key), `delay_level`. Others are
-ignored, so that what `consume -o json` prints can be produced again.
+(text or list), `properties` (object of texts), `key` (order key), `delay_level`, `delay_ms`,
+`deliver_at_ms`. Others are ignored, so that what `consume -o json` prints can be produced again.
 """
 
 import base64
@@ -23,6 +23,8 @@ class Defaults:
     tags: str | None = None
     key: str | None = None
     delay_level: int = 0
+    delay_ms: int = 0
+    deliver_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ def from_line(line: bytes, defaults: Defaults) -> Outbound:
         tags=defaults.tags,
         keys=_keys(defaults.key),
         delay_level=defaults.delay_level,
+        delay_ms=defaults.delay_ms,
+        deliver_at_ms=defaults.deliver_at_ms,
     )
     return Outbound(message, defaults.key)
 
@@ -59,13 +63,16 @@ def from_json(line: bytes, defaults: Defaults, number: int) -> Outbound:
 def _from_object(found: dict[str, object], defaults: Defaults) -> Outbound:
     key = _text(found, "key") or defaults.key
     properties = _properties(found.get("properties"))
+    when = _when(found, defaults)
     message = Message(
         defaults.topic,
         _body(found),
         tags=_text(found, "tags") or defaults.tags,
         keys=_keys(found.get("keys")) or _keys(key),
         properties=properties,
-        delay_level=_level(found.get("delay_level", defaults.delay_level)),
+        delay_level=when["delay_level"],
+        delay_ms=when["delay_ms"],
+        deliver_at_ms=when["deliver_at_ms"],
     )
     return Outbound(message, key)
 
@@ -107,6 +114,24 @@ def _properties(value: object) -> dict[str, str]:
         raise ValueError("'properties' must be an object")
     # What a stored message carries on top is written anew by client and broker.
     return {str(k): str(v) for k, v in value.items() if k not in names.RESERVED}
+
+
+def _when(found: dict[str, object], defaults: Defaults) -> dict[str, int]:
+    """When it is delivered; a line that says anything about it says all of it."""
+    names_of_time = ("delay_level", "delay_ms", "deliver_at_ms")
+    if not any(name in found for name in names_of_time):
+        return {name: getattr(defaults, name) for name in names_of_time}
+    return {
+        "delay_level": _level(found.get("delay_level", 0)),
+        "delay_ms": _milliseconds(found.get("delay_ms", 0), "delay_ms"),
+        "deliver_at_ms": _milliseconds(found.get("deliver_at_ms", 0), "deliver_at_ms"),
+    }
+
+
+def _milliseconds(value: object, name: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53:
+        return value
+    raise ValueError(f"'{name}' must be a number of milliseconds")
 
 
 def _level(value: object) -> int:

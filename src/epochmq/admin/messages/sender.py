@@ -35,10 +35,10 @@ class _Lane:
         """The next batch; delayed messages, which no batch may hold, go singly."""
         batch = [self.waiting.popleft()]
         room = BATCH_BYTES - len(batch[0].message.body)
-        while self.waiting and len(batch) < BATCH_COUNT and not batch[0].message.delay_level:
+        while self.waiting and len(batch) < BATCH_COUNT and not batch[0].message.is_delayed:
             following = self.waiting[0].message
             room -= len(following.body)
-            if following.delay_level or room < 0:
+            if following.is_delayed or room < 0:
                 break
             batch.append(self.waiting.popleft())
         return batch

@@ -21,6 +21,7 @@ from epochmq.broker.handlers import (
     replica,
     reset,
     runtime_info,
+    timer,
     topic,
 )
 from epochmq.broker.handlers.common import NodeHandler
@@ -46,5 +47,6 @@ COLD: dict[int, NodeHandler] = {
     **replica.HANDLERS,
     **reset.HANDLERS,
     **runtime_info.HANDLERS,
+    **timer.HANDLERS,
     **topic.HANDLERS,
 }

@@ -48,7 +48,7 @@ def handle_runtime_info(node: BrokerNode, command: Command, session: Session, no
 def runtime_info(node: BrokerNode) -> dict[str, str]:
     """The whole table, keys sorted."""
     table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
-    table |= _place(node)
+    table |= {**_place(node), **_timer(node)}
     return dict(sorted(table.items()))
 
 
@@ -129,6 +129,22 @@ def _delays(node: BrokerNode) -> dict[str, str]:
             f"{offset},{node.store.queue_bounds(names.SCHEDULE_TOPIC, level - 1)[1]}"
         )
         for level, offset in node.schedule.progress().items()
+    }
+
+
+def _timer(node: BrokerNode) -> dict[str, str]:
+    """How far behind (seconds, messages), how many wait, and rates over 10 s."""
+    timer = node.timer
+    if timer is None:
+        return {}
+    hands = timer.hands
+    behind_ms = max(0, node.clock.wall_ms() - hands.core.read_ms) if hands.delivers else 0
+    return {
+        "timerReadBehind": str(behind_ms // 1000),
+        "timerOffsetBehind": str(hands.behind()),
+        "timerCongestNum": str(hands.metrics.total),
+        "timerEnqueueTps": f"{timer.taken.rate(10):.1f}",
+        "timerDequeueTps": f"{timer.given.rate(10):.1f}",
     }
 
 

@@ -29,6 +29,9 @@ REMARKS = {
     ),
     PutStatus.CREATE_MAPPED_FILE_FAILED: ("create mapped file failed, server is busy or broken."),
     PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: "in-sync replicas not enough",
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: (
+        "timer message is under flow control, max num limit is reached for its time"
+    ),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: "accurate timer message is not enabled",
 }
 
@@ -48,6 +51,13 @@ class Ticket(msgspec.Struct, gc=False):
 def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
     """The answer for a message that was not stored."""
     code = STATUS_CODES.get(status, ResponseCode.SYSTEM_ERROR)
+    if status is PutStatus.WHEEL_TIMER_MSG_ILLEGAL:
+        return Reply(
+            code,
+            "timer message illegal, the delay time should not be bigger than the max"
+            " delay (timerMaxDelaySec), and a number; or if set del msg, the delay time"
+            " should be bigger than the current time",
+        )
     if code is ResponseCode.MESSAGE_ILLEGAL:
         remark = (
             "the message is illegal, maybe msg body or properties length not matched."

@@ -9,6 +9,7 @@ from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
+from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
 from epochmq.model.names import dlq_topic
 from epochmq.model.property_names import DELAY
@@ -36,8 +37,6 @@ def special_draft(
                 "the transaction bits of sysFlag are for messages that say TRAN_MSG=true",
             )
         return half_message(node, draft, header.producerGroup), draft.queue_id
-    if asked.timer:
-        raise _refused(node, PutStatus.WHEEL_TIMER_NOT_ENABLE)
     if transactional:  # a retry of one that was consumed: an ordinary message by now
         flag = with_transaction_type(draft.sys_flag, TX_NONE)
         draft = msgspec.structs.replace(draft, sys_flag=flag)
@@ -46,7 +45,29 @@ def special_draft(
         draft = delay(draft, node.schedule.level_for(level))
         if len(draft.properties) > PROPERTIES_BYTES_MAX:
             raise _refused(node, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+    elif asked.timer:
+        draft = timed_draft(node, draft)
     return draft, queue_id
+
+
+def timed_draft(node: BrokerNode, draft: Draft) -> Draft:
+    """`draft` as it waits for its exact time, or as it is when that is past; raises `Refused`."""
+    timer, options = node.timer, node.options
+    if timer is None:
+        raise _refused(node, PutStatus.WHEEL_TIMER_NOT_ENABLE)
+    found = timed(
+        draft,
+        node.clock.wall_ms(),
+        precision_ms=options.timer_precision_ms,
+        delay_max_sec=options.timer_max_delay_sec,
+    )
+    if isinstance(found, PutStatus):
+        raise _refused(node, found)
+    if found is None:
+        return draft
+    if timer.is_congested(found[1]):
+        raise _refused(node, PutStatus.WHEEL_TIMER_FLOW_CONTROL)
+    return found[0]
 
 
 def half_message(node: BrokerNode, draft: Draft, group: str) -> Draft:

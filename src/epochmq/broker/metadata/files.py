@@ -10,15 +10,19 @@ from epochmq.base.ports import Disk
 from epochmq.wire import json_tolerant
 
 
-class Table(Protocol):
-    """A table that lives in one file of its own."""
+class Saved(Protocol):
+    """What lives in one file of its own."""
 
     file: str
     dirty: bool
 
     def encode(self) -> bytes:
-        """The whole table in upstream's shape, as standard JSON."""
+        """The whole of it in upstream's shape."""
         ...
+
+
+class Table(Saved, Protocol):
+    """A table that is standard JSON in its file."""
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over what a file holds; raises `msgspec.ValidationError` when the shape is wrong."""

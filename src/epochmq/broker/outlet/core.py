@@ -34,6 +34,7 @@ class Origin(Enum):
     REPLY = auto()
     TRANSACTION = auto()
     """The message of a commit, an op message, a copy of a half message (`broker/transaction`)."""
+    TIMER = auto()
 
 
 class Outcome(Enum):

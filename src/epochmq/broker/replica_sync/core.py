@@ -37,11 +37,15 @@ class Table(Enum):
     OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
     DELAYS = RequestCode.GET_ALL_DELAY_OFFSET
     MODES = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
+    TIMER = RequestCode.GET_TIMER_CHECK_POINT
+    TIMER_METRICS = RequestCode.GET_TIMER_METRICS
 
 
 WATCHED = frozenset({Table.TOPICS, Table.GROUPS})
 NEW = frozenset({Table.MODES})
 """A master of an older release may not have them: then there is nothing to copy."""
+OPTIONAL = frozenset({Table.TIMER, Table.TIMER_METRICS})
+"""A master without a timer answers an error: there is none, and nothing waits for it."""
 
 
 class Fetch(NamedTuple):
@@ -55,7 +59,7 @@ class Fetch(NamedTuple):
 class Copy:
     """One table: the stamp of its last answer and when to ask again."""
 
-    __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "stamp")
+    __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "problem", "stamp")
 
     def __init__(self, now: int) -> None:
         self.due_at_ms = now
@@ -64,6 +68,7 @@ class Copy:
         self.came = False
         self.asking = False
         self.failures = 0
+        self.problem = ""
 
 
 class ReplicaSync:
@@ -74,7 +79,6 @@ class ReplicaSync:
         self._period_ms = period_ms
         self.master: str | None = None
         self._copies: dict[Table, Copy] = {}
-        self.problem = ""
 
     def follow(self, master: str, now: int) -> None:
         """Copy from the master at this address; again from the start if it is another."""
@@ -85,6 +89,11 @@ class ReplicaSync:
     def stop(self) -> None:
         self.master = None
         self._copies = {}
+
+    @property
+    def problem(self) -> str:
+        """Why a table does not come; empty when all do."""
+        return next((c.problem for c in reversed(self._copies.values()) if c.problem), "")
 
     @property
     def ready(self) -> bool:
@@ -109,8 +118,10 @@ class ReplicaSync:
         if copy is None or fetch.address != self.master:
             return
         copy.asking = False
-        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and fetch.table in NEW:
-            copy.came, copy.due_at_ms = True, now + JAVA_PERIOD_MS
+        missing = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and fetch.table in NEW
+        if missing or (answer.code != ResponseCode.SUCCESS and fetch.table in OPTIONAL):
+            copy.came, copy.problem = True, ""
+            copy.due_at_ms = now + max(self._period_ms, JAVA_PERIOD_MS)
             return
         if answer.code != ResponseCode.SUCCESS:
             self._failed(copy, f"{fetch.address}: {answer.code} {answer.remark or ''}", now)
@@ -125,7 +136,7 @@ class ReplicaSync:
         copy.came, copy.failures = True, 0
         copy.stamp = header.stamp
         copy.due_at_ms = now + self._pause(fetch.table, copy, header, now)
-        self.problem = ""
+        copy.problem = ""
 
     def _pause(self, table: Table, copy: Copy, header: StampHeader, now: int) -> int:
         """Until the next question; none to speak of where the master waits for news itself."""
@@ -152,7 +163,7 @@ class ReplicaSync:
     def _failed(self, copy: Copy, problem: str, now: int) -> None:
         copy.due_at_ms = now + min(RETRY_MS << min(copy.failures, 10), RETRY_MAX_MS)
         copy.failures += 1
-        self.problem = problem
+        copy.problem = problem
 
     def _take(self, table: Table, body: bytes, *, delta: bool) -> None:
         if table is Table.TOPICS:
@@ -163,5 +174,7 @@ class ReplicaSync:
             self._tables.take_offsets(body, delta=delta)
         elif table is Table.DELAYS:
             self._tables.take_delays(body)
-        else:
+        elif table is Table.MODES:
             self._tables.take_modes(body)
+        else:
+            self._tables.take_timer(body, metrics=table is Table.TIMER_METRICS)

@@ -49,6 +49,17 @@ class Tables:
         told = decode_body(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
+    def take_timer(self, body: bytes, *, metrics: bool) -> None:
+        """How far the master's timer is, and what waits there; a timer of ours follows."""
+        timer = self._node.timer
+        if timer is None or self._node.rights.secondary:
+            return
+        if metrics:
+            timer.hands.metrics.load(_object(body))
+            timer.hands.metrics.dirty = True
+        else:
+            timer.progress.adopt(body)
+
 
 def _object(body: bytes) -> dict[str, Any]:
     content = json_tolerant.loads(body)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.ports import Blocking, Disk
-from epochmq.broker.metadata.files import Table
+from epochmq.broker.metadata.files import Saved
 
 log = logging.getLogger(__name__)
 
@@ -23,21 +23,28 @@ class Saver:
         self._blocking = blocking
         self._writes: set[asyncio.Task[None]] = set()
 
-    def save(self, table: Table) -> None:
+    def save(self, table: Saved) -> None:
         """Write the table as it is now, if it changed since its last save."""
         taken = self.take(table)
         if taken is not None:
             taken()
 
-    def take(self, table: Table) -> Callable[[], None] | None:
-        """The table's content of now, to be written by calling the result later, or never."""
+    def take(
+        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+    ) -> Callable[[], None] | None:
+        """The table's content of now, to be written by calling the result later, or never.
+
+        `before` is called with the result, on the loop; what it gives runs, and may block, before
+        the table is written.
+        """
         if not table.dirty:
             return None
         path, data = table.file, table.encode()
         table.dirty = False
 
         def write() -> None:
-            task = asyncio.get_running_loop().create_task(self._write(table, path, data))
+            first = before() if before is not None else _nothing
+            task = asyncio.get_running_loop().create_task(self._write(table, path, data, first))
             self._writes.add(task)
             task.add_done_callback(self._writes.discard)
 
@@ -48,8 +55,9 @@ class Saver:
         while self._writes:
             await asyncio.wait(self._writes)
 
-    async def _write(self, table: Table, path: str, data: bytes) -> None:
+    async def _write(self, table: Saved, path: str, data: bytes, first: Callable[[], None]) -> None:
         def write() -> None:
+            first()
             self._disk.write_file(path, data, backup=True)
 
         try:
@@ -57,3 +65,7 @@ class Saver:
         except EnvironmentFault as error:
             table.dirty = True
             log.error("%s cannot be saved now: %s", path, error)
+
+
+def _nothing() -> None:
+    """Most tables stand for themselves."""

@@ -156,7 +156,7 @@ class Producer(Closing):
     def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages or len({message.topic for message in messages}) != 1:
             raise UsageError("a batch holds one or more messages of one topic")
-        if messages[0].topic.startswith(RETRY) or any(m.delay_level for m in messages):
+        if messages[0].topic.startswith(RETRY) or any(m.is_delayed for m in messages):
             raise UsageError(
                 "messages of a batch can be neither delayed nor retried; send them singly"
             )

@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 
 /** Sends of every kind. */
 final class Producers {
@@ -109,6 +110,10 @@ final class Producers {
         message.putUserProperty("note", "snow \u96ea");
         if (options.number("delay", 0) > 0) {
             message.setDelayTimeLevel(options.number("delay", 0));
+        }
+        if (options.number("delay-ms", 0) > 0) { // setDelayTimeMs, which 4.9 has not
+            MessageAccessor.putProperty(message, "TIMER_DELAY_MS",
+                options.text("delay-ms"));
         }
         return message;
     }

@@ -1,0 +1,291 @@
+"""What of the timer topic is on the wheel, what is due, and how far everything is delivered.
+
+Time is cut into slots of `precision_ms`; a message hangs in the slot that holds its time, its
+upper end included (facts/store.md 7.2). `read_ms` is the slot that is being delivered. Messages of
+an open slot go out each at its own time; the slot is over when its time is and the outlet has
+acknowledged all of them (rocketmq#7927: what fails is tried again and never skipped).
+
+What survives, on the disk and at a replica, is the pair (`done_ms`, `covered`): of the messages
+before queue offset `covered` those with a time up to `done_ms` are delivered. It is taken only
+when nothing is under way, and stays before the time of any that came late and still waits. That
+time follows from the message alone (its own, or, too far away, its store time): every replica
+hangs it into the same slot. A message before `covered` whose time is done is skipped; one behind
+it is late and hangs in the open slot.
+
+Pure: wall time, offsets and positions come in. The shell enqueues by `place` and `enqueued`, opens
+the slot that `wants` names, puts what `batch` gives and reports it by `settled`.
+"""
+
+from array import array
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from epochmq.base.check import check
+from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
+
+RETRY_MS = 200
+"""First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
+RETRY_MAX_MS = 5_000
+BACK_MS = 2_000
+"""A wall clock that goes back by more than this takes `read_ms` with it."""
+
+_POSITION_BITS = 48
+_POSITION_MASK = (1 << _POSITION_BITS) - 1
+_LATEST = (1 << 16) - 1
+
+
+class Place(NamedTuple):
+    """Where a message hangs: its slot, why (bits of the unit's magic), not before when."""
+
+    slot_ms: int
+    magic: int
+    deliver_wall_ms: int
+
+
+class Timer:
+    """Progress of one broker's timer; positions are those of the timer log."""
+
+    def __init__(self, precision_ms: int, window_slots: int) -> None:
+        self.precision_ms = precision_ms
+        self.window_ms = window_slots * precision_ms
+        self.read_ms = 0
+        self.done_ms = 0
+        self.cursor = 0
+        """Next queue offset of the timer topic to hang up."""
+        self.covered = 0
+        self.position = 0
+        """End of the timer log when the wheel held exactly what is before `kept_cursor`."""
+        self.kept_cursor = 0
+        self.is_open = False
+        self.updates = 0
+        """Counts moves of what must be saved."""
+        self._due: array[int] = array("Q")
+        self._at = 0
+        self._flying: list[int] = []
+        self._failures = 0
+        self._retry_at = 0
+        self._cancelled: set[str] = set()
+
+    # Progress --------------------------------------------------------------------------------
+
+    def restore(self, done_ms: int, covered: int, cursor: int, position: int) -> None:
+        """Begin from a checkpoint: up to `cursor` everything is on the wheel."""
+        self._done(done_ms)
+        self.covered = covered
+        self.cursor = self.kept_cursor = min(cursor, covered)
+        self.position = position
+        self._close()
+
+    def take_over(self, wall: int, end: int) -> bool:
+        """Deliver from now on; the timer topic ends at queue offset `end`. False when the wheel
+        holds what the topic has not (its log was cut): it must be made anew (rocketmq#7480).
+        """
+        if self.read_ms == 0:  # nobody ever said how far it was: all that is past is late
+            self._done(self._aligned(wall))
+        self.covered = min(self.covered, end)
+        return self.cursor <= end
+
+    def fall_back(self) -> int:
+        """This broker delivers no longer: back to what is kept; where to cut the timer log."""
+        self.cursor = self.kept_cursor
+        self._close()
+        return self.position
+
+    def begin_again(self, first: int, position: int) -> None:
+        """The wheel is empty: hang everything up again from queue offset `first` on."""
+        self.cursor = self.kept_cursor = min(first, self.covered)
+        self.position = position
+        self.updates += 1
+        self._close()
+
+    def adopt(self, done_ms: int, covered: int) -> None:
+        """What the master has delivered; an older word changes nothing."""
+        if done_ms >= self.done_ms and covered >= self.covered:
+            self._done(done_ms)
+            self.covered = covered
+
+    def is_behind(self, wall: int) -> bool:
+        """Whether the wall clock went back so far that messages would wait for its return."""
+        return self.read_ms > wall + BACK_MS
+
+    def set_back(self, wall: int) -> None:
+        """Follow the clock; slots that are delivered must have been emptied."""
+        self._done(self._aligned(wall))
+        self._close()
+        self.updates += 1
+
+    # Enqueue ---------------------------------------------------------------------------------
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the wheel still lacks what a checkpoint or the master speaks of."""
+        return self.cursor < self.covered
+
+    def slot_of(self, deliver_wall_ms: int) -> int:
+        """TIMER_OUT_MS: aligned down, and an exact multiple to the one before."""
+        return self._aligned(deliver_wall_ms - 1)
+
+    def place(
+        self, offset: int, deliver_wall_ms: int, store_wall_ms: int, *, delete: bool = False
+    ) -> Place | None:
+        """Where the message at queue offset `offset` hangs; None when it was delivered before."""
+        magic = DEFAULT | (DELETE if delete else 0)
+        delay, window = deliver_wall_ms - store_wall_ms, self.window_ms
+        if delay >= window:  # the last piece must leave time for one more roll
+            magic |= ROLL
+            deliver_wall_ms = store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
+        if deliver_wall_ms <= self.done_ms and offset < self.covered:
+            return None
+        slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
+        return Place(slot_ms, magic, deliver_wall_ms)
+
+    def enqueued(self, next_offset: int, position: int) -> None:
+        """Everything before `next_offset` hangs on the wheel; the timer log ends at `position`."""
+        self.cursor = next_offset
+        if next_offset <= self.covered:
+            self.kept_cursor, self.position = next_offset, position
+            self.updates += 1
+
+    def joined(self, slot_ms: int, deliver_wall_ms: int, position: int) -> bool:
+        """A message was hung up; whether that was in the open slot."""
+        if not self.is_open or slot_ms != self.read_ms:
+            return False
+        insort(self._due, self._key(deliver_wall_ms, position), self._at)
+        return True
+
+    # Deliver ---------------------------------------------------------------------------------
+
+    def wants(self, wall: int) -> int | None:
+        """The slot to open now."""
+        if self.is_open or self.catching_up or self.read_ms > wall:
+            return None
+        return self.read_ms
+
+    def opened(self, units: Iterable[tuple[int, int]]) -> None:
+        """The slot `wants` named holds these (deliver wall ms, position).
+
+        After a start it may be one that is delivered in part: what hung there then is done.
+        """
+        self.is_open = True
+        done, before = self.done_ms, self.position
+        left = [(time, at) for time, at in units if time > done or at >= before]
+        self._due = array("Q", sorted(self._key(time, at) for time, at in left))
+        self._at = 0
+
+    def cancel(self, key: str) -> None:
+        """Nothing of this key is delivered in the open slot (TIMER_DEL_UNIQKEY)."""
+        self._cancelled.add(key)
+
+    @property
+    def cancels(self) -> bool:
+        """Whether anything is cancelled in the open slot."""
+        return bool(self._cancelled)
+
+    def is_cancelled(self, keys: Iterable[str]) -> bool:
+        return not self._cancelled.isdisjoint(keys)
+
+    @property
+    def size(self) -> int:
+        """Messages that the open slot has, or had."""
+        return len(self._due)
+
+    def batch(self, wall: int, count_max: int) -> list[int]:
+        """Positions of what is to be put now; report them by `settled` before the next."""
+        if not self.is_open or self._flying or wall < self._retry_at:
+            return []
+        due, at = self._due, self._at
+        stop = min(at + count_max, len(due))
+        latest = (wall - self.read_ms + 1) << _POSITION_BITS
+        while at < stop and due[at] < latest:
+            at += 1
+        self._flying = due[self._at : at].tolist()
+        self._at = at
+        return [key & _POSITION_MASK for key in self._flying]
+
+    def put_back(self, count: int) -> None:
+        """The last `count` of the batch are not put this time."""
+        if count:
+            del self._flying[-count:]
+            self._at -= count
+
+    def settled(self, held: Sequence[bool], wall: int, position: int) -> None:
+        """What became of the batch: what is not held comes again, a little later.
+
+        `position` is the timer log's end.
+        """
+        check(len(held) == len(self._flying), "timer: an outcome for each message put")
+        again = [key for key, ok in zip(self._flying, held, strict=True) if not ok]
+        self._flying = []
+        if not again:
+            self._failures = self._retry_at = 0
+            self._note(wall, position)
+            return
+        self._due = array("Q", again) + self._due[self._at :]
+        self._at = 0
+        self._retry_at = wall + min(RETRY_MS << min(self._failures, 10), RETRY_MAX_MS)
+        self._failures += 1
+
+    def advance(self, wall: int, position: int) -> bool:
+        """Go on to the next slot if the open one is over; `position` is the timer log's end."""
+        over = self.read_ms + self.precision_ms
+        if not self.is_open or self._flying or self._at < len(self._due) or wall < over:
+            return False
+        if self._due or self.cursor != self.covered:  # an idle wheel writes nothing
+            self.updates += 1
+        self._done(over)
+        self.covered = self.kept_cursor = self.cursor
+        self.position = position
+        self._close()
+        return True
+
+    def _note(self, wall: int, position: int) -> None:
+        """All is held that was put: what is done now, up to the next one that waits."""
+        done = min(wall, self.read_ms + self.precision_ms - 1)
+        if self._at < len(self._due):
+            done = min(done, self.read_ms + (self._due[self._at] >> _POSITION_BITS) - 1)
+        if done >= self.done_ms:
+            self.done_ms = done
+            self.covered = self.kept_cursor = self.cursor
+            self.position = position
+            self.updates += 1
+
+    # Beside ----------------------------------------------------------------------------------
+
+    def next_deadline(self, wall: int) -> int | None:
+        """Wall time of the next thing to do; None while something is waited for."""
+        if self._flying or self.catching_up:
+            return None
+        if not self.is_open:
+            return self.read_ms
+        at = self.read_ms + self.precision_ms
+        if self._at < len(self._due):
+            at = self.read_ms + (self._due[self._at] >> _POSITION_BITS)
+        return max(at, self._retry_at)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "read_ms": self.read_ms,
+            "cursor": self.cursor,
+            "covered": self.covered,
+            "open": len(self._due) - self._at,
+            "failures": self._failures,
+        }
+
+    def _done(self, wall: int) -> None:
+        self.done_ms = wall
+        self.read_ms = self._aligned(wall)
+
+    def _aligned(self, wall: int) -> int:
+        return wall // self.precision_ms * self.precision_ms
+
+    def _key(self, deliver_wall_ms: int, position: int) -> int:
+        after = max(0, min(deliver_wall_ms - self.read_ms, _LATEST))
+        return after << _POSITION_BITS | position
+
+    def _close(self) -> None:
+        self.is_open = False
+        self._due = array("Q")
+        self._at = 0
+        self._flying = []
+        self._cancelled.clear()

@@ -1,0 +1,152 @@
+"""All that a broker has of its timer: begun from the disk, ticked, asked, saved."""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.base.ports import Disk
+from epochmq.broker.metadata.files import Saved, load_table
+from epochmq.broker.outlet.core import Outlet
+from epochmq.broker.stats.meter import SAMPLE_MS, Meter
+from epochmq.broker.timer.core import Timer
+from epochmq.broker.timer.hands import TimerHands, TimerStore
+from epochmq.broker.timer.progress import TimerProgress
+from epochmq.broker.timer_keys import TimerKeys
+from epochmq.store.timer import checkpoint
+from epochmq.store.timer.files import TimerFiles
+from epochmq.store.timer.layout import WHEEL_BYTES, TimerDamaged
+from epochmq.store.timer.log import TimerLog
+from epochmq.store.timer.wheel import Wheel
+
+log = logging.getLogger(__name__)
+
+
+class Saving(Protocol):
+    """Writes tables beside the loop (`saving/service.py`)."""
+
+    def take(
+        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+    ) -> Callable[[], None] | None: ...
+
+
+class TimerDesk:
+    """One broker's timer; `options` gives them as they are now."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        store: TimerStore,
+        outlet: Outlet,
+        options: Callable[[], TimerKeys],
+        log_start: Callable[[], int],
+        *,
+        wheel_bytes: int = WHEEL_BYTES,
+    ) -> None:
+        keys = options()
+        core = Timer(keys.timer_precision_ms, keys.timer_roll_window_slot)
+        wheel = Wheel(disk, wheel_bytes)
+        timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
+        files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
+        self.hands = TimerHands(core, files, store, outlet, log_start)
+        self.progress = TimerProgress(core)
+        self._disk = disk
+        self._options = options
+        self.taken, self.given = Meter(), Meter()
+        """Messages hung up, and delivered."""
+        self._refused = 0
+        self._sampled_at = 0
+
+    def open(self) -> None:
+        """Begin where the checkpoint says; files that it does not vouch for are made anew."""
+        hands, progress = self.hands, self.progress
+        load_table(self._disk, hands.metrics)
+        data = self._disk.read_file(progress.file)
+        found = checkpoint.decode(data or b"", hands.core.precision_ms)
+        if found is None:
+            if not data and not hands.files.exist(self._disk):
+                return  # the first start
+            if data:
+                log.error("%s is damaged: all messages count as not delivered", progress.file)
+            hands.rebuild()
+            return
+        progress.begin(found)
+        try:
+            if found.log_position < 0:
+                raise TimerDamaged("they were written by another broker, or with other slots")
+            hands.files.open(found.log_position)
+        except TimerDamaged as error:
+            log.warning("the timer's files are made anew from the timer topic: %s", error)
+            hands.rebuild()
+
+    def tick(self, wall: int, *, delivers: bool) -> None:
+        keys = self._options()
+        self.hands.stop_enqueue = keys.timer_stop_enqueue
+        self.hands.stop_dequeue = keys.timer_stop_dequeue
+        hands = self.hands
+        hands.tick(wall, delivers=delivers)
+        if not 0 <= wall - self._sampled_at < SAMPLE_MS:
+            self._sampled_at = wall
+            self.taken.total, self.given.total = hands.enqueued, hands.delivered
+            self.taken.sample(wall)
+            self.given.sample(wall)
+
+    def next_deadline(self, wall: int) -> int | None:
+        """Wall time of the next tick that does something."""
+        return self.hands.next_deadline(wall)
+
+    def is_congested(self, slot_ms: int) -> bool:
+        """Whether a slot takes no more: above the limit some are refused, at twice it all."""
+        limit = self._options().timer_congest_num_each_slot
+        count = self.hands.count_at(slot_ms)
+        if count <= limit:
+            return False
+        self._refused += 1
+        return self._refused * 617 % 1000 < 1000 * (count - limit) // limit
+
+    def save(
+        self, wall: int, saver: Saving, when_synced: Callable[[Callable[[bool], None]], None]
+    ) -> None:
+        """Save how far it is, once what was delivered is on the device itself.
+
+        Then the slots behind are emptied, the files synced, the checkpoint written: in this order
+        (facts/store.md 7.2).
+        """
+        hands, progress = self.hands, self.progress
+        if hands.delivers:  # a replica has its master's versions
+            hands.metrics.step_version(wall)
+            progress.step_version(wall)
+        metrics = saver.take(hands.metrics)
+        if metrics is not None:
+            metrics()
+        finished, hands.finished = hands.finished, []
+        rebuilds = hands.rebuilds
+
+        def before() -> Callable[[], None]:
+            if hands.rebuilds == rebuilds:
+                hands.clear(finished)
+            return hands.files.sync_point()
+
+        write = saver.take(progress, before)
+        if write is not None:
+            save = write  # narrowed for the closure
+            when_synced(lambda ok: save() if ok else None)
+
+    def save_now(self, wall: int) -> None:
+        """At the stop, everything delivered being on the device."""
+        hands, progress = self.hands, self.progress
+        progress.dirty = True
+        if hands.delivers:
+            hands.metrics.step_version(wall)
+            progress.step_version(wall)
+        hands.clear(hands.finished)
+        hands.files.sync_point()()
+        for table in (progress, hands.metrics):
+            self._disk.write_file(table.file, table.encode())
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        try:
+            self.hands.files.close()
+        except EnvironmentFault as error:
+            log.error("the timer's files do not close: %s", error)

@@ -1,0 +1,351 @@
+"""The hands of one `Timer`: the timer topic is hung on the wheel, what is due goes to the outlet.
+
+Ticked by the broker's loop; a tick does a bounded piece of work. Hanging up goes on in every role,
+at a replica only as far as its master has delivered by its own word; delivering only where the
+role's row says so. When the own files are found wrong they are made anew from the timer topic.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.timer.core import Timer
+from epochmq.broker.timer.metrics import TimerMetrics
+from epochmq.broker.timer.timed import (
+    Waiting,
+    cancelled_name,
+    due_wall,
+    names_of,
+    restore,
+    roll,
+    waiting,
+)
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.property_names import REAL_TOPIC
+from epochmq.store.draft import Draft
+from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.timer.files import Link, TimerFiles
+from epochmq.store.timer.layout import DELETE, ROLL, TimerDamaged, Unit
+
+ENQUEUE_COUNT = 256
+"""Messages hung up in one tick."""
+DELIVER_COUNT = 256
+DELIVER_BYTES = 4 * 1024 * 1024
+SLOTS_COUNT = 2048
+"""Empty slots passed in one tick."""
+CLEAN_MS = 60_000
+_READ_BYTES = 1 << 30
+_FAR = 1 << 62
+
+log = logging.getLogger(__name__)
+
+
+class TimerStore(Protocol):
+    """What the timer needs of the store."""
+
+    def read_queue(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Callable[[int], bool] | None = None,
+        verify: Callable[[memoryview], bool] | None = None,
+        *,
+        stop: int = ...,
+    ) -> ReadResult: ...
+
+    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+    def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
+
+
+class TimerHands:
+    """Between the core, the store, the timer's files and the outlet."""
+
+    def __init__(
+        self,
+        core: Timer,
+        files: TimerFiles,
+        store: TimerStore,
+        outlet: Outlet,
+        log_start: Callable[[], int],
+    ) -> None:
+        self.core = core
+        self.files = files
+        self.metrics = TimerMetrics()
+        self.finished: list[int] = []
+        """Slots that are delivered, to be emptied once the deliveries are on the device."""
+        self.stop_enqueue = self.stop_dequeue = False
+        self.enqueued = self.delivered = self.discarded = self.rebuilds = 0
+        self._store = store
+        self._outlet = outlet
+        self._log_start = log_start
+        self.delivers = False
+        self._backlog = False
+        self._turn = 0
+        """Counts what makes an answer of the outlet stale."""
+        self._clean_at = 0
+
+    def tick(self, wall: int, *, delivers: bool) -> None:
+        """One bounded piece of work."""
+        try:
+            self._change_role(delivers, wall)
+            if self.core.is_behind(wall):
+                if not self.finished:
+                    self._turn += 1
+                    self.core.set_back(wall)
+                return
+            if not self.stop_enqueue:
+                self._enqueue(wall)
+            if delivers and not self.stop_dequeue:
+                self._deliver(wall)
+            self._clean(wall)
+        except TimerDamaged as error:
+            log.error("the timer's files are made anew from the timer topic: %s", error)
+            self.rebuild()
+        except EnvironmentFault as error:
+            log.error("the timer's files cannot be written now: %s", error)
+
+    def next_deadline(self, wall: int) -> int | None:
+        """Wall time of the next tick that does something."""
+        if self._backlog:
+            return wall
+        return self.core.next_deadline(wall) if self.delivers else None
+
+    def rebuild(self) -> None:
+        """Forget the own files; everything the timer topic still has is hung up again."""
+        self._turn += 1
+        self.rebuilds += 1
+        self.finished.clear()
+        self.files.reset(self.core.position)
+        self.metrics.reset()
+        first = max(self._store.queue_bounds(TIMER_TOPIC, 0)[0], 0)
+        self.core.begin_again(first, self.files.log.end)
+
+    def clear(self, slots_ms: Sequence[int]) -> None:
+        """Empty slots that are delivered; one that is damaged shows when it is needed."""
+        try:
+            self.files.clear(slots_ms)
+        except (TimerDamaged, EnvironmentFault) as error:
+            log.error("delivered slots of the timer cannot be emptied: %s", error)
+
+    def count_at(self, slot_ms: int) -> int:
+        """Messages that wait in a slot; a damaged slot counts as empty."""
+        try:
+            return self.files.count(slot_ms)
+        except TimerDamaged:
+            return 0
+
+    def behind(self) -> int:
+        """Messages of the timer topic that are not hung up yet."""
+        return max(0, self._store.queue_bounds(TIMER_TOPIC, 0)[1] - self.core.cursor)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            **self.core.statistics(),
+            "enqueued": self.enqueued,
+            "delivered": self.delivered,
+            "discarded": self.discarded,
+            "rebuilds": self.rebuilds,
+        }
+
+    def _change_role(self, delivers: bool, wall: int) -> None:
+        if delivers == self.delivers:
+            return
+        self.delivers = delivers
+        self._turn += 1
+        if delivers:
+            high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
+            if not self.core.take_over(wall, high):
+                log.error("the timer topic ends at %d, before what hung on the wheel", high)
+                self.rebuild()
+        else:
+            self.files.rewind(self.core.fall_back())
+
+    # Enqueue ---------------------------------------------------------------------------------
+
+    def _enqueue(self, wall: int) -> None:
+        core = self.core
+        self._backlog = False
+        if not self.delivers and not core.catching_up:
+            return
+        stop = core.covered if core.catching_up else _FAR
+        count = min(ENQUEUE_COUNT, stop - core.cursor)
+        found = self._store.read_queue(
+            TIMER_TOPIC, 0, core.cursor, count, _READ_BYTES, None, _keep, stop=stop
+        )
+        if found.count:
+            self._hang(found.chunks, wall)
+            self._backlog = core.cursor < min(max(found.max_offset, 0), stop)
+        elif core.cursor < (low := max(found.min_offset, 0)):  # retention took what was there
+            core.enqueued(min(low, stop), self.files.log.end)
+        elif found.status is GetStatus.NO_MATCHED_MESSAGE:  # holes
+            core.enqueued(min(found.next_offset, stop), self.files.log.end)
+
+    def _hang(self, raws: Sequence[memoryview], wall: int) -> None:
+        """Hang records of the timer topic up, as far as the ring of slots reaches."""
+        core = self.core
+        links: list[Link] = []
+        entries: list[Waiting] = []
+        after = core.cursor
+        for raw in raws:
+            offset = record.queue_offset_at(raw, 0)
+            at = record.offset_at(raw, 0)
+            entry = waiting(raw)
+            if entry is None:
+                self._discard(at, "says no time or place, or is damaged")
+                after = offset + 1
+                continue
+            stored, cancels = record.store_time_at(raw, 0), bool(entry.cancels)
+            place = core.place(offset, entry.deliver_wall_ms, stored, delete=cancels)
+            if place is not None:
+                if place.slot_ms - core.read_ms >= self.files.wheel.slots * core.precision_ms:
+                    break  # until slots were passed
+                link = Link(place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2])
+                links.append(link)
+                entries.append(entry)
+            after = offset + 1
+        positions = self.files.add(links, wall) if links else []
+        for link, entry, position in zip(links, entries, positions, strict=True):
+            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and _takes_back(link):
+                core.cancel(cancelled_name(entry))
+        self.metrics.add([entry.topic for entry in entries], 1, wall)
+        self.enqueued += len(links)
+        core.enqueued(after, self.files.log.end)
+
+    # Deliver ---------------------------------------------------------------------------------
+
+    def _deliver(self, wall: int) -> None:
+        core = self.core
+        for _ in range(SLOTS_COUNT):
+            slot_ms = core.wants(wall)
+            if slot_ms is not None:
+                self._open(slot_ms)
+            batch = core.batch(wall, DELIVER_COUNT)
+            if batch:
+                self._put(batch, wall)
+                return
+            slot_ms, held = core.read_ms, core.size
+            if not core.advance(wall, self.files.log.end):
+                return
+            if held:
+                self.finished.append(slot_ms)
+
+    def _open(self, slot_ms: int) -> None:
+        """Collect a slot's units; what cancels others is read at once."""
+        units = list(self.files.walk(slot_ms))
+        self.core.opened((unit.deliver_wall_ms, position) for position, unit in units)
+        for _, unit in units:
+            raw = self._record(unit) if _takes_back(unit) else None
+            entry = None if raw is None else waiting(raw)
+            if entry is not None:
+                self.core.cancel(cancelled_name(entry))
+
+    def _put(self, batch: Sequence[int], wall: int) -> None:
+        """Put what is due; what needs no put counts as held."""
+        units = self._units(batch)
+        messages: list[StoredMessage | None] = []
+        drafts: list[Draft] = []
+        places: list[int] = []
+        for at, unit in enumerate(units):
+            message, draft = self._prepare(unit, wall)
+            messages.append(message)
+            if draft is not None:
+                places.append(at)
+                drafts.append(draft)
+        held = [True] * len(units)
+        turn = self._turn
+        if not drafts:
+            self._settle(messages, held, wall)
+            return
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            if turn != self._turn:
+                return  # another role, another wheel: it is put again, not lost
+            for at, outcome in zip(places, outcomes, strict=True):
+                held[at] = outcome is not Outcome.LATER
+                message = messages[at]
+                if outcome is Outcome.ILLEGAL and message is not None:
+                    self._discard(message.offset, "is illegal as it would be stored")
+            self._settle(messages, held, wall)
+
+        self._outlet.put(drafts, Origin.TIMER, wall, done)
+
+    def _units(self, batch: Sequence[int]) -> list[Unit]:
+        """Those of a batch that make a put of bearable size; the others come with the next."""
+        units: list[Unit] = []
+        size = 0
+        for position in batch:
+            unit = self.files.unit(position)
+            size += unit.size
+            if units and size > DELIVER_BYTES:
+                break
+            units.append(unit)
+        self.core.put_back(len(batch) - len(units))
+        return units
+
+    def _settle(
+        self, messages: Sequence[StoredMessage | None], held: Sequence[bool], wall: int
+    ) -> None:
+        over = [m for m, ok in zip(messages, held, strict=True) if ok and m is not None]
+        self.metrics.add([m.properties.get(REAL_TOPIC, "") for m in over], -1, wall)
+        self.delivered += len(over)
+        self.core.settled(held, wall, self.files.log.end)
+
+    def _prepare(self, unit: Unit, wall: int) -> tuple[StoredMessage | None, Draft | None]:
+        """A unit's message, and what is to be put for it."""
+        raw = self._record(unit)
+        if raw is None:
+            self._discard(unit.offset, "is no longer in the log, which keeps messages too briefly")
+            return None, None
+        message = record.decode(raw)
+        if message.topic != TIMER_TOPIC:
+            raise TimerDamaged(f"the message at {unit.offset} is not the timer topic's")
+        if unit.magic & ROLL:
+            return message, roll(message)
+        due = due_wall(message.properties, message.store_wall_ms)
+        if due is None or due > wall:
+            raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
+        if unit.magic & DELETE:
+            return message, None
+        if self.core.cancels and self.core.is_cancelled(names_of(message)):
+            return message, None
+        draft = restore(message, unit.write_wall_ms, wall)
+        if draft is None:
+            self._discard(message.offset, "names no topic")
+        return message, draft
+
+    def _record(self, unit: Unit) -> memoryview | None:
+        raw = self._store.message_at(unit.offset, unit.size)
+        if raw is None and unit.offset >= self._log_start():
+            raise TimerDamaged(f"no message of {unit.size} bytes is at {unit.offset} of the log")
+        return raw
+
+    # Beside ----------------------------------------------------------------------------------
+
+    def _clean(self, wall: int) -> None:
+        """Files of the timer log whose messages are all past; never one with any still to come."""
+        if wall < self._clean_at:
+            return
+        self._clean_at = wall + CLEAN_MS
+        spare = 2 * self.core.window_ms
+        self.files.clean(min(wall, self.core.read_ms) - spare)
+
+    def _discard(self, offset: int, why: str) -> None:
+        self.discarded += 1
+        log.error("the timed message at %d of the log %s; discarded", offset, why)
+
+
+def _keep(raw: memoryview) -> bool:
+    return True
+
+
+def _takes_back(unit: Unit | Link) -> bool:
+    """Whether this one cancels others now, and is not only on its way there."""
+    return bool(unit.magic & DELETE) and not unit.magic & ROLL

@@ -1,0 +1,72 @@
+"""config/timermetrics: how many messages of each topic wait for their time (facts/store.md 3.2).
+
+Counted as they come and go; after a crash a little off, until the wheel is made anew.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from epochmq.base.limits import TOPICS_MAX
+from epochmq.model.data_version import DataVersion
+from epochmq.wire import json_tolerant
+
+
+class Waits(msgspec.Struct, rename="camel"):
+    """One topic."""
+
+    count: int = 0
+    time_stamp: int = 0
+
+
+class TimerMetrics:
+    """Messages waiting by real topic."""
+
+    file = "config/timermetrics"
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Waits] = {}
+        self.version = DataVersion()
+        self.updates = 0
+        self.dirty = False
+
+    def add(self, topics: Iterable[str], step: int, wall: int) -> None:
+        """One more, or one less, for each of `topics`."""
+        for topic in topics:
+            waits = self.counts.get(topic)
+            if waits is None:
+                if len(self.counts) >= TOPICS_MAX:
+                    continue
+                waits = self.counts[topic] = Waits()
+            waits.count = max(0, waits.count + step)
+            waits.time_stamp = wall
+            self.updates += 1
+            self.dirty = True
+
+    @property
+    def total(self) -> int:
+        return sum(waits.count for waits in self.counts.values())
+
+    def reset(self) -> None:
+        self.counts.clear()
+        self.updates += 1
+        self.dirty = True
+
+    def step_version(self, wall: int) -> None:
+        """Before it is saved or told, if it changed."""
+        if self.dirty:
+            self.version = self.version.next_version(wall)
+
+    def content(self) -> dict[str, Any]:
+        """The shape of the file and of GET_TIMER_METRICS's body."""
+        return {"dataVersion": self.version, "timingCount": self.counts}
+
+    def encode(self) -> bytes:
+        return json_tolerant.dumps(self.content())
+
+    def load(self, content: dict[str, Any]) -> None:
+        """Take over a file, or a master's answer."""
+        counts = msgspec.convert(content.get("timingCount") or {}, dict[str, Waits], strict=False)
+        self.version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        self.counts = dict(list(counts.items())[:TOPICS_MAX])

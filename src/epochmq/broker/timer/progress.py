@@ -1,0 +1,64 @@
+"""config/timercheck as the broker keeps it: a table like others, but binary."""
+
+from epochmq.broker.timer.core import Timer
+from epochmq.model.data_version import DataVersion
+from epochmq.store.timer import checkpoint
+from epochmq.store.timer.checkpoint import TimerCheckpoint
+
+
+class TimerProgress:
+    """The checkpoint of one timer."""
+
+    file = checkpoint.FILE
+
+    def __init__(self, core: Timer) -> None:
+        self._core = core
+        self.version = DataVersion()
+        self._saved = core.updates
+
+    @property
+    def dirty(self) -> bool:
+        return self._core.updates != self._saved
+
+    @dirty.setter
+    def dirty(self, value: bool) -> None:
+        self._saved = self._core.updates - int(value)
+
+    def step_version(self, wall: int) -> None:
+        """Before it is saved, if anything moved; copies are compared by it."""
+        if self.dirty:
+            self.version = self.version.next_version(wall)
+
+    def checkpoint(self) -> TimerCheckpoint:
+        core, version = self._core, self.version
+        return TimerCheckpoint(
+            core.done_ms,
+            core.position,
+            core.kept_cursor,
+            core.covered,
+            version.state_version,
+            version.timestamp,
+            version.counter,
+        )
+
+    def encode(self) -> bytes:
+        return self.checkpoint().encode(self._core.precision_ms)
+
+    def adopt(self, body: bytes) -> None:
+        """What the master answered; `ValueError` when that is none."""
+        found = checkpoint.decode(body)
+        if found is None:
+            raise ValueError("not a timer checkpoint")
+        self._core.adopt(found.last_read_ms, found.master_offset)
+        version = DataVersion(found.state_version, found.counter, found.wall_ms)
+        if version != self.version:  # else only an idle master's clock went on
+            self.version, self.dirty = version, True
+
+    def begin(self, found: TimerCheckpoint) -> None:
+        """Begin where the file says."""
+        core = self._core
+        core.restore(
+            found.last_read_ms, found.master_offset, found.queue_offset, found.log_position
+        )
+        self.version = DataVersion(found.state_version, found.counter, found.wall_ms)
+        self.dirty = False

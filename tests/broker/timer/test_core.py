@@ -1,0 +1,365 @@
+"""The timer's core, alone and against a slow model: clock steps, refusals, crashes, failovers."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from epochmq.base.errors import OurBug
+from epochmq.broker.timer.core import BACK_MS, RETRY_MAX_MS, RETRY_MS, Place, Timer
+from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
+
+WALL = 1_700_000_000_000
+WINDOW = 30
+
+
+def timer(read_ms: int = WALL) -> Timer:
+    core = Timer(1000, WINDOW)
+    core.restore(read_ms, 0, 0, 0)
+    return core
+
+
+def hang(core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool) -> Place | None:
+    place = core.place(offset, deliver, store, **more)
+    if place is not None:
+        core.joined(place.slot_ms, place.deliver_wall_ms, offset)
+    core.enqueued(offset + 1, (offset + 1) * 52)
+    return place
+
+
+def deliver(core: Timer, units: list[tuple[int, int]], wall: int, *held: bool) -> list[int]:
+    """Open the slot if it is time, put one batch."""
+    if core.wants(wall) is not None:
+        core.opened(units)
+    batch = core.batch(wall, 100)
+    if batch:
+        core.settled(held or [True] * len(batch), wall, 999)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("time", "slot"), [(1, 0), (999, 0), (1000, 0), (1001, 1000), (2000, 1000), (2001, 2000)]
+)
+def test_slots_are_upstreams(time: int, slot: int) -> None:
+    assert timer().slot_of(WALL + time) == WALL + slot
+
+
+def test_each_message_goes_at_its_own_time() -> None:
+    core = timer()
+    units = [(WALL + 700, 0), (WALL + 200, 52), (WALL + 1000, 104)]
+    assert core.next_deadline(WALL) == WALL
+    assert deliver(core, units, WALL + 199) == []
+    assert core.next_deadline(WALL) == WALL + 200
+    assert deliver(core, [], WALL + 200) == [52]
+    assert deliver(core, [], WALL + 999) == [0]
+    assert not core.advance(WALL + 999, 156)
+    assert deliver(core, [], WALL + 1000) == [104]
+    assert core.size == 3
+    assert core.advance(WALL + 1000, 156)
+    assert (core.read_ms, core.position, core.size) == (WALL + 1000, 156, 0)
+
+
+def test_a_slot_is_over_when_its_time_is_and_all_are_held() -> None:
+    core = timer()
+    assert not core.advance(WALL, 0)  # not open
+    core.opened([(WALL + 1, 0)])
+    assert core.batch(WALL + 1, 100) == [0]
+    assert core.next_deadline(WALL + 1) is None
+    assert core.batch(WALL + 1, 100) == []
+    assert not core.advance(WALL + 2000, 52)
+    core.settled([True], WALL + 1, 999)
+    assert not core.advance(WALL + 999, 52)
+    assert core.next_deadline(WALL + 1) == WALL + 1000
+    before = core.updates
+    assert core.advance(WALL + 1000, 52)
+    assert core.updates == before + 1
+    core.opened([])
+    assert core.advance(WALL + 2000, 52)
+    assert core.updates == before + 1  # nothing was in it: nothing to save
+
+
+def test_what_is_refused_comes_again_and_more_slowly() -> None:
+    core = timer()
+    core.opened([(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
+    assert core.batch(WALL + 9, 2) == [0, 52]
+    core.settled([False, True], WALL + 9, 999)
+    assert deliver(core, [], WALL + 9 + RETRY_MS - 1) == []
+    assert core.next_deadline(WALL) == WALL + 9 + RETRY_MS
+    assert core.statistics()["failures"] == 1
+    wall, pause = WALL + 9 + RETRY_MS, RETRY_MS
+    for _ in range(8):
+        assert core.batch(wall, 1) == [0]
+        core.settled([False], wall, 999)
+        pause = min(pause * 2, RETRY_MAX_MS)
+        assert core.next_deadline(wall) == wall + pause
+        wall += pause
+    assert deliver(core, [], wall) == [0, 104]
+    assert core.statistics() == {
+        "read_ms": WALL, "cursor": 0, "covered": 0, "open": 0, "failures": 0
+    }  # fmt: skip
+
+
+def test_a_batch_may_be_put_in_part() -> None:
+    core = timer()
+    core.opened([(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
+    assert core.batch(WALL + 9, 100) == [0, 52, 104]
+    core.put_back(0)
+    core.put_back(2)
+    core.settled([True], WALL + 9, 999)
+    assert deliver(core, [], WALL + 9) == [52, 104]
+    with pytest.raises(OurBug):
+        core.settled([True], WALL, 999)
+
+
+def test_late_ones_join_the_open_slot() -> None:
+    core = timer(WALL + 5000)
+    assert hang(core, 0, WALL + 10) == Place(WALL + 5000, DEFAULT, WALL + 10)
+    core.opened([(WALL + 10, 0)])
+    assert deliver(core, [], WALL + 5000) == [0]
+    assert hang(core, 1, WALL + 5500) == Place(WALL + 5000, DEFAULT, WALL + 5500)
+    assert hang(core, 2, WALL + 20) == Place(WALL + 5000, DEFAULT, WALL + 20)
+    assert hang(core, 3, WALL + 6001) == Place(WALL + 6000, DEFAULT, WALL + 6001)
+    assert deliver(core, [], WALL + 5000) == [2]
+    assert deliver(core, [], WALL + 5500) == [1]
+
+
+def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
+    core = timer()
+    for offset, time in enumerate((WALL + 100, WALL + 500, WALL + 900)):
+        hang(core, offset, time)
+    units = [(WALL + 100, 0), (WALL + 500, 52), (WALL + 900, 104)]
+    core.opened(units)
+    assert deliver(core, [], WALL + 600) == [0, 52]
+    assert (core.done_ms, core.covered) == (WALL + 600, 3)
+    assert core.joined(WALL, WALL + 50, 156)  # late: what is done stays done
+    hang(core, 3, WALL + 50)
+    again = timer(core.done_ms)
+    again.restore(core.done_ms, core.covered, 3, 156)
+    again.enqueued(4, 208)
+    assert again.wants(WALL + 700) == WALL
+    again.opened([*units, (WALL + 50, 156)])
+    assert again.batch(WALL + 700, 100) == [156]
+    again.settled([True], WALL + 700, 208)
+    assert again.batch(WALL + 900, 100) == [104]
+    again.put_back(1)
+    again.settled([], WALL + 900, 208)
+    assert again.done_ms == WALL + 899
+
+
+def test_what_is_too_far_rolls() -> None:
+    core = timer()
+    window = WINDOW * 1000
+    far = hang(core, 0, WALL + 2 * window)
+    assert far == Place(WALL + window - 1000, DEFAULT | ROLL, WALL + window)
+    nearly = hang(core, 1, WALL + window, delete=True)
+    assert nearly == Place(WALL + window // 2 - 1000, DEFAULT | ROLL | DELETE, WALL + window // 2)
+    near = hang(core, 2, WALL + window - 1, delete=True)
+    assert near == Place(WALL + window - 1000, DEFAULT | DELETE, WALL + window - 1)
+
+
+def test_cancellations_hold_for_the_open_slot() -> None:
+    core = timer()
+    core.opened([])
+    assert not core.cancels
+    core.cancel("k")
+    assert core.cancels
+    assert core.is_cancelled(["x", "k"])
+    assert not core.is_cancelled(["x"])
+    core.advance(WALL + 1000, 0)
+    assert not core.cancels
+
+
+def test_a_replica_hangs_up_what_its_master_covered() -> None:
+    core = timer(0)
+    core.adopt(WALL + 5500, 3)
+    assert (core.read_ms, core.catching_up, core.wants(WALL + 9000)) == (WALL + 5000, True, None)
+    assert core.next_deadline(WALL) is None
+    assert hang(core, 0, WALL + 10) is None  # delivered by the master
+    assert hang(core, 1, WALL + 7000) == Place(WALL + 6000, DEFAULT, WALL + 7000)
+    assert (core.kept_cursor, core.position) == (2, 104)
+    hang(core, 2, WALL + 8000)
+    assert not core.catching_up
+    core.adopt(WALL + 4000, 9)  # an older word
+    core.adopt(WALL + 9000, 2)
+    assert (core.read_ms, core.covered) == (WALL + 5000, 3)
+    assert core.take_over(WALL + 6000, 4)
+    late = hang(core, 3, WALL + 10)  # the master never said that this one was delivered
+    assert late == Place(WALL + 5000, DEFAULT, WALL + 10)
+    assert core.fall_back() == 156
+    assert (core.cursor, core.covered) == (3, 3)
+
+
+def test_taking_over_without_a_word_or_with_less_log() -> None:
+    core = Timer(1000, WINDOW)
+    assert core.take_over(WALL + 1, 0)
+    assert core.read_ms == WALL
+    core.restore(WALL, 5, 5, 260)
+    assert not core.take_over(WALL, 4)
+    assert core.covered == 4
+    core.begin_again(0, 9)
+    assert (core.cursor, core.kept_cursor, core.position) == (0, 0, 9)
+    core.begin_again(7, 9)
+    assert core.cursor == 4
+
+
+def test_a_clock_that_goes_back_is_followed() -> None:
+    core = timer(WALL + 60_000)
+    assert not core.is_behind(WALL + 60_000 - BACK_MS)
+    assert core.is_behind(WALL + 60_000 - BACK_MS - 1)
+    core.set_back(WALL + 10)
+    assert core.read_ms == WALL
+    assert not core.is_behind(WALL)
+
+
+@dataclass
+class Log:
+    """The slow model's timer topic: (deliver time, store time) by queue offset."""
+
+    rows: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Machine(RuleBasedStateMachine):
+    """A broker that may crash or hand over at any point, its wheel kept as plain dicts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wall = WALL
+        self.log = Log()
+        self.delivered: dict[int, list[int]] = {}
+        self.core = timer()
+        self.wheel: dict[int, list[tuple[int, int, int]]] = {}
+        """Slot to (position, deliver time, row)."""
+        self.end = 0
+        self.saved = (WALL, 0, 0, 0)
+        self.flying: list[int] = []
+
+    @rule(delays=st.lists(st.integers(1, 5000), min_size=1, max_size=5))
+    def send(self, delays: list[int]) -> None:
+        self.log.rows += [(self.wall + delay, self.wall) for delay in delays]
+
+    @rule(ms=st.integers(1, 3000))
+    def wait(self, ms: int) -> None:
+        self.wall += ms
+
+    @rule(ms=st.integers(1, 60_000))
+    def clock_steps_back(self, ms: int) -> None:
+        self.wall -= ms
+
+    @rule(count=st.integers(1, 6))
+    def enqueue(self, count: int) -> None:
+        core = self.core
+        if core.is_behind(self.wall):
+            for slot in [slot for slot in self.wheel if slot < core.read_ms]:
+                del self.wheel[slot]
+            core.set_back(self.wall)
+            self.flying = []
+        for offset in range(core.cursor, min(core.cursor + count, len(self.log.rows))):
+            time, stored = self.log.rows[offset]
+            place = core.place(offset, time, stored)
+            if place is not None:
+                slot = self.wheel.setdefault(place.slot_ms, [])
+                slot.append((self.end, place.deliver_wall_ms, offset))
+                core.joined(place.slot_ms, place.deliver_wall_ms, self.end)
+                self.end += 52
+            core.enqueued(offset + 1, self.end)
+
+    @rule()
+    def put(self) -> None:
+        core = self.core
+        slot = core.wants(self.wall)
+        if slot is not None:
+            core.opened([(time, at) for at, time, _ in self.wheel.get(slot, [])])
+        if not self.flying:
+            self.flying = core.batch(self.wall, 4)
+
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        if not self.flying:
+            return
+        held = data.draw(
+            st.lists(st.booleans(), min_size=len(self.flying), max_size=len(self.flying))
+        )
+        rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
+        for at, ok in zip(self.flying, held, strict=True):
+            assert self.log.rows[rows[at]][0] <= self.wall, "early"
+            if ok:
+                self.delivered.setdefault(rows[at], []).append(self.wall)
+        self.core.settled(held, self.wall, self.end)
+        self.flying = []
+
+    @rule(slots=st.integers(1, 5))
+    def go_on(self, slots: int) -> None:
+        for _ in range(slots):
+            if not self.core.advance(self.wall, self.end):
+                break
+
+    @rule()
+    def save(self) -> None:
+        core = self.core
+        self.saved = (core.done_ms, core.covered, core.kept_cursor, core.position)
+
+    @rule()
+    def crash(self) -> None:
+        """The files are cut where the checkpoint says."""
+        core = self.core = Timer(1000, WINDOW)
+        core.restore(*self.saved)
+        self._cut(core.position)
+
+    @rule()
+    def lose_the_files(self) -> None:
+        core = self.core = Timer(1000, WINDOW)
+        core.restore(*self.saved)
+        core.begin_again(0, 0)
+        self._cut(0)
+
+    @rule()
+    def stand_down(self) -> None:
+        self._cut(self.core.fall_back())
+
+    @rule(known=st.booleans())
+    def fail_over(self, known: bool) -> None:
+        """Another broker, which has the log, and the master's word or an older one."""
+        old = self.core
+        word = (old.done_ms, old.covered) if known else self.saved[:2]
+        core = self.core = Timer(1000, WINDOW)
+        core.adopt(*word)
+        core.take_over(self.wall, len(self.log.rows))
+        self._cut(0)
+
+    def _cut(self, position: int) -> None:
+        self.flying = []
+        self.end = position
+        self.wheel = {
+            slot: kept
+            for slot, units in self.wheel.items()
+            if (kept := [unit for unit in units if unit[0] < position])
+        }
+
+    @invariant()
+    def the_pair_never_claims_what_was_not_delivered(self) -> None:
+        for done_ms, covered in (self.saved[:2], (self.core.done_ms, self.core.covered)):
+            for offset, (time, _) in enumerate(self.log.rows[:covered]):
+                assert time > done_ms or offset in self.delivered, (offset, done_ms, covered)
+
+    def teardown(self) -> None:
+        """In the end everything comes."""
+        self.wall += 200_000
+        for _ in range(400):
+            self.enqueue(1000)
+            self.put()
+            if self.flying:
+                rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
+                for at in self.flying:
+                    assert self.log.rows[rows[at]][0] <= self.wall
+                    self.delivered.setdefault(rows[at], []).append(self.wall)
+                self.core.settled([True] * len(self.flying), self.wall, self.end)
+                self.flying = []
+            self.core.advance(self.wall, self.end)
+            self.wall += 500
+        assert set(self.delivered) == set(range(len(self.log.rows))), "lost"
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

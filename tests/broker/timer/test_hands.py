@@ -1,0 +1,346 @@
+"""Messages for an exact time through a whole broker: on time, once, again after every crash."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from tests.broker.desk import send
+from tests.broker.timer.timers import LOG_BYTES, TimerBroker
+
+from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.timer.hands import ENQUEUE_COUNT
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.store.draft import Draft
+from epochmq.store.timer.log import FOLDER
+from epochmq.store.timer.wheel import FILE
+
+
+@pytest.fixture
+def broker() -> TimerBroker:
+    return TimerBroker()
+
+
+def test_a_message_comes_at_its_time_and_not_before(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=1500, TAGS="x", KEYS="k")
+    (waiting,) = broker.stored(TIMER_TOPIC)
+    assert waiting.properties["REAL_TOPIC"] == "T"
+    assert broker.run(1499) == []
+    (body,) = broker.run(1)
+    assert body == b"a"
+    (message,) = broker.stored("T")
+    assert (message.tags, message.keys) == ("x", ("k",))
+    assert message.properties["TIMER_DEQUEUE_MS"] == str(broker.clock.wall)
+    assert message.properties["TIMER_ENQUEUE_MS"] == str(broker.clock.wall - 1500)
+    statistics = broker.timer.hands.statistics()
+    assert (statistics["enqueued"], statistics["delivered"]) == (1, 1)
+
+
+def test_many_in_one_slot_and_over_many_slots(broker: TimerBroker) -> None:
+    for n in range(60):
+        broker.put(b"%d" % n, TIMER_DELAY_MS=1000 + n % 7 * 900)
+    assert broker.run(900) == []
+    assert sorted(broker.run(8000), key=int) == [b"%d" % n for n in range(60)]
+    assert broker.timer.hands.metrics.total == 0
+
+
+def test_a_backlog_is_hung_up_in_pieces(broker: TimerBroker) -> None:
+    client = broker.client()
+    count = ENQUEUE_COUNT + 10
+    commands = [send(b"x", properties={"TIMER_DELAY_MS": "5000"}) for _ in range(count)]
+    client.put(*commands)
+    broker.turn()
+    broker.tick()
+    assert broker.timer.hands.behind() == 10
+    assert broker.timer.next_deadline(broker.clock.wall) == broker.clock.wall
+    broker.tick()
+    assert broker.timer.hands.behind() == 0
+    assert len(broker.run(6000)) == count
+
+
+def test_too_far_away_it_waits_in_pieces() -> None:
+    broker = TimerBroker()
+    broker.put(b"far", TIMER_DELAY_SEC=150)
+    assert broker.run(149_900, 500) == []
+    assert broker.run(1500, 100) == [b"far"]
+    rolled = broker.stored(TIMER_TOPIC)
+    assert [message.properties.get("TIMER_ROLL_TIMES") for message in rolled] == [None, "1", "2"]
+    assert broker.timer.hands.metrics.total == 0
+
+
+@pytest.mark.parametrize("form", ["{key}", "T+{key}", "T{key}"])
+def test_a_cancelled_message_does_not_come(broker: TimerBroker, form: str) -> None:
+    at = broker.clock.wall + 5000
+    broker.put(b"gone", TIMER_DELIVER_MS=at, UNIQ_KEY="K1")
+    broker.put(b"kept", TIMER_DELIVER_MS=at, UNIQ_KEY="K2")
+    broker.put(b"x", TIMER_DELIVER_MS=at, TIMER_DEL_UNIQKEY=form.format(key="K1"))
+    assert broker.run(6000) == [b"kept"]
+
+
+def test_a_cancellation_while_the_slot_is_open(broker: TimerBroker) -> None:
+    at = broker.clock.wall // 1000 * 1000 + 5900
+    broker.put(b"gone", TIMER_DELIVER_MS=at, UNIQ_KEY="K1")
+    broker.run(at - broker.clock.wall - 500)
+    broker.put(b"x", TIMER_DELIVER_MS=at, TIMER_DEL_UNIQKEY="K1")
+    assert broker.run(3000) == []
+
+
+def test_nobody_cancels_for_another_topic(broker: TimerBroker) -> None:
+    at = broker.clock.wall + 5000
+    broker.topic("U")
+    broker.put(b"kept", TIMER_DELIVER_MS=at, UNIQ_KEY="K1")
+    for key in ("K1", "T+K1", "TK1"):
+        asked = {"TIMER_DELIVER_MS": str(at), "TIMER_DEL_UNIQKEY": key}
+        broker.client().ask(send(b"x", topic="U", properties=asked))
+    assert broker.run(6000) == [b"kept"]
+
+
+class Moody:
+    """An outlet's route that answers as it is told, or later."""
+
+    def __init__(self, broker: TimerBroker, *answers: Outcome, later: bool = False) -> None:
+        self.inner = broker.node.outlet.route
+        self.answers = list(answers)
+        self.later = later
+        self.calls: list[Any] = []
+        self.tried = 0
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
+        assert origin is Origin.TIMER
+        outcomes = []
+        for draft in drafts:
+            self.tried += 1
+            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
+            if outcome is Outcome.STORED:
+                self.inner.put([draft], origin, wall, lambda _: None)
+            outcomes.append(outcome)
+        if self.later:
+            self.calls.append(lambda: done(outcomes))
+        else:
+            done(outcomes)
+
+
+def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
+    broker.put(b"a", b"b", b"c", TIMER_DELAY_MS=1000)
+    broker.node.outlet.route = route = Moody(
+        broker, Outcome.STORED, *[Outcome.LATER] * 9, Outcome.ILLEGAL
+    )
+    assert broker.run(1000) == [b"a"]
+    found = broker.run(60_000, 500)
+    assert sorted(found) == [b"a", b"c"] or sorted(found) == [b"a", b"b"]
+    assert broker.timer.hands.discarded == 1
+    assert route.tried == 12
+
+
+def test_an_answer_from_another_life_changes_nothing(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    inner = broker.node.outlet.route
+    broker.node.outlet.route = route = Moody(broker, Outcome.LATER, later=True)
+    broker.run(1500)
+    broker.delivers = False
+    broker.tick()
+    route.calls[0]()
+    broker.delivers = True
+    broker.node.outlet.route = inner
+    assert broker.run(3000) == [b"a"]
+
+
+def test_only_in_the_right_role(broker: TimerBroker) -> None:
+    broker.delivers = False
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    assert broker.run(5000) == []
+    assert broker.timer.next_deadline(broker.clock.wall) is None
+    broker.delivers = True
+    assert broker.run(1000) == [b"a"]
+
+
+def test_stopped_by_options(broker: TimerBroker) -> None:
+    node = broker.node
+    stopped = {"timer_stop_enqueue": True, "timer_stop_dequeue": True}
+    for name in stopped:
+        object.__setattr__(node.options, name, True)
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    assert broker.run(3000) == []
+    assert broker.timer.hands.behind() == 1
+    object.__setattr__(node.options, "timer_stop_enqueue", False)
+    assert broker.run(3000) == []
+    assert broker.timer.hands.behind() == 0
+    object.__setattr__(node.options, "timer_stop_dequeue", False)
+    assert broker.run(100) == [b"a"]
+
+
+def test_a_clock_set_back(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=2000)
+    assert broker.run(3000) == [b"a"]
+    broker.clock.wall -= 3_600_000
+    broker.put(b"b", TIMER_DELAY_MS=2000)
+    assert broker.run(1900) == [b"a"]
+    broker.save()
+    assert broker.run(99) == [b"a"]
+    assert broker.run(1) == [b"a", b"b"]
+
+
+def test_what_is_no_timed_message_is_left_out(broker: TimerBroker) -> None:
+    client = broker.client()
+    broker.node.topics.add_system([])
+    broker.topic(TIMER_TOPIC, 1)
+    client.ask(send(b"junk", topic=TIMER_TOPIC, properties={"a": "b"}))
+    client.ask(send(b"x", topic=TIMER_TOPIC, properties={"TIMER_OUT_MS": "1", "REAL_TOPIC": "T"}))
+    half = {"TIMER_OUT_MS": "1", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC"}
+    client.ask(send(b"y", topic=TIMER_TOPIC, properties=half))
+    assert broker.run(1100) == [b"x"]
+    assert broker.timer.hands.discarded == 2
+
+
+def test_saved_and_started_again(broker: TimerBroker) -> None:
+    broker.put(*[b"%d" % n for n in range(50)], TIMER_DELAY_MS=3000)
+    broker.put(b"soon", TIMER_DELAY_MS=1000)
+    assert broker.run(1500) == [b"soon"]
+    broker.timer.save_now(broker.clock.wall)
+    broker.timer.close()
+    broker.store.close(broker.clock.wall)
+    after = broker.again(broker.disk)
+    assert after.timer.hands.rebuilds == 0
+    assert after.timer.hands.metrics.total == 50
+    assert len(after.run(3000)) == 51
+
+
+def damage_wheel(broker: TimerBroker) -> None:
+    file = broker.disk.open(FILE)
+    for at in range(0, file.size, 32):
+        if any(file.read(at, 32)):
+            file.write(at + 9, b"\xff")
+
+
+def damage_log(broker: TimerBroker) -> None:
+    name = broker.disk.list(FOLDER)[0]
+    broker.disk.open(f"{FOLDER}/{name}").write(0, b"\0" * 52)
+
+
+def swap_message(broker: TimerBroker) -> None:
+    """A unit that points to another message, whose time has not come."""
+    name = broker.disk.list(FOLDER)[0]
+    file = broker.disk.open(f"{FOLDER}/{name}")
+    file.write(28, file.read(52 + 28, 12))
+
+
+def point_nowhere(broker: TimerBroker) -> None:
+    name = broker.disk.list(FOLDER)[0]
+    file = broker.disk.open(f"{FOLDER}/{name}")
+    file.write(28, (7).to_bytes(8, "big"))
+
+
+def point_elsewhere(broker: TimerBroker) -> None:
+    """A unit that points to a message of another topic."""
+    (message, *_) = broker.stored("T")
+    name = broker.disk.list(FOLDER)[0]
+    file = broker.disk.open(f"{FOLDER}/{name}")
+    file.write(28, message.offset.to_bytes(8, "big") + message.size.to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_wheel, damage_log, swap_message, point_nowhere, point_elsewhere]
+)
+def test_damaged_files_are_made_anew(broker: TimerBroker, damage: Any) -> None:
+    broker.client().ask(send(b"now"))
+    broker.put(b"a", TIMER_DELAY_MS=2000)
+    broker.put(b"b", TIMER_DELAY_MS=9000)
+    broker.run(500)
+    damage(broker)
+    assert sorted(broker.run(3000)) == [b"a", b"now"]
+    assert broker.timer.hands.rebuilds == 1
+    assert sorted(broker.run(9000)) == [b"a", b"b", b"now"]
+    assert broker.timer.hands.count_at(broker.clock.wall) == 0
+
+
+def test_full_disks_are_waited_for(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=2000)
+    broker.disk.quota_bytes, before = 0, broker.disk.quota_bytes
+    broker.run(3000)
+    broker.disk.quota_bytes = before
+    assert broker.run(500) == [b"a"]
+
+
+def test_old_timer_logs_go(broker: TimerBroker) -> None:
+    units = LOG_BYTES // 52
+    for _ in range(3):
+        broker.put(*[b"x"] * units, TIMER_DELAY_MS=1000)
+        broker.run(2000)
+    assert len(broker.disk.list(FOLDER)) >= 3
+    broker.run(200_000, 5000)
+    assert len(broker.disk.list(FOLDER)) <= 1
+
+
+class Machine(RuleBasedStateMachine):
+    """One group: a broker that is killed, cut off, or replaced by a replica with its log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broker = TimerBroker()
+        self.sent: dict[bytes, int] = {}
+        self.number = 0
+
+    @rule(delays=st.lists(st.integers(1, 90_000), min_size=1, max_size=6))
+    def send(self, delays: list[int]) -> None:
+        for delay in delays:
+            body = b"%d" % self.number
+            self.number += 1
+            self.sent[body] = self.broker.clock.wall + delay
+            self.broker.put(body, TIMER_DELAY_MS=delay)
+
+    @rule(ms=st.integers(1, 5000))
+    def wait(self, ms: int) -> None:
+        self.broker.run(ms, 500)
+        self.check()
+
+    @rule()
+    def save(self) -> None:
+        self.broker.store.sync()
+        self.broker.save()
+
+    @rule()
+    def kill(self) -> None:
+        self.broker = self.broker.again(self.broker.disk.kill())
+
+    @rule(seed=st.integers(0, 1 << 30))
+    def cut_the_power(self, seed: int) -> None:
+        self.broker.store.sync()  # what was acknowledged; the timer's own files are on their own
+        self.broker = self.broker.again(self.broker.disk.crash(seed))
+
+    @rule(known=st.booleans())
+    def fail_over(self, known: bool) -> None:
+        """To a replica that has the log and the master's last word, or never heard any."""
+        word = self.broker.timer.progress.checkpoint().body()
+        disk = self.broker.disk.kill()
+        disk.remove(FILE)
+        disk.remove(FOLDER)
+        disk.remove("config/timercheck")
+        after = self.broker.again(disk)
+        if known:
+            after.delivers = False
+            after.timer.progress.adopt(word)
+            after.tick(2)
+            after.delivers = True
+        self.broker = after
+
+    @rule(ms=st.integers(1, 100_000))
+    def clock_steps_back(self, ms: int) -> None:
+        self.broker.clock.wall -= ms
+        self.broker.save()
+
+    def check(self) -> None:
+        for queue in range(4):
+            for message in self.broker.stored("T", queue):
+                assert message.store_wall_ms >= self.sent[message.body], "early"
+
+    def teardown(self) -> None:
+        last = max(self.sent.values(), default=0) - self.broker.clock.wall
+        self.broker.run(max(last, 0) + 200_000, 1000)
+        self.check()
+        assert set(self.broker.bodies()) == set(self.sent), "lost"
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

@@ -1,0 +1,31 @@
+"""How many messages wait, by topic."""
+
+from epochmq.base.limits import TOPICS_MAX
+from epochmq.broker.timer.metrics import TimerMetrics, Waits
+from epochmq.wire import json_tolerant
+
+
+def test_they_count_up_and_down_and_never_below_zero() -> None:
+    metrics = TimerMetrics()
+    metrics.step_version(5)
+    assert metrics.version.counter == 0
+    metrics.add(["A", "B", "A"], 1, 7)
+    metrics.add(["B", "B"], -1, 9)
+    assert metrics.counts == {"A": Waits(2, 7), "B": Waits(0, 9)}
+    assert metrics.total == 2
+    metrics.step_version(9)
+    content = json_tolerant.loads(metrics.encode())
+    assert content["timingCount"]["A"] == {"count": 2, "timeStamp": 7}
+    assert content["dataVersion"]["counter"] == 1
+    again = TimerMetrics()
+    again.load(content)
+    assert (again.counts, again.version) == (metrics.counts, metrics.version)
+    again.reset()
+    assert (again.total, again.dirty) == (0, True)
+
+
+def test_they_are_bounded() -> None:
+    metrics = TimerMetrics()
+    metrics.counts = dict.fromkeys(map(str, range(TOPICS_MAX)), Waits())
+    metrics.add(["new"], 1, 1)
+    assert "new" not in metrics.counts

@@ -1,0 +1,56 @@
+"""The checkpoint: upstream's 56 bytes, and what vouches for our own files."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochmq.store.timer.checkpoint import TimerCheckpoint, decode
+
+FULL = TimerCheckpoint(1_700_000_000_000, 5200, 40, 38, 2, 1_700_000_000_500, 9)
+
+
+def test_the_first_56_bytes_are_upstreams() -> None:
+    data = FULL.encode(1000)
+    assert len(data) == 4096
+    assert data[:56] == FULL.body()
+    assert data[:16] == (1_700_000_000_000).to_bytes(8, "big") + (5200).to_bytes(8, "big")
+    assert decode(data, 1000) == FULL
+
+
+def test_only_our_own_of_the_same_precision_vouches_for_the_files() -> None:
+    assert decode(FULL.encode(1000), 500) == FULL._replace(log_position=-1)
+    assert decode(FULL.body()) == FULL._replace(log_position=-1)
+    assert decode(FULL.body().ljust(4096, b"\0"), 1000) == FULL._replace(log_position=-1)
+
+
+def test_before_5_2_there_were_four_fields() -> None:
+    found = decode(FULL.body()[:32])
+    assert found == TimerCheckpoint(FULL.last_read_ms, -1, 40, 38)
+
+
+@pytest.mark.parametrize("at", [0, 2, 3])
+def test_negative_numbers_say_nothing(at: int) -> None:
+    fields = list(FULL)
+    fields[at] = -1
+    assert decode(TimerCheckpoint(*fields).body()) is None
+
+
+@given(st.integers(0, 4096))
+def test_cut_anywhere_it_never_vouches_wrongly(size: int) -> None:
+    found = decode(FULL.encode(1000)[:size], 1000)
+    if size >= 72:
+        assert found == FULL
+    elif size >= 32:
+        assert found is not None
+        assert found.log_position == -1
+        assert found[2:4] == FULL[2:4]
+    else:
+        assert found is None
+
+
+@given(st.integers(0, 71), st.integers(1, 255))
+def test_a_changed_byte_never_vouches(at: int, flip: int) -> None:
+    data = bytearray(FULL.encode(1000))
+    data[at] ^= flip
+    found = decode(bytes(data), 1000)
+    assert found is None or found.log_position == -1

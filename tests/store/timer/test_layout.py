@@ -1,0 +1,65 @@
+"""Slots and units as bytes: RocketMQ's layout, and nothing believed that was not written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochmq.store.timer.layout import (
+    SLOT_BYTES,
+    UNIT_BYTES,
+    Slot,
+    TimerDamaged,
+    Unit,
+    decode_slot,
+    decode_unit,
+)
+
+SLOT = Slot(1_700_000_000, 104, 1040, 3)
+UNIT = Unit(52, 1, 1_700_000_000_000, 5000, 123_456, 300, -7, 1_700_000_005_500)
+
+
+def test_sizes_are_upstreams() -> None:
+    assert (SLOT_BYTES, UNIT_BYTES) == (32, 52)
+    assert len(SLOT.encode()) == 32
+    data = UNIT.encode()
+    assert len(data) == 52
+    assert data[:4] == (52).to_bytes(4, "big")
+    assert data[12:16] == (1).to_bytes(4, "big")
+    assert data[28:36] == (123_456).to_bytes(8, "big")
+
+
+def test_round_trips() -> None:
+    assert decode_slot(SLOT.encode()) == SLOT
+    assert decode_unit(UNIT.encode()) == UNIT
+    assert decode_slot(bytes(32)) is None
+
+
+@given(st.integers(0, 31), st.integers(1, 255))
+def test_a_changed_byte_of_a_slot_is_noticed(at: int, flip: int) -> None:
+    data = bytearray(SLOT.encode())
+    data[at] ^= flip
+    with pytest.raises(TimerDamaged):
+        decode_slot(bytes(data))
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33])
+def test_a_cut_slot_is_noticed(size: int) -> None:
+    with pytest.raises(TimerDamaged):
+        decode_slot(SLOT.encode()[:size].ljust(min(size, 32), b"\0") + b"x" * (size > 32))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        UNIT.encode()[:51],
+        bytes(52),
+        UNIT._replace(magic=0).encode(),
+        UNIT._replace(magic=8).encode(),
+        UNIT._replace(offset=-1).encode(),
+        UNIT._replace(size=0).encode(),
+    ],
+)
+def test_what_is_no_unit(data: bytes) -> None:
+    with pytest.raises(TimerDamaged):
+        decode_unit(data)
