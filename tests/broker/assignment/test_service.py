@@ -2,13 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+from tests.broker.test_service import running
 
 from epochmq.broker.assignment.core import Queues, RouteBook
 from epochmq.broker.assignment.service import RouteWatch, readable
+from epochmq.client.aio import Admin, PopConsumer
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import QueueData, TopicRouteData
+from epochmq.model.topic import TopicConfig
+from epochmq.nameserver.options import NamesrvOptions
+from epochmq.nameserver.service import NameServer
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers
@@ -77,6 +83,28 @@ async def test_the_first_name_server_that_answers(server: Knows) -> None:
 async def test_no_route(server: Knows, reply: Reply) -> None:
     server.reply = reply
     assert await found(server.address) is None
+
+
+async def test_a_whole_broker_shares_out_and_keeps_the_mode(tmp_path: Path) -> None:
+    names = NameServer(NamesrvOptions(listen_port=0))
+    await names.start()
+    namesrv = f"127.0.0.1:{names.port}"
+    async with running(tmp_path, namesrvAddr=namesrv) as broker, Admin(namesrv) as admin:
+        await admin.create_topic(TopicConfig("T", 4, 4))
+        await admin.set_request_mode(broker.node.address, "T", "g", "POP")
+    async with running(tmp_path, namesrvAddr=namesrv):
+        members = [PopConsumer(namesrv, "g") for _ in range(2)]
+        for member in members:
+            member.on_message(lambda messages: None)
+            await member.subscribe("T")
+            await member.start()
+        async with asyncio.timeout(20):
+            while not all(member.shares() for member in members):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert [member.shares() for member in members] == [[MessageQueue("T", "b", -1)]] * 2
+        for member in members:
+            await member.close()
+    await names.stop()
 
 
 async def test_a_stop_ends_what_is_being_asked() -> None:

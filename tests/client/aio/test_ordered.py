@@ -157,6 +157,33 @@ async def test_who_leaves_gives_its_queues_at_once_and_in_order(place: Place, to
     assert by_queue([m for _, m in log]) == {queue: list(range(30)) for queue in range(QUEUES)}
 
 
+async def test_locks_are_renewed_for_as_long_as_a_listener_needs(
+    place: Place, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_member, "LOCK_MS", 100)
+    locks = place.broker.node.locks
+    locks.life_ms = 500
+    await fill(place, topic, 1)
+    go_on = asyncio.Event()
+
+    async def slow(messages: list[StoredMessage]) -> None:
+        await go_on.wait()
+
+    consumer = member(place, topic)
+    consumer.on_message(slow)
+    await consumer.subscribe(topic)
+    await consumer.start()
+    await owned(consumer, topic, QUEUES)
+    ends = place.broker.node.clock.now_ms() + 1_500
+    while (now := place.broker.node.clock.now_ms()) < ends:
+        for queue in consumer.member.owned:
+            assert locks.owner(f"g_{topic}", queue, now) == consumer.instance.client_id
+        await asyncio.sleep(0.02)
+    go_on.set()
+    await consumer.close()
+    assert len(locks) == 0
+
+
 async def test_a_queue_that_moves_waits_for_the_listener_that_has_a_message(
     place: Place, topic: str
 ) -> None:
