@@ -45,6 +45,8 @@ def commands(world: World, client_id: str) -> list[Command]:
         ("getBrokerConfig", "-b", broker),
         ("updateTopic", "-c", "DefaultCluster", "-t", "t1", "-o", "true", "-r", "3"),
         ("updateSubGroup", "-b", broker, "-g", "g1"),
+        ("setConsumeMode", "-b", broker, "-t", TOPIC, "-g", "g1", "-m", "POP", "-q", "1"),
+        ("setConsumeMode", "-c", "DefaultCluster", "-t", TOPIC, "-g", "g1", "-m", "PULL"),
         ("resetOffsetByTime", "-g", OFFLINE, "-t", TOPIC, "-s", "-1"),
     ]
 
