@@ -57,6 +57,11 @@ def text(raw: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
 
 def repeated(text: str, count: int) -> pa.StringArray:
     """The same text in each of `count` cells."""
+    return _repeated(text, 1 << (count - 1).bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=16)
+def _repeated(text: str, count: int) -> pa.StringArray:
     data = text.encode()
     bounds = np.arange(count + 1, dtype=np.int32) * len(data)
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data * count)]

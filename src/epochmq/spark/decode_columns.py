@@ -13,6 +13,7 @@ from epochmq.spark import (
     decode_bodies,
     decode_cells,
     decode_hosts,
+    decode_made,
     decode_packed,
     decode_properties,
 )
@@ -33,6 +34,17 @@ class Part:
     plain: list[bytes]
     broker_name: str
     raw_properties: bool
+    names: tuple[str, ...] = ()
+    """All columns that are wanted, so that those of the twin are made together."""
+
+    @cached_property
+    def made(self) -> decode_made.Made | None:
+        """What the twin made; bodies only where none had to be inflated."""
+        twin = library()
+        names = self.names
+        if self.plain:
+            names = tuple(name for name in names if name != "body")
+        return decode_made.made(twin, self.rows, names) if twin else None
 
     @cached_property
     def pairs(self) -> decode_packed.Packed | decode_properties.Pairs:
@@ -43,6 +55,9 @@ class Part:
 
 def build(name: str, part: Part) -> pa.Array:
     """The column `name` of the batch."""
+    made = part.made
+    if made is not None and name in made.columns:
+        return made.columns[name]
     return _BUILDERS[name](part)
 
 
@@ -65,6 +80,9 @@ def _time(name: str) -> Callable[[Part], pa.Array]:
 
 def _topic(part: Part) -> pa.Array:
     rows = part.rows
+    if part.made is not None and part.made.one_topic:
+        name = rows.raw[rows.topic_at[0] : rows.topic_to[0]].tobytes()
+        return decode_cells.repeated(name.decode("utf-8", "replace"), len(rows))
     return decode_cells.text(rows.raw, rows.topic_at, rows.topic_to)
 
 

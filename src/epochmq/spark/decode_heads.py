@@ -55,6 +55,8 @@ class Rows:
     at: Ints
     head: NDArray[np.void]
     sys_flag: NDArray[np.int32]
+    any_flag: int
+    """All bits of `sys_flag`, and maybe more: what is not in it no row has."""
     born6: Flags | None
     store6: Flags | None
     body_at: Ints
@@ -162,7 +164,9 @@ def _lengths(
     fits &= topic_to + 2 <= end
     tail = topic_to if fits.all() else np.where(fits, topic_to, at)
     fits &= tail + 2 + u16(raw, tail) == end
-    rows = Rows(raw, at, head, flags, born6, store6, body_at, body_to, topic_at, topic_to, end)
+    any_flag = int(np.bitwise_or.reduce(flags))
+    hosts = born6, store6
+    rows = Rows(raw, at, head, flags, any_flag, *hosts, body_at, body_to, topic_at, topic_to, end)
     if fits.all():
         return rows, None
     first = int(np.argmin(fits))

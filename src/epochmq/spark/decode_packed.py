@@ -1,44 +1,47 @@
 """The properties of many rows by one call of the compiled twin, where there is one.
 
 It gives what `decode_properties.split` and what follows it give, and gives up where a text is no
-sound UTF-8 or has a name twice: that one takes the batch then (docs/adr/0034, 0038).
+sound UTF-8 or a row has very many pairs: that one takes the batch then (docs/adr/0034, 0038).
 """
 
 import ctypes
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from epochmq.model import property_names as known
-from epochmq.spark import decode_cells as cells
-from epochmq.spark.decode_chase import Ints
+from epochmq.spark.decode_chase import address
 from epochmq.spark.decode_heads import Rows
 from epochmq.store.twin.library import Library
 
 _FOUND = (known.TAGS, known.KEYS, known.UNIQ_KEY)
-"""Names whose pairs the twin points out, in its order."""
+"""Names whose values the twin gives as columns, in its order."""
 _SMALLEST_PAIR = 3
+_BLOCK = 16
+"""So many bytes the twin may write behind a text."""
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
-Numbers = NDArray[np.int32]
+
+
+_COLUMN_FIELDS = ("bounds", "data", "valid")
 
 
 class PairsArgs(ctypes.Structure):
     """`pairs` of pairs.c."""
 
     _fields_ = [
-        *((name, _POINTER) for name in ("bytes", "starts", "ends")), ("rows", _I64),
+        ("bytes", _POINTER), ("size", _I64), ("starts", _POINTER), ("ends", _POINTER),
+        ("rows", _I64),
         *((name, _POINTER) for name in (
             "bounds", "name_bounds", "value_bounds", "names", "values")),
-        ("pairs_max", _I64), *((name, _POINTER) for name in ("tags", "keys", "uniq_key")),
-        ("count", _I64),
+        ("pairs_max", _I64), ("count", _I64),
+        *((f"{name}_{field}", _I64 if field == "nulls" else _POINTER)
+          for name in _FOUND for field in (*_COLUMN_FIELDS, "nulls")),
     ]  # fmt: skip
 
 
 @dataclass(slots=True)
 class Packed:
-    """All pairs of all rows as two texts with their bounds, and which is what in each row."""
+    """All pairs of all rows as two texts with their bounds, and columns of single values."""
 
     rows: int
     count: int
@@ -47,7 +50,7 @@ class Packed:
     value_bounds: pa.Buffer
     names: pa.Buffer
     texts: pa.Buffer
-    found: Numbers
+    found: dict[str, pa.StringArray]
 
     def as_map(self) -> pa.MapArray:
         """One map a row."""
@@ -61,42 +64,33 @@ class Packed:
         )
 
     def values(self, name: str) -> pa.StringArray:
-        """The value of one of the names that are pointed out, null where a row has none."""
-        pair = self.found[_FOUND.index(name)]
-        have = pair >= 0
-        if have.all():
-            return self._values_of(pair)
-        if not have.any():
-            return pa.nulls(self.rows, pa.string())
-        place = np.cumsum(have) - 1
-        return self._values_of(pair[have]).take(pa.array(place, mask=~have))
-
-    def _values_of(self, pair: Numbers) -> pa.StringArray:
-        bounds = np.frombuffer(self.value_bounds, np.int32)
-        data = np.frombuffer(self.texts, np.uint8)
-        return cells.sound(cells.binary(data, _wide(bounds[pair]), _wide(bounds[pair + 1])))
-
-
-def _wide(numbers: Numbers) -> Ints:
-    return numbers.astype(np.int64)
+        """The value of one of the names that have columns, null where a row has none."""
+        return self.found[name]
 
 
 def packed(twin: Library, rows: Rows) -> Packed | None:
     """The pairs of all rows, None where one of them is not for the twin."""
-    starts, ends = np.ascontiguousarray(rows.properties_at), np.ascontiguousarray(rows.end)
-    count, size = len(rows), int((ends - starts).sum())
+    starts, ends = rows.properties_at, rows.end
+    count, size = len(starts), int((ends - starts).sum())
     most = size // _SMALLEST_PAIR + 1
     # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
-    sizes = (4 * count + 4, 4 * most + 4, 4 * most + 4, size, size)
+    sizes = (4 * count + 4, 4 * most + 4, 4 * most + 4, size + _BLOCK, size + _BLOCK)
     buffers = [pa.allocate_buffer(each) for each in sizes]
-    found = np.empty((len(_FOUND), count), np.int32)
-    args = PairsArgs(rows.raw.ctypes.data, starts.ctypes.data, ends.ctypes.data, count)
-    args.bounds, args.name_bounds, args.value_bounds, args.names, args.values = (
-        buffer.address for buffer in buffers
-    )
-    args.pairs_max = most
-    args.tags, args.keys, args.uniq_key = (each.ctypes.data for each in found)
+    columns = {
+        name: [pa.allocate_buffer(each) for each in (4 * count + 4, size + _BLOCK, count // 8 + 1)]
+        for name in _FOUND
+    }
+    places = (address(rows.raw), len(rows.raw), address(starts), address(ends))
+    args = PairsArgs(*places, count, *(buffer.address for buffer in buffers), most, 0)
+    for name, column in columns.items():
+        for field, buffer in zip(_COLUMN_FIELDS, column, strict=True):
+            setattr(args, f"{name}_{field}", buffer.address)
     if not twin.pairs(ctypes.addressof(args)):
         return None
+    found = {}
+    for name, (text_bounds, data, valid) in columns.items():
+        nulls = getattr(args, f"{name}_nulls")
+        parts = [valid if nulls else None, text_bounds, data]
+        found[name] = pa.Array.from_buffers(pa.string(), count, parts, nulls)
     bounds, name_bounds, value_bounds, names, texts = buffers
     return Packed(count, args.count, bounds, name_bounds, value_bounds, names, texts, found)

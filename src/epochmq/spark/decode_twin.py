@@ -11,13 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from epochmq.model.record import HEAD
-from epochmq.spark.decode_chase import Bytes
+from epochmq.spark.decode_chase import Bytes, address
 from epochmq.spark.decode_heads import FIELDS, Rows
 from epochmq.store.twin.library import Library
 
 RECORDS_MAX = 8192
 """Records that one call takes at most."""
+_COLUMN = 8 * RECORDS_MAX
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
+Places = NDArray[np.int64]
 
 
 class RowsArgs(ctypes.Structure):
@@ -33,22 +35,25 @@ class RowsArgs(ctypes.Structure):
 def ordinary(twin: Library, raw: Bytes, begin: int, limit: int) -> Rows | None:
     """The ordinary records that begin in `begin..limit`; None when the first is none."""
     # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
-    places = np.frombuffer(pa.allocate_buffer(4 * 8 * RECORDS_MAX), np.int64).reshape(4, -1)
-    heads = np.frombuffer(pa.allocate_buffer(HEAD.size * RECORDS_MAX), FIELDS)
-    args = RowsArgs(raw.ctypes.data, begin, limit, len(raw))
-    args.begins, args.bodies, args.topics, args.ends = (each.ctypes.data for each in places)
-    args.heads, args.count_max = heads.ctypes.data, RECORDS_MAX
+    places = pa.allocate_buffer(4 * _COLUMN)
+    heads = pa.allocate_buffer(HEAD.size * RECORDS_MAX)
+    columns = (places.address + n * _COLUMN for n in range(4))
+    args = RowsArgs(*(address(raw), begin, limit, len(raw), *columns, heads.address, RECORDS_MAX))
     count = twin.rows(ctypes.addressof(args))
-    return _rows(raw, places[:, :count], heads[:count]) if count else None
+    if not count:
+        return None
+    found = np.frombuffer(places, np.int64).reshape(4, -1)[:, :count]
+    return _rows(raw, found, np.frombuffer(heads, FIELDS, count), args.flags)
 
 
-def _rows(raw: Bytes, places: NDArray[np.int64], heads: NDArray[np.void]) -> Rows:
+def _rows(raw: Bytes, places: Places, heads: NDArray[np.void], flags: int) -> Rows:
     begins, bodies, topics, ends = places
     return Rows(
         raw,
         begins,
         heads,
         heads["sysFlag"].astype(np.int32),
+        flags,
         None,
         None,
         begins + HEAD.size,

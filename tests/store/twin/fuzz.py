@@ -11,6 +11,7 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
+from epochmq.spark.decode_made import ColumnsArgs
 from epochmq.spark.decode_packed import PairsArgs
 from epochmq.spark.decode_twin import RowsArgs
 from epochmq.store.twin import library
@@ -215,22 +216,59 @@ def pairs(twin: library.Library, rng: Random, rounds: int) -> int:
     taken = 0
     for _ in range(rounds):
         texts = [damaged(rng, a_text(rng).encode()) for _ in range(rng.randrange(1, 4))]
+        texts = [text for text in texts for _ in range(rng.choice((1, 1, 2)))]
         data, count = b"".join(texts), len(texts)
         ends = [sum(map(len, texts[: n + 1])) for n in range(count)]
         most = rng.choice((len(data) // 3 + 1, 2))
-        buffer, names, values = ((ctypes.c_char * len(data))() for _ in range(3))
-        buffer[:] = data
+        buffer = (ctypes.c_char * len(data))(*data)
+        names, values = ((ctypes.c_char * (len(data) + 16))() for _ in range(2))
         bounds = [(ctypes.c_int32 * (n + 1))() for n in (count, most, most)]
-        found = [(ctypes.c_int32 * count)() for _ in range(3)]
+        columns = [
+            ((ctypes.c_int32 * (count + 1))(), (ctypes.c_char * (len(data) + 16))(), valid)
+            for valid in ((ctypes.c_char * (count // 8 + 1))() for _ in range(3))
+        ]
         starts = (ctypes.c_int64 * count)(0, *ends[:-1])
         stops = (ctypes.c_int64 * count)(*ends)
-        places = map(ctypes.addressof, (buffer, starts, stops))
+        places = (ctypes.addressof(buffer), len(data), *map(ctypes.addressof, (starts, stops)))
         args = PairsArgs(*places, count, *map(ctypes.addressof, (*bounds, names, values)), most)
-        args.tags, args.keys, args.uniq_key = map(ctypes.addressof, found)
+        for name, column in zip(("TAGS", "KEYS", "UNIQ_KEY"), columns, strict=True):
+            for field, part in zip(("bounds", "data", "valid"), column, strict=True):
+                setattr(args, f"{name}_{field}", ctypes.addressof(part))
         done = twin.pairs(ctypes.addressof(args))
         assert not done or bounds[0][count] == args.count <= most
         taken += done
     return taken
+
+
+def columns(twin: library.Library, rng: Random, rounds: int) -> None:
+    """Records that lie at the very end of a buffer, with room for just their columns."""
+    for _ in range(rounds):
+        count, ends = rng.randrange(1, 5), [0]
+        data = b""
+        for number in range(count):
+            when, body = rng.choice((0, 1 << 41, -1, 1 << 62)), rng.randbytes(rng.choice((0, 9)))
+            host = rng.choice((HOST, bytes(8), b"\xff" * 8))
+            data += encode(
+                *(rng.choice((b"T", b"T", b"U", b"W" * 100)), body, b"", 0, 0, number, 0, 0),
+                *(when, host, when, HOST, 0, 0),
+            )
+            ends.append(len(data))
+        buffer = (ctypes.c_char * len(data))(*data)
+        size_at = [int.from_bytes(data[at + 84 : at + 88], "big") for at in ends[:-1]]
+        bodies = [at + 88 + size for at, size in zip(ends[:-1], size_at, strict=True)]
+        topics = [at + 1 for at in bodies]
+        spans = (ends[:-1], bodies, topics, [at + data[at - 1] for at in topics])
+        begins = [(ctypes.c_int64 * count)(*each) for each in spans]
+        texts = [(4 * count + 4, sum(size_at)), *((4 * count + 4, 26 * count + 32),) * 2]
+        sizes = [*(4 * count,) * 5, *(8 * count,) * 5, *(each for pair in texts for each in pair)]
+        rooms = [(ctypes.c_char * size)() if rng.random() < 0.9 else None for size in sizes]
+        for at in range(10, len(rooms), 2):
+            if rooms[at + 1] is None:
+                rooms[at] = None
+        places = [None if room is None else ctypes.addressof(room) for room in rooms]
+        where = map(ctypes.addressof, begins)
+        args = ColumnsArgs(ctypes.addressof(buffer), count, *where, 0, *places)
+        twin.columns(ctypes.addressof(args))
 
 
 def main() -> None:
@@ -238,6 +276,7 @@ def main() -> None:
     twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
     assert decode(twin, Random(3), rounds) > rounds // 4
     assert pairs(twin, Random(4), rounds) > rounds // 4
+    columns(twin, Random(5), rounds)
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

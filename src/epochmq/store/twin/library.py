@@ -96,6 +96,8 @@ class Library:
         self.rows.argtypes, self.rows.restype = [_POINTER], _I64
         self.pairs = lib.epq_pairs
         self.pairs.argtypes, self.pairs.restype = [_POINTER], _I64
+        self.columns = lib.epq_columns
+        self.columns.argtypes, self.columns.restype = [_POINTER], _I64
         self.crc = lib.epq_crc
         self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
         lib.epq_init()

@@ -1,0 +1,124 @@
+"""Rows a second that Spark reads: from a broker, and the same rows as uncompressed Parquet.
+
+`python -m bench.spark_read [--rows N]`. One session of two tasks, name server and broker on the
+same machine and cores; all columns go to Spark's `noop` sink, so that nothing is pruned. Each
+choice of columns is its own Parquet; the two take turns, and the ratio is that of medians. What a
+query takes before its first row is in it, so few rows say little; and Java compiles for a while.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from tests.compat.peers.epochmq import EpochCluster
+
+from bench import peers
+from epochmq.client.aio import Admin, Producer
+from epochmq.model.message import Message
+from epochmq.model.topic import TopicConfig
+from epochmq.spark import tune
+
+TOPIC = "Read"
+QUEUES = 4
+BODY_BYTES = 1_000
+BATCH = 500
+WARM_ROUNDS = 6
+
+CHOICES: dict[str, dict[str, str]] = {
+    "all columns, properties as a map": {},
+    "all columns, properties as text": {"properties": "raw"},
+    "all but the map": {"properties": "none"},
+    "topic, queueId, queueOffset, storeTimestamp, body": {
+        "columns": "topic,queueId,queueOffset,storeTimestamp,body"
+    },
+}
+
+
+async def fill(namesrv: str, rows: int) -> None:
+    """Messages of random bytes with a tag and a key each."""
+    async with Admin(namesrv) as admin:
+        await admin.create_topic(TopicConfig(TOPIC, QUEUES, QUEUES))
+    async with Producer(namesrv, "bench") as producer:
+        for first in range(0, rows, BATCH):
+            noise = os.urandom(BODY_BYTES * BATCH)
+            await producer.send_batch(
+                [
+                    Message(
+                        TOPIC,
+                        noise[n * BODY_BYTES : (n + 1) * BODY_BYTES],
+                        tags=f"tag{n % 8}",
+                        keys=(f"order-{first + n}",),
+                    )
+                    for n in range(BATCH)
+                ]
+            )
+
+
+def source(spark: SparkSession, namesrv: str, options: dict[str, str]) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("nameServer", namesrv)
+    return reader.option("subscribe", TOPIC).options(**options).load()
+
+
+def drain(rows: DataFrame) -> float:
+    """Seconds to read every row and column."""
+    began = time.perf_counter()
+    rows.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print a row of a table for each choice of columns."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--choices", type=int, default=len(CHOICES), help="only the first ones")
+    args = parser.parse_args()
+    builder = tune(SparkSession.builder.appName("bench"), master="local[2,4]")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    config: dict[str, Any] = {"mappedFileSizeCommitLog": peers.GIB}
+    print(f"{args.rows:,} rows of {BODY_BYTES:,} B and more, {os.cpu_count()} cores\n")
+    print("| columns | broker rows/s | Parquet rows/s | ratio | best | broker CPU us a row |")
+    print("|---|---|---|---|---|---|")
+    with EpochCluster(broker_config=config) as cluster, tempfile.TemporaryDirectory() as place:
+        asyncio.run(fill(cluster.namesrv_addr, args.rows))
+        for number, (name, options) in enumerate(list(CHOICES.items())[: args.choices]):
+            ours = source(spark, cluster.namesrv_addr, options)
+            files = Path(place) / str(number)
+            ours.write.option("compression", "uncompressed").parquet(str(files))
+            theirs = spark.read.parquet(str(files))
+            assert theirs.count() == args.rows
+            print(compared(name, cluster, ours, theirs, args), flush=True)
+    spark.stop()
+
+
+def compared(
+    name: str, cluster: EpochCluster, ours: DataFrame, theirs: DataFrame, args: argparse.Namespace
+) -> str:
+    """One row: both ways in turns, after some rounds of each to warm up."""
+    broker: list[float] = []
+    parquet: list[float] = []
+    cpu_s = 0.0
+    for turn in range(WARM_ROUNDS + args.rounds):
+        before = cluster.broker.cpu_seconds()
+        seconds = drain(ours), drain(theirs)
+        if turn >= WARM_ROUNDS:
+            broker.append(seconds[0])
+            parquet.append(seconds[1])
+            cpu_s += cluster.broker.cpu_seconds() - before
+    rates = [args.rows / statistics.median(each) for each in (broker, parquet)]
+    best = min(parquet) / min(broker)
+    cpu_us = cpu_s / args.rounds / args.rows * 1e6
+    cells = f"{rates[0]:,.0f} | {rates[1]:,.0f} | {rates[0] / rates[1]:.2f} | {best:.2f}"
+    return f"| {name} | {cells} | {cpu_us:.2f} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""How long a micro-batch takes: `python -m bench.spark_trigger [--seconds N] [--defaults]`.
+
+A topic of two queues gets 1,000 messages a second of 1 KiB; a query without a trigger time reads
+it, so that one batch follows the other. Times are Spark's own (`durationMs.triggerExecution`) of
+batches that had rows. The rows go into a sink written in Python, once that only looks at them and
+once our own into another topic, and into Spark's `noop`; Spark's `rate` source into `noop` stands
+for what Spark takes without any Python. `--defaults` leaves the settings of `epochmq.spark.tune`
+out. Java compiles for a minute or two; `--warm` says how many batches are left out at first.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+from tests.compat.peers.epochmq import EpochCluster
+
+from bench import peers
+from epochmq.client.aio import Admin, Producer
+from epochmq.model.message import Message
+from epochmq.model.topic import TopicConfig
+from epochmq.spark import tune
+
+TOPIC, COPY = "Ticks", "Copied"
+QUEUES = 2
+RATE = 1_000
+EVERY_S = 0.01
+_BODY = b"x" * 1024
+
+
+class Looking(DataSourceStreamArrowWriter):
+    """Takes Arrow batches, looks at how many rows they have and how old the rows are."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from epochmq.spark.rows import freeze_once
+
+        freeze_once()
+        for batch in iterator:
+            batch.column("queueOffset").to_numpy()
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+
+class LookingSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "looking"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Looking:
+        return Looking()
+
+
+@contextmanager
+def ticking(namesrv: str) -> Iterator[None]:
+    """Messages at a steady rate while the body runs."""
+    stopped = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(_tick(namesrv, stopped)), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+async def _tick(namesrv: str, stopped: threading.Event) -> None:
+    messages = [Message(TOPIC, _BODY, keys=(f"k{n}",)) for n in range(int(RATE * EVERY_S))]
+    async with Producer(namesrv, "bench") as producer:
+        at = time.monotonic()
+        while not stopped.is_set():
+            await producer.send_batch(messages)
+            at += EVERY_S
+            await asyncio.sleep(max(0.0, at - time.monotonic()))
+
+
+async def _topics(namesrv: str) -> None:
+    async with Admin(namesrv) as admin:
+        for topic in (TOPIC, COPY):
+            await admin.create_topic(TopicConfig(topic, QUEUES, QUEUES))
+
+
+def session(tuned: bool) -> SparkSession:
+    builder = SparkSession.builder.appName("bench").master("local[2,4]")
+    if tuned:
+        builder = tune(builder, master="local[2,4]")
+    builder = builder.config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.pyspark.python", sys.executable)
+    # All batches of a run, not the last hundred.
+    builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(LookingSource)
+    return spark
+
+
+def triggers(query: StreamingQuery, seconds: float, warm: int) -> str:
+    """Cells of one row: batches, p50 and p95 of the trigger, and medians of its parts in ms."""
+    while query.isActive and len(_full(query)) < warm:
+        time.sleep(0.1)
+    time.sleep(seconds)
+    progress = _full(query)[warm:]
+    query.stop()
+    if failure := query.exception():
+        raise failure
+    parts = ("triggerExecution", "latestOffset", "queryPlanning", "walCommit", "addBatch")
+    parts += ("commitOffsets",)
+    times = {part: [each.durationMs.get(part, 0) for each in progress] for part in parts}
+    whole = times.pop("triggerExecution")
+    p95 = statistics.quantiles(whole, n=20)[-1]
+    rows = statistics.median(each.numInputRows for each in progress)
+    cells = [f"{len(whole)}", f"{rows:.0f}", f"**{statistics.median(whole):.0f}**", f"{p95:.0f}"]
+    return " | ".join([*cells, *(f"{statistics.median(each):.0f}" for each in times.values())])
+
+
+def _full(query: StreamingQuery) -> list[Any]:
+    """What Spark said of batches that had rows."""
+    return [each for each in query.recentProgress if each.numInputRows]
+
+
+def main() -> None:
+    """Print a row of a table for each way."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--warm", type=int, default=100, metavar="BATCHES")
+    parser.add_argument("--defaults", action="store_true")
+    args = parser.parse_args()
+    spark = session(not args.defaults)
+    config: dict[str, Any] = {"mappedFileSizeCommitLog": peers.GIB}
+    print(f"settings: {'Spark' if args.defaults else 'epochmq.spark.tune'}\n")
+    print("| way | batches | rows | trigger p50 ms | p95 | offsets | plan | log | work | commit |")
+    print("|" + "---|" * 10)
+    with EpochCluster(broker_config=config) as cluster:
+        namesrv = cluster.namesrv_addr
+        asyncio.run(_topics(namesrv))
+        with ticking(namesrv):
+            for name, start in ways(spark, namesrv).items():
+                with tempfile.TemporaryDirectory(prefix="bench-trigger-") as place:
+                    cells = triggers(start(place), args.seconds, args.warm)
+                print(f"| {name} | {cells} |", flush=True)
+    spark.stop()
+
+
+def ways(spark: SparkSession, namesrv: str) -> dict[str, Callable[[str], StreamingQuery]]:
+    """What starts each query, given a directory for its checkpoint."""
+
+    def ours() -> DataFrame:
+        reader = spark.readStream.format("rocketmq").option("nameServer", namesrv)
+        return reader.option("subscribe", TOPIC).load()
+
+    def rate() -> DataFrame:
+        return spark.readStream.format("rate").option("rowsPerSecond", RATE).load()
+
+    def into(rows: Callable[[], DataFrame], sink: str) -> Callable[[str], StreamingQuery]:
+        def start(place: str) -> StreamingQuery:
+            writer = rows().writeStream.format(sink).option("checkpointLocation", place)
+            if sink == "rocketmq":
+                writer = writer.option("nameServer", namesrv).option("topic", COPY)
+            return writer.start()
+
+        return start
+
+    return {
+        "into a Python sink": into(ours, "looking"),
+        "into our sink": into(lambda: ours().select("body", "keys"), "rocketmq"),
+        "into noop": into(ours, "noop"),
+        "rate into noop, no Python": into(rate, "noop"),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Columns of many records by one call of the compiled twin, where there is one.
+
+It gives what `decode_columns` makes with numpy, and makes nothing where a host is IPv6 or a time no
+date: numpy takes the batch then (docs/adr/0034, 0038). What a call costs by itself counts here: a
+megabyte of log has less than a thousand rows.
+"""
+
+import ctypes
+from functools import lru_cache
+
+import pyarrow as pa
+
+from epochmq.spark.columns import ARROW
+from epochmq.spark.decode_chase import address
+from epochmq.spark.decode_heads import Rows
+from epochmq.store.twin.library import Library
+
+_INT32 = ("queueId", "flag", "sysFlag", "bodyCRC", "reconsumeTimes")
+_INT64 = ("queueOffset", "commitLogOffset", "preparedTransactionOffset")
+_TIMES = ("bornTimestamp", "storeTimestamp")
+_HOSTS = ("bornHost", "storeHost")
+_TEXTS = ("body", *_HOSTS)
+_PLACES = (
+    *(*_INT32, *_INT64, *_TIMES),
+    *(place for name in _TEXTS for place in (name + "Bounds", name)),
+)
+_HOST_TEXT = 26
+_LINE = 64
+"""Arrow likes its buffers to begin at such places; numbers of rows are rounded up to it too."""
+_POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
+
+
+class ColumnsArgs(ctypes.Structure):
+    """`columns` of columns.c."""
+
+    _fields_ = [
+        ("bytes", _POINTER), ("rows", _I64),
+        *((name, _POINTER) for name in ("begins", "bodies", "topics", "tails")),
+        ("one_topic", _I64), *((name, _POINTER) for name in _PLACES),
+    ]  # fmt: skip
+
+
+class Layout:
+    """Where the buffers of some columns lie in one piece of memory; bodies lie by themselves."""
+
+    def __init__(self, names: tuple[str, ...], room: int) -> None:
+        self.bodies = "body" in names
+        self.spans: dict[str, tuple[int, int]] = {}
+        self.size = 0
+        for name in names:
+            if name in _TEXTS:
+                self._add(name + "Bounds", 4 * room + _LINE)
+            if name in _PLACES and name != "body":
+                self._add(name, room * _width(name) + _LINE)
+
+    def _add(self, place: str, size: int) -> None:
+        self.spans[place] = self.size, size
+        self.size += size
+
+    def places(self, start: int, body: int | None) -> list[int | None]:
+        """The address of each buffer by its place in the arguments."""
+        found = [self.spans.get(name) for name in _PLACES]
+        places = [None if span is None else start + span[0] for span in found]
+        places[_PLACES.index("body")] = body
+        return places
+
+
+def _width(name: str) -> int:
+    if name in _HOSTS:
+        return _HOST_TEXT
+    return 4 if name in _INT32 else 8
+
+
+@lru_cache(maxsize=64)
+def _layout(names: tuple[str, ...], room: int) -> Layout:
+    return Layout(names, room)
+
+
+class Made:
+    """What one call made: `columns` by name, and whether all rows have the first one's topic."""
+
+    __slots__ = ("columns", "one_topic")
+
+    def __init__(self, columns: dict[str, pa.Array], one_topic: bool) -> None:
+        self.columns = columns
+        self.one_topic = one_topic
+
+
+def made(twin: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
+    """Those of the columns `names` that it makes; None where one of the rows is not for it."""
+    if rows.born6 is not None:
+        return None
+    count = len(rows.at)
+    layout = _layout(names, -(-count // _LINE) * _LINE)
+    # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
+    memory = pa.allocate_buffer(layout.size)
+    bodies = None
+    if layout.bodies:
+        bodies = pa.allocate_buffer(int((rows.body_to - rows.body_at).sum()))
+    places = layout.places(memory.address, None if bodies is None else bodies.address)
+    begins = map(address, (rows.at, rows.body_to, rows.topic_at, rows.topic_to))
+    args = ColumnsArgs(address(rows.raw), count, *begins, 0, *places)
+    if not twin.columns(ctypes.addressof(args)):
+        return None
+    parts = {place: memory.slice(*span) for place, span in layout.spans.items()}
+    columns = {}
+    for name in names:
+        if name == "body":
+            buffers = [None, parts["bodyBounds"], bodies]
+        elif name in _HOSTS:
+            buffers = [None, parts[name + "Bounds"], parts[name]]
+        elif name in parts:
+            buffers = [None, parts[name]]
+        else:
+            continue
+        columns[name] = pa.Array.from_buffers(ARROW[name], count, buffers)
+    return Made(columns, bool(args.one_topic))
