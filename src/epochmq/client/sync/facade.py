@@ -1,0 +1,70 @@
+"""How a synchronous client is made of an asyncio one: by its own methods, so nothing can drift."""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from epochmq.client.aio.closing import Closing
+from epochmq.runtime import loop_thread
+
+C = TypeVar("C", bound=Closing)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Facade(Generic[C]):
+    """Holds the client of the same name; `with` opens and closes it."""
+
+    _client: C
+
+    def __enter__(self) -> Self:
+        loop_thread.run(self._client.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the group and close all connections."""
+        loop_thread.run(self._client.close())
+
+
+def built(
+    make: Callable[P, C], adapt: Callable[[C], None] = lambda _client: None
+) -> Callable[Concatenate[Facade[C], P], None]:
+    """`__init__` with the arguments of `make`; the client is made on the loop's thread."""
+
+    @wraps(make, updated=())
+    def init(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._client = loop_thread.call(lambda: make(*args, **kwargs))
+        adapt(self._client)
+
+    return init
+
+
+def waits(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Facade[C], P], R]:
+    """The method, waited for."""
+
+    @wraps(method)
+    def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return loop_thread.run(method(self._client, *args, **kwargs))
+
+    return call
+
+
+def plain(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Facade[C], P], R]:
+    """The method of few steps, on the loop's thread: nothing there is locked."""
+
+    @wraps(method)
+    def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return loop_thread.call(lambda: method(self._client, *args, **kwargs))
+
+    return call

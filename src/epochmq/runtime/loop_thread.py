@@ -1,0 +1,77 @@
+"""The thread whose event loop carries all synchronous clients of a process."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from epochmq.base.errors import NotReachable, UsageError
+
+R = TypeVar("R")
+
+LISTENERS_MAX = 64
+"""Listeners of all clients that run at a time; more wait."""
+
+_lock = threading.Lock()
+_started: dict[int, asyncio.AbstractEventLoop] = {}
+"""Process id -> its loop: after a fork the parent's thread is not there any more."""
+
+
+def run(work: Coroutine[Any, Any, R]) -> R:
+    """Run `work` on the loop and wait for its result, or raise what it raised.
+
+    A signal handler's exception (Ctrl-C) gives the work up. Raises `UsageError` when called from
+    a callback that runs on the loop itself, which would wait for ever.
+    """
+    try:
+        loop = _loop()
+    except UsageError:
+        work.close()
+        raise
+    return _wait(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def call(plain: Callable[[], R]) -> R:
+    """Call `plain` on the loop's thread and wait for its result."""
+    loop, future = _loop(), Future[R]()
+
+    def act() -> None:
+        try:
+            future.set_result(plain())
+        except BaseException as error:
+            future.set_exception(error)
+
+    loop.call_soon_threadsafe(act)
+    return _wait(future)
+
+
+def _wait(future: "Future[R]") -> R:
+    try:
+        return future.result()
+    except CancelledError:
+        raise NotReachable("the client was closed while the call was under way") from None
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _lock:
+        loop = _started.get(os.getpid())
+        if loop is None:
+            loop = _started[os.getpid()] = asyncio.new_event_loop()
+            listeners = ThreadPoolExecutor(LISTENERS_MAX, "epochmq-listener")
+            loop.set_default_executor(listeners)
+            threading.Thread(target=loop.run_forever, name="epochmq-client", daemon=True).start()
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return loop
+    if here is loop:
+        raise UsageError(
+            "a synchronous client was called on the client's own loop, by a coroutine that was"
+            " given as a listener; use epochmq.client.aio there, or a plain function as listener"
+        )
+    return loop

@@ -1,0 +1,54 @@
+"""Consumers without asyncio, against a real broker."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.compat.peers.epochmq import EpochCluster
+
+from epochmq.client.sync import ConsumeResult, Producer, PullConsumer, PushConsumer
+from epochmq.model.message import Message, StoredMessage
+
+pytestmark = pytest.mark.process
+TOPIC = "sync"
+
+
+@pytest.fixture(scope="module")
+def namesrv() -> Iterator[str]:
+    with EpochCluster() as cluster:
+        with Producer(cluster.namesrv_addr, "p") as producer:
+            for number in range(20):
+                producer.send(Message(TOPIC, b"%d" % number))
+        yield cluster.namesrv_addr
+
+
+def test_it_pulls_and_commits(namesrv: str) -> None:
+    with PullConsumer(namesrv, "puller") as consumer:
+        found = []
+        for queue in consumer.queues(TOPIC):
+            result = consumer.pull(queue, consumer.min_offset(queue))
+            found += [message.body for message in result.messages]
+            consumer.commit(queue, result.next_offset)
+            assert consumer.committed(queue) == consumer.max_offset(queue)
+    assert sorted(found, key=int) == [b"%d" % number for number in range(20)]
+
+
+def test_its_listener_may_wait(namesrv: str) -> None:
+    """Two at a time meet at a barrier: were they run on the loop, nobody would come."""
+    got: list[bytes] = []
+    both, done = threading.Barrier(2, timeout=20), threading.Event()
+    with PushConsumer(namesrv, "pusher", start="first") as consumer:
+
+        @consumer.on_message
+        def take(messages: list[StoredMessage]) -> ConsumeResult:
+            both.wait()
+            got.extend(message.body for message in messages)
+            if len(got) == 20:
+                done.set()
+            return ConsumeResult.SUCCESS
+
+        consumer.subscribe(TOPIC)
+        consumer.start()
+        assert done.wait(30)
+        assert consumer.is_settled
+    assert sorted(got, key=int) == [b"%d" % number for number in range(20)]
