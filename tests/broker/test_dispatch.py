@@ -16,7 +16,7 @@ from epochmq.wire.command import Command, Reply
 HOT = {
     Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.PULL_MESSAGE,
     Code.LITE_PULL_MESSAGE, Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2,
-    Code.CONSUMER_SEND_MSG_BACK,
+    Code.CONSUMER_SEND_MSG_BACK, Code.POP_MESSAGE,
 }  # fmt: skip
 
 
@@ -38,8 +38,8 @@ def test_a_served_row_without_a_handler_stops_the_start() -> None:
 
 
 def test_a_handler_without_a_served_row_stops_the_start() -> None:
-    with pytest.raises(OurBug, match="do not agree: POP_MESSAGE"):
-        check_complete({*COLD, *HOT, Code.POP_MESSAGE})
+    with pytest.raises(OurBug, match="do not agree: POP_ROLLBACK"):
+        check_complete({*COLD, *HOT, Code.POP_ROLLBACK})
 
 
 def test_two_handlers_for_one_code_stop_the_start() -> None:

@@ -64,3 +64,10 @@ def test_system_names() -> None:
     assert names.is_system_group("TOOLS_CONSUMER")
     assert names.is_system_group("CID_RMQ_SYS_whatever")
     assert not names.is_system_group("g")
+
+
+def test_a_pop_retry_topic_of_the_second_generation_has_a_plus() -> None:
+    names.check_topic("%RETRY%G+T")
+    for name in ("%RETRY%G+T+", "G+T", "%DLQ%G+T"):
+        with pytest.raises(Refused):
+            names.check_topic(name)

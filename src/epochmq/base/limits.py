@@ -70,6 +70,12 @@ HALF_FRAMES_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
 LONG_POLLS_MAX = 100_000
 LONG_POLLS_PER_QUEUE_MAX = 10_000
 HOLD_MS_MAX = 120_000
+POP_CHECK_POINTS_MAX = 200_000
+"""Open check points that one revive queue keeps in memory; others wait in the log."""
+POP_INVISIBLE_MS_MAX = 3 * 24 * 60 * 60 * 1000
+POP_ORDER_QUEUES_MAX = 200_000
+"""Queues of which a batch of an ordered pop is out."""
+POP_ACKS_PER_REQUEST_MAX = 1_024
 BATCH_RECORDS_MAX = 65_536
 SQL_LENGTH_MAX = 16 * 1024
 SQL_DEPTH_MAX = 64

@@ -99,6 +99,19 @@ ROWS: dict[Code, Row] = {
     ),
     **_rows(Access.SUBSCRIBE, 64 * KIB, Code.QUERY_ASSIGNMENT, needs=Needs.SERVING),
     **_rows(Access.SUBSCRIBE, 64 * KIB, Code.UPDATE_CONSUMER_OFFSET, needs=Needs.WRITING),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB,
+        Code.PEEK_MESSAGE, Code.NOTIFICATION, Code.POLLING_INFO,
+        fast_port=False, needs=Needs.SERVING,
+    ),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB, Code.POP_MESSAGE, fast_port=False, needs=Needs.WRITING
+    ),
+    **_rows(
+        Access.SUBSCRIBE, MIB,
+        Code.ACK_MESSAGE, Code.BATCH_ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME,
+        needs=Needs.WRITING,
+    ),
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.UNLOCK_BATCH_MQ),
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.WRITING),
     **_rows(
@@ -178,9 +191,8 @@ ROWS: dict[Code, Row] = {
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         # Transactions, POP.
-        Code.RESUME_CHECK_HALF_MESSAGE, Code.RECALL_MESSAGE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
-        Code.PEEK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME, Code.NOTIFICATION,
-        Code.POLLING_INFO, Code.POP_ROLLBACK, Code.BATCH_ACK_MESSAGE,
+        Code.RESUME_CHECK_HALF_MESSAGE, Code.RECALL_MESSAGE,
+        Code.POP_ROLLBACK,
         # Users and policies, of both generations.
         Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_INFO, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,

@@ -82,8 +82,8 @@ _BROKER = """
     enableCalcFilterBitMap enableCreateSysGroup enableDetailStat
     enableFastChannelEventProcess enableLmqStats enableNetWorkFlowControl
     enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
-    enablePopBufferMerge enablePopLog enablePopMessageThreshold enableRegisterProducer
-    enableRemoteEscape enableRetryTopicV2 enableSingleTopicRegister
+    enablePopLog enablePopMessageThreshold enableRegisterProducer
+    enableRemoteEscape enableSingleTopicRegister
     enableSkipLongAwaitingAck enableSplitRegistration estimateAccumulation
     expectConsumerNumUseFilter fetchNameSrvAddrByDnsLookup
     fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval filterDataCleanTimeSpan
@@ -91,18 +91,18 @@ _BROKER = """
     flushConsumerOffsetHistoryInterval forwardTimeout globalColdReadThreshold highSpeedMode
     initPopOffsetByCheckMsgInMem isBrokerContainer isInBrokerContainer isolateLogEnable
     maxDelayTime maxErrorRateOfBloomFilter
-    maxPopPollingSize maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
+    maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
     metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
     metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta
     metricsLabel metricsOtelCardinalityLimit metricsPromExporterHost
-    metricsPromExporterPort popCkMaxBufferSize popCkOffsetMaxQueueSize popCkStayBufferTime
-    popCkStayBufferTimeOut popConsumerFSServiceInit popConsumerKVServiceEnable
-    popConsumerKVServiceInit popConsumerKVServiceLog popFromRetryProbability
-    popInflightMessageThreshold popLongPollingForceNotifyInterval popPollingMapSize
-    popPollingSize popResponseReturnActualRetryTopic popReviveMaxAttemptTimes
+    metricsPromExporterPort
+    popConsumerFSServiceInit popConsumerKVServiceEnable
+    popConsumerKVServiceInit popConsumerKVServiceLog
+    popInflightMessageThreshold popLongPollingForceNotifyInterval
+    popResponseReturnActualRetryTopic popReviveMaxAttemptTimes
     popReviveMaxReturnSizePerRead printChannelGroups printChannelGroupsMinNum
     realTimeNotifyConsumerChange recallMessageEnable
-    retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval
+    reviveAckWaitMs reviveInterval
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
     skipPreOnline
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout

@@ -21,6 +21,7 @@ from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.outlet.core import Local, Outlet
 from epochmq.broker.place import FOREVER, Place, Replica
+from epochmq.broker.pop.state import PopState
 from epochmq.broker.replica_sync.stamps import Watchers
 from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
 from epochmq.broker.schedule.core import Schedule
@@ -47,10 +48,15 @@ class BrokerNode:
     object in their place through `adopt_options`, so whoever copied something notices by identity.
     """
 
+    pop_arrived: Callable[[Arrivals], None] = staticmethod(lambda arrivals: None)
+    """Serves pops that wait for queues with news; the pop desk sets it."""
+
     digest_runs = 0
     """Requests for digests that are being worked at."""
     timer: TimerDesk | None = None
     """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
+
+    _round_robin = 0
 
     def __init__(
         self,
@@ -112,6 +118,7 @@ class BrokerNode:
             self.schedule, version_step=options.delay_offset_update_version_step
         )
         self.transactions = TransactionDesk(self)
+        self.pop = self._own_pop(options)
         self.soon: Callable[[Callable[[], None]], None] = _call_now
         """Runs a call after the present one, on the loop; the service sets it."""
         self.beside: Beside = _beside_now
@@ -121,7 +128,14 @@ class BrokerNode:
         """Executes held pulls again whose queue has news; the pull desk sets it."""
         self.find_route: Callable[[str, Waiter], None] = _no_routes
         """Tells the queues of a topic on all brokers; the service sets it."""
-        self._round_robin = 0
+
+    def _own_pop(self, options: BrokerOptions) -> PopState:
+        return PopState(
+            *(self.store, self.outlet, self.offsets, self.topics, options),
+            cluster=options.broker_cluster_name,
+            broker_name=options.broker_name,
+            host=self.store_host,
+        )
 
     def _own_log(self) -> Local:
         return Local(
@@ -171,6 +185,7 @@ class BrokerNode:
         """The one swap of the row; only a master's tables take what is made in passing."""
         self.role = role
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
+        self.pop.role_changed()
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""
@@ -207,6 +222,7 @@ class BrokerNode:
         self.topics.auto_create = options.auto_create_topic_enable
         self.groups.auto_create = options.auto_create_subscription_group
         self.filters.enabled = options.enable_property_filter
+        self.pop.adopt_options(options)
         self.store.retention.adopt(store_options(options))
 
 

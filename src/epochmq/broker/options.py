@@ -18,6 +18,7 @@ from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
 from epochmq.broker.assign_keys import AssignKeys
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
+from epochmq.broker.pop_keys import PopKeys
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.server_keys import ServerKeys
 from epochmq.broker.store_keys import StoreKeys, store_problems
@@ -35,7 +36,9 @@ _MEMORY_BYTES = 8 * 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerOptions(ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys):
+class BrokerOptions(
+    ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys, PopKeys
+):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")
     broker_cluster_name: str = option("DefaultCluster", "Name of the cluster.")
@@ -70,7 +73,6 @@ class BrokerOptions(ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, T
     broker_topic_enable: bool = option(True, "The topic named after the broker can be used.")
     trace_topic_enable: bool = option(False, "Create the topic for message traces.")
     msg_trace_topic_name: str = option(names.TRACE_TOPIC, "Name of the topic for message traces.")
-    revive_queue_num: int = option(8, "Queues of the POP revive topic.", low=1, high=1024)
     validate_system_topic_when_update_topic: bool = option(
         True, "Refuse to change or delete the broker's own topics.", mutable=True
     )

@@ -130,6 +130,7 @@ class Broker:
         node.filters.all_dead(wall)
         node.open_timer()
         self._closers.append(self._close_timer)
+        node.pop.orders.begin(self._clock.now_ms(), wall)
         self.sink = BrokerSink(node)
         if options.enable_controller_mode:
             self.member = build_member(node, self._blocking, self._role_changed)
@@ -222,6 +223,7 @@ class Broker:
             self.routes.next_deadline(),
             node.stats.next_deadline(now),
             node.transactions.next_deadline(now),
+            node.pop.next_deadline(now),
         ]
         if self.member is not None:
             wanted.append(self.member.next_deadline())
@@ -245,6 +247,8 @@ class Broker:
         node.transactions.tick(now, wall)
         if node.timer is not None:
             node.timer.tick(wall, delivers=node.delivers)
+        node.pop.tick(now, wall, delivers=node.delivers)
+        sink.pops.tick(now)
         node.announce()
         sink.stage.lanes.count()
         node.stats.tick(now, wall)
@@ -258,6 +262,7 @@ class Broker:
     def _role_changed(self) -> None:
         """Name servers hear of it at once; who waits for messages asks again, or elsewhere."""
         now = self._clock.now_ms()
+        self.sink.pops.answer_all(now)
         if hasattr(self, "registrar"):
             self.registrar.everything_changed()
             self.registrar.tick(now)
@@ -267,22 +272,26 @@ class Broker:
     def _save_offsets(self) -> None:
         node = self.node
         node.filters.clean(self._clock.wall_ms())
-        self._saver.save(node.offsets)
+        self._save_when_synced(node.offsets)  # behind the check points of what was popped
         self._saver.save(node.filters)
         self._saver.save(node.request_modes)
+        self._saver.save(node.pop.orders)
 
     def _save_delays(self) -> None:
         """Save how far the levels are, once what was delivered is on the device itself.
 
         Else a power cut could take a delivery back and keep the progress behind it: lost.
         """
-        node = self.node
-        node.delay_offsets.step_version(self._clock.wall_ms())
-        write = self._saver.take(node.delay_offsets)
+        self.node.delay_offsets.step_version(self._clock.wall_ms())
+        self._save_when_synced(self.node.delay_offsets)
+
+    def _save_when_synced(self, table: Table) -> None:
+        """Write the table as it is now, once the log as it is now is on the device."""
+        write = self._saver.take(table)
         if write is not None:
             save = write  # narrowed for the closure
-            end = node.store.pointers.appended
-            node.store.when_synced(end, lambda ok: save() if ok else None)
+            store = self.node.store
+            store.when_synced(store.pointers.appended, lambda ok: save() if ok else None)
 
     def _save_timer(self) -> None:
         """As the delay levels' progress; see `TimerDesk.save`."""
@@ -307,6 +316,7 @@ class Broker:
         return (
             *(node.topics, node.groups, node.offsets, node.filters, node.delay_offsets),
             node.request_modes,
+            node.pop.orders,
         )
 
     # Stop ------------------------------------------------------------------------------------
@@ -345,7 +355,8 @@ class Broker:
             if node.store.fenced is None:
                 node.store.sync()  # deliveries before the progress behind them
             node.transactions.keep_progress(self._clock.wall_ms())
-            node.delay_offsets.dirty = True  # what still waited for a sync counts as not saved
+            for table in (node.delay_offsets, node.offsets):
+                table.dirty = True  # what still waited for a sync counts as not saved
             node.delay_offsets.step_version(self._clock.wall_ms())
             node.store.settle_sinks()
             node.store.sinks.dirty = True  # that it covers the whole log, above all

@@ -12,6 +12,7 @@ from typing import Protocol
 from epochmq.base.errors import EnvironmentFault, HeaderError, PeerError, Refused
 from epochmq.broker import dispatch
 from epochmq.broker.handlers.heartbeat import session_closed
+from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_back import make_send_back
@@ -60,6 +61,7 @@ class BrokerSink:
         self.node = node
         self.stage = SendStage(node)
         self.desk = PullDesk(node)
+        self.pops = PopDesk(node)
         self._fresh = False
         """Whether the stage has looked at options and topics in this turn."""
         self.registrar: TopicNews | None = None
@@ -75,6 +77,7 @@ class BrokerSink:
                 Code.SEND_REPLY_MESSAGE: make_send_reply(self.stage),
                 Code.SEND_REPLY_MESSAGE_V2: make_send_reply(self.stage),
                 Code.CONSUMER_SEND_MSG_BACK: make_send_back(node),
+                Code.POP_MESSAGE: self.pops.handle_pop,
             },
         )
         for code in (Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST):
@@ -87,6 +90,7 @@ class BrokerSink:
     def closed(self, session: Session) -> None:
         """Whoever waited on the connection waits no more, and its client leaves its groups."""
         self.node.long_poll.drop(session.id)
+        self.node.pop.polls.polls.drop(session.id)
         session_closed(self.node, session)
 
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
@@ -173,6 +177,8 @@ class BrokerSink:
         self.node.transactions.finish(now, self.node.clock.wall_ms())
         self.desk.run_woken()
         self.desk.answer_all(now)
+        self.pops.answer_all(now)
+        self.node.pop.finish(now, self.node.clock.wall_ms())
 
     # The short way ---------------------------------------------------------------------------
 

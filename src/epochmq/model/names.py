@@ -71,9 +71,13 @@ _allowed = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 
 
 def check_topic(name: str) -> None:
-    """Refused (1) unless `name` can be a topic; retry and dead letter topics may be longer."""
+    """Refused (1) unless `name` can be a topic; retry and dead letter topics may be longer.
+
+    A POP retry topic of the second generation has one `+`, between its group and its topic.
+    """
     if name.startswith((RETRY, DLQ)):
-        _check(name, "topic", limits.RETRY_TOPIC_LENGTH_MAX)
+        plain = name.replace("+", "_", 1) if name.startswith(RETRY) else name
+        _check(plain, "topic", limits.RETRY_TOPIC_LENGTH_MAX)
     else:
         _check(name, "topic", limits.TOPIC_LENGTH_MAX)
 

@@ -60,7 +60,7 @@ _UNIT = UNIT.pack
 _NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
 _V6_BYTES = 12
 """How much wider an IPv6 host makes a record."""
-_TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
+_TOPIC = re.compile(r"[%|a-zA-Z0-9_+-]+")
 
 
 class Appender:

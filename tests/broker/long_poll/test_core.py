@@ -141,3 +141,14 @@ class LongPollMachine(RuleBasedStateMachine):
 
 
 TestLongPollMachine = LongPollMachine.TestCase
+
+
+def test_the_longest_waiter_of_a_queue_alone() -> None:
+    core = poll()
+    core.hold("T", 0, 7, 1, 1000, "a")
+    core.hold("T", 0, 0, 1, 1000, "b")
+    assert core.waiting("T", 0) == 2
+    assert core.take_first("T", 0) == "a"
+    assert core.take_first("T", 0) == "b"
+    assert core.take_first("T", 0) is None
+    assert (core.waiting("T", 0), len(core)) == (0, 0)

@@ -164,6 +164,7 @@ class PullDesk:
                 woken += node.long_poll.notify(topic, queue_id, new_max)
         if not before and woken and not self.in_turn:
             node.soon(self.run_woken)
+        node.pop_arrived(arrivals)
 
     def run_woken(self) -> None:
         """Execute the woken requests again."""

@@ -177,7 +177,7 @@ def _set_filter(
         matcher = node.filters.compiled(wanted.sub_string, wanted.expression_type)
     else:
         matcher = node.filters.matcher(header.consumerGroup, wanted)
-    request.verify = _verifier(matcher)
+    request.verify = make_verifier(matcher)
 
 
 def _registered(
@@ -206,9 +206,11 @@ def _registered(
     return wanted
 
 
-def _verifier(
+def make_verifier(
     matcher: Callable[[Mapping[str, str]], bool | None],
 ) -> Callable[[memoryview], bool]:
+    """What a read asks of each record, for a filter of its properties."""
+
     def verify(raw: memoryview) -> bool:
         return matcher(decode_bytes(record.properties_at(raw, 0))) is True
 

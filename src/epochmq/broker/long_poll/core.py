@@ -95,6 +95,18 @@ class LongPoll(Generic[R]):
         self._woken += len(ready)
         return self._take(ready)
 
+    def take_first(self, topic: str, queue_id: int) -> R | None:
+        """The request of a queue that has waited longest, whatever it waits for."""
+        waiting = self._by_queue.get((topic, queue_id))
+        if waiting is None:
+            return None
+        self._woken += 1
+        return self._take([next(iter(waiting.values()))])[0]
+
+    def waiting(self, topic: str, queue_id: int) -> int:
+        """How many wait for a queue."""
+        return len(self._by_queue.get((topic, queue_id), ()))
+
     def expire(self, now: int) -> list[R]:
         """Requests whose time is over; they are executed once more and answered for good."""
         slot_now = now // SLOT_MS

@@ -35,6 +35,7 @@ class Origin(Enum):
     TRANSACTION = auto()
     """The message of a commit, an op message, a copy of a half message (`broker/transaction`)."""
     TIMER = auto()
+    POP = auto()
 
 
 class Outcome(Enum):

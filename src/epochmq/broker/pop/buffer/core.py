@@ -1,0 +1,145 @@
+"""Check points that are kept in memory while they are young (`enablePopBufferMerge`).
+
+A check point whose messages are all acknowledged within `popCkStayBufferTime` is never written, and
+neither are its acknowledgements. The others are written once they have stayed that long, and at the
+latest `popCkStayBufferTimeOut` before they are due, with what is acknowledged as their bits. The
+group's committed offset stays in front of them until then (`pop.windows`): a crash forgets them and
+their acknowledgements, and the messages are handed out again - repeated, never lost.
+
+Pure: `now` is monotonic ms. Everything is bounded: a full buffer says no, and the check point is
+written at once.
+"""
+
+import heapq
+
+from epochmq.base.check import check
+from epochmq.broker.pop.records import CheckPoint, Key, with_done
+from epochmq.broker.pop.windows.core import Window
+
+RETRY_MS = 1_000
+"""Pause before a check point that the outlet refused is written again."""
+
+
+class Slot:
+    """One young check point; `queue_id` is its revive queue."""
+
+    __slots__ = ("acked", "check_point", "full", "offsets", "queue_id", "window", "write_at_ms",
+                 "writing")  # fmt: skip
+
+    def __init__(self, check_point: CheckPoint, queue_id: int, window: Window | None) -> None:
+        self.check_point = check_point
+        self.queue_id = queue_id
+        self.window = window
+        self.offsets = check_point.offsets()
+        self.full = (1 << len(self.offsets)) - 1
+        self.acked = 0
+        self.write_at_ms = 0
+        self.writing = False
+
+    @property
+    def done(self) -> bool:
+        return self.acked == self.full
+
+    def as_written(self) -> CheckPoint:
+        return with_done(self.check_point, self.acked)
+
+
+class PopBuffer:
+    """All young check points of a broker, by their merge key."""
+
+    def __init__(self, *, stay_ms: int, spare_ms: int, slots_max: int) -> None:
+        self._stay_ms = stay_ms
+        self._spare_ms = spare_ms
+        self._slots_max = slots_max
+        self._slots: dict[Key, Slot] = {}
+        self._plan: list[tuple[int, int, Slot]] = []
+        self._number = 0
+        self._cancelled = 0
+        self._written = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._slots
+
+    def add(self, slot: Slot, now: int) -> bool:
+        """Keep it; False when it is to be written at once: no room, or too little time."""
+        key = slot.check_point.key
+        spare = slot.check_point.invisible_time - self._spare_ms
+        if len(self._slots) >= self._slots_max or spare <= 0 or key in self._slots:
+            return False
+        self._slots[key] = slot
+        self._put(slot, now + min(self._stay_ms, spare))
+        return True
+
+    def ack(self, key: Key, offset: int) -> Slot | None:
+        """Note an acknowledgement; the slot when it is kept here, None when it must be written.
+
+        Whoever gets a slot that is `done` settles its window: it is forgotten here.
+        """
+        slot = self._slots.get(key)
+        if slot is None or slot.writing or offset not in slot.offsets:
+            return None
+        slot.acked |= 1 << slot.offsets.index(offset)
+        if slot.done:
+            del self._slots[key]
+            self._cancelled += 1
+        return slot
+
+    def due(self, now: int, most: int) -> list[Slot]:
+        """Up to `most` slots to write now; each stays `writing` until it is reported."""
+        found: list[Slot] = []
+        while self._plan and self._plan[0][0] <= now and len(found) < most:
+            at, _, slot = heapq.heappop(self._plan)
+            if self._is_planned(at, slot):
+                slot.writing = True
+                found.append(slot)
+        return found
+
+    def take_all(self) -> list[Slot]:
+        """Everything that is not being written, for a stop."""
+        found = [slot for slot in self._slots.values() if not slot.writing]
+        for slot in found:
+            slot.writing = True
+        return found
+
+    def written(self, slot: Slot) -> None:
+        """The outlet keeps it: from now on acknowledgements are written, too."""
+        check(slot.writing, "pop buffer: only what was due is written")
+        self._written += 1
+        self._slots.pop(slot.check_point.key, None)
+
+    def failed(self, slot: Slot, now: int) -> None:
+        check(slot.writing, "pop buffer: only what was due is written")
+        slot.writing = False
+        if slot.check_point.key in self._slots:
+            self._put(slot, now + RETRY_MS)
+
+    def clear(self) -> None:
+        """Another role: who is master now hands these messages out again."""
+        self._slots.clear()
+        self._plan.clear()
+
+    def next_deadline(self) -> int | None:
+        while self._plan and not self._is_planned(self._plan[0][0], self._plan[0][2]):
+            heapq.heappop(self._plan)
+        return self._plan[0][0] if self._plan else None
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "buffered": len(self._slots),
+            "cancelled": self._cancelled,
+            "written": self._written,
+        }
+
+    def _put(self, slot: Slot, at: int) -> None:
+        slot.write_at_ms = at
+        self._number += 1
+        heapq.heappush(self._plan, (at, self._number, slot))
+        if len(self._plan) > 2 * len(self._slots) + 64:
+            self._plan = [plan for plan in self._plan if self._is_planned(plan[0], plan[2])]
+            heapq.heapify(self._plan)
+
+    def _is_planned(self, at: int, slot: Slot) -> bool:
+        return not slot.done and not slot.writing and slot.write_at_ms == at

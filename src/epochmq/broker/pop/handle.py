@@ -1,0 +1,83 @@
+"""Receipt handles (property POP_CK) and the texts of a pop's answer (facts/remoting.md 2.8).
+
+A handle is eight fields with a space between: `ckOffset popTime invisibleTime reviveQid mark
+brokerName queueId msgQueueOffset`. The client builds it from what a pop answers, and brings it back
+with each acknowledgement: it is a stranger's text.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from epochmq.base.errors import Refused
+from epochmq.wire.codes import ResponseCode
+
+LENGTH_MAX = 512
+_FORM = re.compile(
+    r"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,9}) ([012]) (\S{1,127}) ([0-9]{1,9})"
+    r"(?: ([0-9]{1,18}))?"
+)
+
+
+class Handle(NamedTuple):
+    """What a receipt handle says; `offset` is the message's, None at the level of a check point."""
+
+    start: int
+    pop_time: int
+    invisible_time: int
+    revive_queue_id: int
+    mark: str
+    broker_name: str
+    queue_id: int
+    offset: int | None
+
+
+def parse_handle(text: str) -> Handle:
+    """`Refused` 13 when no broker can have given such a handle."""
+    found = _FORM.fullmatch(text) if len(text) <= LENGTH_MAX else None
+    if found is None:
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL, "the extraInfo is no receipt handle that a pop gives out"
+        )
+    start, pop_time, invisible, revive, mark, broker, queue, offset = found.groups()
+    return Handle(
+        int(start),
+        int(pop_time),
+        int(invisible),
+        int(revive),
+        mark,
+        broker,
+        int(queue),
+        None if offset is None else int(offset),
+    )
+
+
+class Infos:
+    """The three texts of one answer, an entry a queue."""
+
+    def __init__(self) -> None:
+        self._starts: list[str] = []
+        self._offsets: list[str] = []
+        self._counts: list[str] = []
+
+    def add(self, mark: str, queue_id: int, start: int, offsets: Sequence[int]) -> None:
+        self._starts.append(f"{mark} {queue_id} {start}")
+        self._offsets.append(f"{mark} {queue_id} {','.join(map(str, offsets))}")
+
+    def count(self, mark: str, queue_id: int, times: dict[int, int], least: int) -> None:
+        """How often messages of an ordered pop were out before; `least` is for 5.0 clients."""
+        for offset, count in times.items():
+            self._counts.append(f"{mark} qo{queue_id}%{offset} {count}")
+        self._counts.append(f"{mark} {queue_id} {least}")
+
+    @property
+    def starts(self) -> str:
+        return ";".join(self._starts)
+
+    @property
+    def offsets(self) -> str:
+        return ";".join(self._offsets)
+
+    @property
+    def counts(self) -> str | None:
+        return ";".join(self._counts) or None

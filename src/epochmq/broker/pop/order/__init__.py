@@ -1,0 +1,1 @@
+"""Ordered POP: which batch of a queue is out, and until when it blocks."""

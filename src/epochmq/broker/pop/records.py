@@ -1,0 +1,197 @@
+"""Check points and acknowledgements as messages of the revive topic (facts/store.md 7.5).
+
+A check point (tag `ck`) names up to 32 messages of one queue that a group took at once; bit i of
+`bm` says that message i needs no more care. An acknowledgement (`ack`, for several messages `bAck`)
+names the check point by what both have in common, the merge key. The bodies are RocketMQ's JSON;
+acknowledgements of 5.0 have long field names, which are read and never written.
+
+Here both go to the revive topic at once, in the order in which they were made, and not through the
+timer wheel (ADR 0047): an acknowledgement always lies behind its check point.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from epochmq.model import record
+from epochmq.model.properties import find
+from epochmq.model.tags import tags_code
+from epochmq.store.draft import Draft
+
+CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
+MESSAGES_MAX = 32
+"""Messages of one check point: `bm` is a Java int."""
+
+_SIGN = 1 << 31
+
+
+class Key(NamedTuple):
+    """What a check point and its acknowledgements have in common, the broker's name included
+    (rocketmq#8460)."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start: int
+    pop_time: int
+    broker_name: str
+
+
+class CheckPoint(msgspec.Struct, rename={
+    "start": "so", "pop_time": "pt", "invisible_time": "it", "bits": "bm", "count": "n",
+    "queue_id": "q", "topic": "t", "group": "c", "revive_offset": "ro", "deltas": "d",
+    "broker_name": "bn", "re_puts": "rp",
+}):  # fmt: skip
+    """`start` and the `deltas` from it are queue offsets, times are wall ms."""
+
+    topic: str = ""
+    group: str = ""
+    queue_id: int = 0
+    start: int = 0
+    pop_time: int = 0
+    invisible_time: int = 0
+    deltas: list[int] | None = None
+    count: int = 0
+    bits: int = 0
+    """As it is stored, a signed 32-bit number; see `done`."""
+    revive_offset: int = 0
+    broker_name: str | None = None
+    re_puts: str | int | UnsetType | None = UNSET
+
+    @property
+    def key(self) -> Key:
+        return Key(
+            self.topic, self.group, self.queue_id, self.start, self.pop_time, self.broker_name or ""
+        )
+
+    @property
+    def done(self) -> int:
+        """`bits` without the sign."""
+        return self.bits & 0xFFFF_FFFF
+
+    @property
+    def due_wall_ms(self) -> int:
+        return self.pop_time + self.invisible_time
+
+    def offsets(self) -> list[int]:
+        """Queue offsets of the messages; before 5.0 there were no deltas but a plain run."""
+        deltas = self.deltas if self.deltas else range(self.count)
+        return [self.start + delta for delta in deltas]
+
+
+class Acks(NamedTuple):
+    """One record of acknowledgements."""
+
+    key: Key
+    offsets: list[int]
+
+
+class _AckBody(msgspec.Struct):
+    so: int = 0
+    c: str = ""
+    t: str = ""
+    q: int = 0
+    pt: int = 0
+    bn: str | None = None
+    ao: int | None = None
+    aol: list[int] | None = None
+    ackOffset: int | None = None
+    startOffset: int | None = None
+    consumerGroup: str | None = None
+    topic: str | None = None
+    queueId: int | None = None
+    popTime: int | None = None
+    brokerName: str | None = None
+
+
+_read_check_point = msgspec.json.Decoder(CheckPoint, strict=False).decode
+_read_ack = msgspec.json.Decoder(_AckBody, strict=False).decode
+_write = msgspec.json.Encoder().encode
+
+
+def with_done(check_point: CheckPoint, done: int) -> CheckPoint:
+    """The check point with the bits `done` besides its own."""
+    bits = check_point.done | done
+    return msgspec.structs.replace(check_point, bits=bits - 2 * _SIGN if bits & _SIGN else bits)
+
+
+def check_point_draft(check_point: CheckPoint, topic: str, queue_id: int, wall: int) -> Draft:
+    key = check_point.key
+    return _draft(topic, queue_id, wall, CK_TAG, _write(check_point), _uniq(key, key.start, CK_TAG))
+
+
+def ack_draft(
+    key: Key, offsets: list[int], topic: str, queue_id: int, wall: int, host: bytes
+) -> Draft:
+    """One message's acknowledgement, or several messages' as one record."""
+    body: dict[str, object] = {
+        "so": key.start, "c": key.group, "t": key.topic, "q": key.queue_id, "pt": key.pop_time,
+        "bn": key.broker_name,
+    }  # fmt: skip
+    if len(offsets) == 1:
+        body["ao"] = offsets[0]
+        tag, place = ACK_TAG, str(offsets[0])
+    else:
+        body["aol"] = offsets
+        tag, place = BATCH_ACK_TAG, str(offsets)
+    draft = _draft(topic, queue_id, wall, tag, _write(body), _uniq(key, place, tag))
+    draft.born_host = host
+    return draft
+
+
+def _uniq(key: Key, offset: int | str, tag: str) -> str:
+    return f"{key.topic}@{key.queue_id}@{offset}@{key.group}@{key.pop_time}@{key.broker_name}@{tag}"
+
+
+def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: str) -> Draft:
+    """No index keys: nobody looks these up, and they would push users' keys out of the index."""
+    return Draft(
+        topic=topic,
+        queue_id=queue_id,
+        body=body,
+        properties=f"TAGS\x01{tag}\x02UNIQ_KEY\x01{uniq}".encode(),
+        tags_code=tags_code(tag),
+        born_wall_ms=wall,
+    )
+
+
+def read(raw: memoryview, own_name: str) -> CheckPoint | Acks | None:
+    """What a record of the revive topic says; None for what is neither.
+
+    A record without a broker's name is the own broker's (5.0 wrote such).
+    """
+    tag = find(record.properties_at(raw, 0), b"TAGS")
+    start, end = record.body_span(raw, 0)
+    body = bytes(raw[start:end])
+    try:
+        if tag == b"ck":
+            return _usable(_read_check_point(body), own_name)
+        if tag in (b"ack", b"bAck"):
+            return _acks(_read_ack(body), own_name)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return None
+
+
+def _usable(found: CheckPoint, own_name: str) -> CheckPoint | None:
+    count = len(found.deltas) if found.deltas else found.count
+    if not found.topic or not found.group or not 0 < count <= MESSAGES_MAX:
+        return None
+    found.broker_name = found.broker_name or own_name
+    return found
+
+
+def _acks(found: _AckBody, own_name: str) -> Acks | None:
+    offset = found.ao if found.ackOffset is None else found.ackOffset
+    offsets: Iterable[int] = found.aol or (() if offset is None else (offset,))
+    key = Key(
+        found.topic or found.t,
+        found.consumerGroup or found.c,
+        found.queueId if found.queueId is not None else found.q,
+        found.startOffset if found.startOffset is not None else found.so,
+        found.popTime if found.popTime is not None else found.pt,
+        found.brokerName or found.bn or own_name,
+    )
+    return Acks(key, list(offsets))

@@ -1,0 +1,1 @@
+"""What was popped and never acknowledged becomes visible again."""

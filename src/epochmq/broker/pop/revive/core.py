@@ -1,0 +1,259 @@
+"""Which check points of one revive queue are open, what of them is due, how far the queue is done.
+
+The queue is read in its order: check points are kept until each of their messages is acknowledged
+or has been put into the retry topic; acknowledgements lie behind their check points. `progress` is
+the first record that is still needed: everything before it may be forgotten. It moves past a check
+point only when nothing of it is open, so a crash reads the open ones again and repeats a delivery
+rather than lose a message (INV-28).
+
+- Invisible times are measured on the monotonic clock from the moment the check point is read, never
+  longer than they were asked for: a step of the wall clock neither hurries nor delays them
+  (rocketmq#7914 lost messages over a step).
+- A check point that stays open for long while others pass it would hold `progress` back. It is
+  written again at the queue's end, with what is known of it (`copy`); the copy takes its place when
+  it is read and knows as much as is known then, else another copy is made.
+
+Pure: records and `now` (monotonic ms), `wall` ms come in; check points to deliver come out.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from epochmq.base.check import check
+from epochmq.broker.pop.records import CheckPoint, Key, with_done
+
+RETRY_MS, RETRY_MAX_MS = 1_000, 10_000
+"""Pauses after a delivery that the outlet refused for now: doubled from the first to the last."""
+
+BACK_OFF_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Pauses while a message cannot be read or written at all, as in RocketMQ (facts/store.md 7.5)."""
+
+COPY_BEHIND = 20_000
+"""Records that may lie behind an open check point before it is copied."""
+
+COPY_LEFT_MS = 5_000
+"""What is due sooner than this is not copied: it is done soon by itself."""
+
+
+class Seen(Enum):
+    """What is known of one message of a check point."""
+
+    UNKNOWN = auto()
+    """The check point is not open here: done with, not read yet, or never given out."""
+    FOREIGN = auto()
+    """The check point has no such message."""
+    OPEN = auto()
+    ACKED = auto()
+    DELIVERED = auto()
+    """It is, or is just being, put into the retry topic."""
+
+
+class Entry:
+    """An open check point. Bits: one a message, the lowest for the first."""
+
+    __slots__ = (
+        "acked",
+        "busy",
+        "check_point",
+        "copying",
+        "delivered",
+        "due_ms",
+        "failures",
+        "full",
+        "offsets",
+        "place",
+    )
+
+    def __init__(self, check_point: CheckPoint, place: int, due_ms: int) -> None:
+        self.check_point = check_point
+        self.offsets = check_point.offsets()
+        self.place = place
+        self.due_ms = due_ms
+        self.full = (1 << len(self.offsets)) - 1
+        self.acked = check_point.done & self.full
+        self.delivered = 0
+        self.busy = False
+        self.copying = False
+        self.failures = 0
+
+    @property
+    def done(self) -> int:
+        return self.acked | self.delivered
+
+    @property
+    def finished(self) -> bool:
+        return self.done == self.full
+
+    def open_messages(self) -> list[tuple[int, int]]:
+        """(bit number, queue offset) of what nobody acknowledged."""
+        done = self.done
+        return [(bit, at) for bit, at in enumerate(self.offsets) if not done >> bit & 1]
+
+
+class Revive:
+    """One revive queue. `position` is the next record to read."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        self._entries: dict[Key, Entry] = {}
+        self._places: deque[tuple[int, Entry]] = deque()
+        self._due: list[tuple[int, int, Entry]] = []
+        self._number = 0
+        self._orphans = 0
+        self._revived = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # What is read ----------------------------------------------------------------------------
+
+    def take_check_point(self, found: CheckPoint, place: int, now: int, wall: int) -> None:
+        """A check point, or the copy of one, was read at `place`."""
+        key = found.key
+        entry = self._entries.get(key)
+        if entry is None:
+            left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
+            entry = Entry(found, place, now + left)
+            if not entry.finished:
+                self._entries[key] = entry
+                self._places.append((place, entry))
+                self._plan(entry)
+            return
+        known = entry.done
+        entry.acked |= found.done & entry.full
+        entry.copying = False
+        if known & ~found.done == 0:
+            entry.place = place
+            self._places.append((place, entry))
+        self._look(entry)
+
+    def take_acks(self, key: Key, offsets: Sequence[int]) -> None:
+        """An acknowledgement was read, or is kept though not read yet."""
+        entry = self._entries.get(key)
+        if entry is None:
+            self._orphans += 1
+            return
+        for offset in offsets:
+            if offset in entry.offsets:
+                entry.acked |= 1 << entry.offsets.index(offset)
+        self._look(entry)
+
+    def seen(self, key: Key, offset: int) -> Seen:
+        """What is known of a message, by everything before `position`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return Seen.UNKNOWN
+        if offset not in entry.offsets:
+            return Seen.FOREIGN
+        bit = 1 << entry.offsets.index(offset)
+        if entry.acked & bit:
+            return Seen.ACKED
+        if entry.delivered & bit or entry.busy:
+            return Seen.DELIVERED
+        return Seen.OPEN
+
+    # What is due -----------------------------------------------------------------------------
+
+    def due(self, now: int, most: int) -> list[Entry]:
+        """Up to `most` check points whose time is over; each stays out until it is reported."""
+        found: list[Entry] = []
+        while self._due and self._due[0][0] <= now and len(found) < most:
+            due_ms, _, entry = heapq.heappop(self._due)
+            if self._is_planned(due_ms, entry):
+                entry.busy = True
+                found.append(entry)
+        return found
+
+    def delivered(self, entry: Entry, bits: int) -> None:
+        """The outlet keeps these messages in the retry topic, or there is nothing to deliver."""
+        check(entry.busy, "revive: only what was due is delivered")
+        entry.delivered |= bits & ~entry.acked
+        entry.busy = False
+        entry.failures = 0
+        self._revived += bits.bit_count()
+        if not self._look(entry):
+            entry.due_ms = 0  # the rest is due still
+            self._plan(entry)
+
+    def failed(self, entry: Entry, bits: int, now: int, *, hard: bool) -> None:
+        """Only `bits` were kept; the others again, much later when it is a `hard` failure."""
+        entry.delivered |= bits & ~entry.acked
+        entry.busy = False
+        self._revived += bits.bit_count()
+        if self._look(entry):
+            return
+        if hard:
+            pause = BACK_OFF_S[min(entry.failures, len(BACK_OFF_S) - 1)] * 1000
+        else:
+            pause = min(RETRY_MS << min(entry.failures, 10), RETRY_MAX_MS)
+        entry.failures += 1
+        entry.due_ms = now + pause
+        self._plan(entry)
+
+    def copy(self, now: int) -> CheckPoint | None:
+        """The check point to write again at the queue's end, with what is known of it."""
+        self._sweep()
+        if not self._places:
+            return None
+        entry = self._places[0][1]
+        stays = entry.due_ms > now + COPY_LEFT_MS
+        behind = self.position - entry.place > COPY_BEHIND
+        if not (stays and behind) or entry.busy or entry.copying:
+            return None
+        entry.copying = True
+        return with_done(entry.check_point, entry.done)
+
+    def copy_failed(self, key: Key) -> None:
+        """The copy was not kept: another one, some time."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.copying = False
+
+    # How far ---------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> int:
+        """The first record of the queue that is still needed."""
+        self._sweep()
+        return self._places[0][0] if self._places else self.position
+
+    def next_deadline(self) -> int | None:
+        """When `due` answers something (monotonic); may be early, never late."""
+        while self._due and not self._is_planned(self._due[0][0], self._due[0][2]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "open": len(self._entries),
+            "position": self.position,
+            "progress": self.progress,
+            "revived": self._revived,
+            "orphans": self._orphans,
+        }
+
+    # Inside ----------------------------------------------------------------------------------
+
+    def _look(self, entry: Entry) -> bool:
+        """Forget the check point when nothing of it is open."""
+        if not entry.finished:
+            return False
+        self._entries.pop(entry.check_point.key, None)
+        return True
+
+    def _plan(self, entry: Entry) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (entry.due_ms, self._number, entry))
+        if len(self._due) > 2 * len(self._entries) + 64:
+            self._due = [plan for plan in self._due if self._is_planned(plan[0], plan[2])]
+            heapq.heapify(self._due)
+
+    def _is_planned(self, due_ms: int, entry: Entry) -> bool:
+        return not entry.finished and not entry.busy and entry.due_ms == due_ms
+
+    def _sweep(self) -> None:
+        places = self._places
+        while places and (places[0][1].finished or places[0][1].place != places[0][0]):
+            places.popleft()

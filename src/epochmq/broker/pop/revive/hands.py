@@ -1,0 +1,294 @@
+"""Reads the revive queues, puts what is due into retry topics, keeps the progress.
+
+Runs only where the role's row says `secondary` (through `BrokerNode.delivers`). A tick's work is
+bounded: so many records read, so many check points delivered. The progress of a queue is the
+consumer offset of `CID_RMQ_SYS_REVIVE_GROUP`, in RocketMQ's convention: the last record that is
+done with, not the next one.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Protocol
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.handlers.send_properties import encode_loosely
+from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.pop import records
+from epochmq.broker.pop.confirmed import Confirmed
+from epochmq.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
+from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.schedule.delayed import index_keys
+from epochmq.model import record
+from epochmq.model.host import pack
+from epochmq.model.message import StoredMessage
+from epochmq.model.property_names import FIRST_POP_TIME, POP_CK, TAGS
+from epochmq.model.tags import tags_code
+from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
+from epochmq.store.draft import Draft
+from epochmq.store.read import GetStatus, ReadResult
+
+READ_COUNT = 1024
+READ_BYTES = 1024 * 1024
+DUE_PER_TICK = 64
+
+log = logging.getLogger(__name__)
+
+
+class _Lost(Enum):
+    """Why a message cannot be delivered."""
+
+    GONE = auto()
+    """Deleted, by retention or with its topic."""
+    HERE = auto()
+    """It should be there."""
+
+
+class Messages(Protocol):
+    """What is needed of the store."""
+
+    def read_queue(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> ReadResult: ...
+
+    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+
+class Offsets(Protocol):
+    """What is needed of the consumer offsets."""
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None: ...
+
+    def get(self, group: str, topic: str, queue_id: int) -> int: ...
+
+
+class Topics(Protocol):
+    """What is needed of the topics."""
+
+    def get(self, topic: str) -> TopicConfig | None: ...
+
+    def ensure(self, topic: str, queues: int, perm: int, wall: int) -> TopicConfig: ...
+
+
+class ReviveHands:
+    """All revive queues of one broker."""
+
+    def __init__(
+        self,
+        store: Messages,
+        outlet: Outlet,
+        offsets: Offsets,
+        topics: Topics,
+        confirmed: Confirmed,
+        *,
+        topic: str,
+        broker_name: str,
+        end: Callable[[], int],
+    ) -> None:
+        self.topic = topic
+        self._broker_name = broker_name
+        self._store = store
+        self._outlet = outlet
+        self._offsets = offsets
+        self._topics = topics
+        self._confirmed = confirmed
+        self._end = end
+        self.queues: dict[int, Revive] = {}
+        self.retry_v2 = False
+        """Whether new retry topics get their names of the second generation."""
+
+    def start(self, count: int) -> None:
+        """Take up the work where the committed progress says."""
+        for queue_id in range(count):
+            low, high = self._store.queue_bounds(self.topic, queue_id)
+            last = self._offsets.get(REVIVE_GROUP, self.topic, queue_id)
+            self.queues[queue_id] = Revive(min(max(last + 1, low), high))
+
+    def stop(self) -> None:
+        """Another role: what is known here may be wrong elsewhere."""
+        self.queues = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.queues.values()))
+
+    def tick(self, now: int, wall: int) -> None:
+        """Read what is new, deliver what is due, keep the progress."""
+        for queue_id, core in self.queues.items():
+            caught_up = self.read(queue_id, now, wall)
+            if caught_up or len(core) >= limits.POP_CHECK_POINTS_MAX:
+                for entry in core.due(now, DUE_PER_TICK):
+                    self._deliver(core, entry, now, wall)
+            self._copy(core, queue_id, now, wall)
+            self._keep(core, queue_id, wall)
+
+    def read(self, queue_id: int, now: int, wall: int) -> bool:
+        """Read one piece of a queue; whether its end was reached.
+
+        At the limit of open check points reading stops: what lies behind waits in the log.
+        """
+        core = self.queues[queue_id]
+        if len(core) >= limits.POP_CHECK_POINTS_MAX:
+            return False
+        found = self._store.read_queue(self.topic, queue_id, core.position, READ_COUNT, READ_BYTES)
+        if not found.count:
+            if found.status in (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY):
+                log.warning(
+                    "revive queue %d stood at %d, it holds %d..%d",
+                    queue_id, core.position, found.min_offset, found.max_offset,
+                )  # fmt: skip
+                core.position = found.next_offset
+            elif found.status is GetStatus.OFFSET_FOUND_NULL:
+                core.position = max(core.position, found.next_offset)
+            return True
+        for chunk in found.chunks:
+            self._take(core, chunk, now, wall)
+        core.position = found.next_offset
+        return found.next_offset >= found.max_offset
+
+    def next_deadline(self, now: int) -> int | None:
+        """When the next tick does something (monotonic)."""
+        wanted = []
+        for queue_id, core in self.queues.items():
+            if core.position < self._store.queue_bounds(self.topic, queue_id)[1]:
+                return now
+            at = core.next_deadline()
+            if at is not None:
+                wanted.append(at)
+        return min(wanted, default=None)
+
+    def statistics(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for core in self.queues.values():
+            for name, value in core.statistics().items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def _take(self, core: Revive, chunk: memoryview, now: int, wall: int) -> None:
+        at = 0
+        while at < len(chunk):
+            size = record.size_at(chunk, at)
+            raw = chunk[at : at + size]
+            found = records.read(raw, self._broker_name)
+            if isinstance(found, CheckPoint):
+                core.take_check_point(found, record.queue_offset_at(raw, 0), now, wall)
+            elif found is not None:
+                core.take_acks(found.key, found.offsets)
+            else:
+                log.error("revive queue: record %d says nothing", record.queue_offset_at(raw, 0))
+            at += size
+
+    # Delivering ------------------------------------------------------------------------------
+
+    def _deliver(self, core: Revive, entry: Entry, now: int, wall: int) -> None:
+        bits: list[int] = []
+        drafts: list[Draft] = []
+        settled, hard = 0, False
+        topic = self._retry_topic(entry.check_point, wall)
+        for bit, offset in entry.open_messages():
+            found = self._find(entry.check_point, offset) if topic else _Lost.HERE
+            if isinstance(found, StoredMessage) and topic is not None:
+                bits.append(1 << bit)
+                drafts.append(_again(found, entry.check_point, topic))
+            elif found is _Lost.GONE:
+                settled |= 1 << bit
+            else:
+                hard = True
+        if not drafts:
+            if hard:
+                core.failed(entry, settled, now, hard=True)
+            else:
+                core.delivered(entry, settled)
+            return
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            kept, refused, stuck = settled, False, hard
+            for bit, outcome in zip(bits, outcomes, strict=True):
+                if outcome is Outcome.STORED:
+                    kept |= bit
+                else:
+                    refused = refused or outcome is Outcome.LATER
+                    stuck = stuck or outcome is Outcome.ILLEGAL
+            self._confirmed.when(self._end(), lambda: tell(kept, refused, stuck))
+
+        def tell(kept: int, refused: bool, stuck: bool) -> None:
+            if refused or stuck:
+                core.failed(entry, kept, now, hard=not refused)
+            else:
+                core.delivered(entry, kept)
+
+        self._outlet.put(drafts, Origin.POP, wall, done)
+
+    def _retry_topic(self, check_point: CheckPoint, wall: int) -> str | None:
+        """Where its messages go; None when the broker cannot deliver them now.
+
+        A check point of another broker's queue is kept: only that broker has the messages.
+        """
+        if check_point.broker_name != self._broker_name:
+            return None
+        mark = RETRY_V2 if self.retry_v2 else RETRY_V1
+        topic = retry_name(check_point.group, check_point.topic, mark)
+        try:
+            self._topics.ensure(topic, 1, PERM_READ_WRITE, wall)
+        except Refused as error:
+            log.error("cannot revive into %s: %s", topic, error.remark)
+            return None
+        return topic
+
+    def _find(self, check_point: CheckPoint, offset: int) -> StoredMessage | _Lost:
+        topic = check_point.topic
+        found = self._store.read_queue(topic, check_point.queue_id, offset, 1, 1)
+        if found.count:
+            message = record.decode(found.chunks[0])
+            if message.queue_offset == offset:  # rocketmq#7724
+                return message
+        if offset < found.min_offset or self._topics.get(topic) is None:
+            log.warning("%s queue %d: message %d is gone", topic, check_point.queue_id, offset)
+            return _Lost.GONE
+        log.error("%s queue %d: message %d cannot be read", topic, check_point.queue_id, offset)
+        return _Lost.HERE
+
+    # Progress --------------------------------------------------------------------------------
+
+    def _copy(self, core: Revive, queue_id: int, now: int, wall: int) -> None:
+        check_point = core.copy(now)
+        if check_point is None:
+            return
+        draft = records.check_point_draft(check_point, self.topic, queue_id, wall)
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            if outcomes[0] is not Outcome.STORED:
+                core.copy_failed(check_point.key)
+
+        self._outlet.put([draft], Origin.POP, wall, done)
+
+    def _keep(self, core: Revive, queue_id: int, wall: int) -> None:
+        last = core.progress - 1
+        if last > self._offsets.get(REVIVE_GROUP, self.topic, queue_id):
+            try:
+                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, last, wall)
+            except Refused as error:
+                log.error("the progress of revive queue %d is not kept: %s", queue_id, error.remark)
+
+
+def _again(message: StoredMessage, check_point: CheckPoint, topic: str) -> Draft:
+    """The message for the retry topic; its body stays as it is stored (rocketmq#5402)."""
+    properties = dict(message.properties)
+    properties.pop(POP_CK, None)
+    properties.setdefault(FIRST_POP_TIME, str(check_point.pop_time))
+    return Draft(
+        topic=topic,
+        queue_id=0,
+        body=message.body,
+        properties=encode_loosely(properties).encode(),
+        tags_code=tags_code(properties.get(TAGS)),
+        keys=index_keys(properties),
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_wall_ms=message.born_wall_ms,
+        born_host=pack(*message.born_host),
+        reconsume_times=message.reconsume_times + 1,
+    )

@@ -1,0 +1,248 @@
+"""Everything POP keeps of one broker, and the work it does between requests."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from epochmq.base.errors import Refused
+from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.pop import records
+from epochmq.broker.pop.buffer.core import PopBuffer, Slot
+from epochmq.broker.pop.confirmed import Confirmed
+from epochmq.broker.pop.names import revive_topic
+from epochmq.broker.pop.order.core import Orders
+from epochmq.broker.pop.polls import PopPolls
+from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.revive.core import Seen
+from epochmq.broker.pop.revive.hands import ReviveHands, Topics
+from epochmq.broker.pop.windows.core import Window, Windows
+from epochmq.broker.pop_keys import PopKeys
+from epochmq.store.draft import Draft
+from epochmq.store.store import Store
+
+WRITES_PER_TICK = 1_024
+
+log = logging.getLogger(__name__)
+
+Stored = Callable[[Sequence[bool]], None]
+
+
+@dataclass
+class Taken:
+    """A check point that a pop made, the window it covers, its revive queue."""
+
+    check_point: CheckPoint
+    queue_id: int
+    window: Window | None
+
+
+class PopState:
+    """Owned by the node; nothing in it waits."""
+
+    def __init__(
+        self,
+        store: Store,
+        outlet: Outlet,
+        offsets: ConsumerOffsets,
+        topics: Topics,
+        options: PopKeys,
+        *,
+        cluster: str,
+        broker_name: str,
+        host: bytes,
+    ) -> None:
+        self._store = store
+        self._outlet = outlet
+        self._offsets = offsets
+        self._host = host
+        self.topic = revive_topic(cluster)
+        self._topics = topics
+        self._options = options
+        self.windows = Windows()
+        self.confirmed = Confirmed(lambda: store.pointers.readable)
+        self.buffer = PopBuffer(
+            stay_ms=options.pop_ck_stay_buffer_time,
+            spare_ms=options.pop_ck_stay_buffer_time_out,
+            slots_max=options.pop_ck_max_buffer_size,
+        )
+        self.orders = Orders()
+        self.polls = PopPolls(
+            per_key_max=options.pop_polling_size,
+            keys_max=options.pop_polling_map_size,
+            total_max=options.max_pop_polling_size,
+        )
+        self.hands = ReviveHands(
+            *(store, outlet, offsets, topics, self.confirmed),
+            topic=self.topic,
+            broker_name=broker_name,
+            end=lambda: store.pointers.appended,
+        )
+        self._running = False
+        self._next_queue = -1
+        self._ready = False
+
+    def adopt_options(self, options: PopKeys) -> None:
+        self._options = options
+
+    # Between requests ------------------------------------------------------------------------
+
+    def tick(self, now: int, wall: int, *, delivers: bool) -> None:
+        """Bounded work: progress that is confirmed now, young check points, reviving."""
+        self.confirmed.settle()
+        for slot in self.buffer.due(now, WRITES_PER_TICK):
+            self._write(slot, now, wall)
+        if delivers != self._running:
+            self._running = delivers
+            if delivers:
+                self.hands.start(self.revive_queues())
+            else:
+                self.hands.stop()
+        if delivers:
+            self.hands.retry_v2 = self._options.enable_retry_topic_v2
+            self.hands.tick(now, wall)
+
+    def next_deadline(self, now: int) -> int | None:
+        """Monotonic; None when nothing but a request brings work."""
+        wanted = [self.hands.next_deadline(now), self.buffer.next_deadline()]
+        wanted += [self.orders.next_deadline(), self.polls.polls.next_deadline()]
+        return min((at for at in wanted if at is not None), default=None)
+
+    def role_changed(self) -> None:
+        """What is kept in memory was true of another role; who is master reads its own log."""
+        self._running = False
+        self.hands.stop()
+        self.windows.clear()
+        self.confirmed.clear()
+        self.buffer.clear()
+        self.orders.clear()
+
+    def finish(self, now: int, wall: int) -> None:
+        """Before a stop: young check points go into the log, so that nothing is repeated."""
+        for slot in self.buffer.take_all():
+            self._write(slot, now, wall)
+
+    def revive_queues(self) -> int:
+        config = self._topics.get(self.topic)
+        return self._options.revive_queue_num if config is None else config.read_queue_nums
+
+    def next_revive_queue(self) -> int:
+        self._next_queue += 1
+        return self._next_queue % self.revive_queues()
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            **self.windows.statistics(),
+            **self.hands.statistics(),
+            **self.buffer.statistics(),
+            **self.orders.statistics(),
+        }
+
+    # Check points ----------------------------------------------------------------------------
+
+    def keep(self, taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+        """Keep check points, in memory or in the log; `done` hears which are kept.
+
+        A window counts as taken then, and is committed once its check point is confirmed.
+        """
+        kept = [True] * len(taken)
+        writing: list[int] = []
+        drafts: list[Draft] = []
+        for number, one in enumerate(taken):
+            if self._buffers(one.window) and self.buffer.add(
+                Slot(one.check_point, one.queue_id, one.window), now
+            ):
+                if one.window is not None:
+                    self.windows.arrived(one.window)
+                continue
+            writing.append(number)
+            drafts.append(
+                records.check_point_draft(one.check_point, self.topic, one.queue_id, wall)
+            )
+        if not drafts:
+            done(kept)
+            return
+
+        def stored(outcomes: Sequence[Outcome]) -> None:
+            for number, outcome in zip(writing, outcomes, strict=True):
+                kept[number] = outcome is Outcome.STORED
+                self._taken(taken[number].window, wall, stored=kept[number])
+            done(kept)
+
+        self._outlet.put(drafts, Origin.POP, wall, stored)
+
+    def _buffers(self, window: Window | None) -> bool:
+        options = self._options
+        if not options.enable_pop_buffer_merge or window is None:
+            return False
+        return self.windows.width(window.key) < options.pop_ck_offset_max_queue_size
+
+    def _taken(self, window: Window | None, wall: int, *, stored: bool) -> None:
+        if window is None:
+            return
+        if not stored:
+            self.windows.failed(window)
+            return
+        self.windows.arrived(window)
+        self._commit_when_confirmed(window, wall)
+
+    def _commit_when_confirmed(self, window: Window, wall: int) -> None:
+        self.confirmed.when(self._store.pointers.appended, lambda: self.settle(window, wall))
+
+    def settle(self, window: Window, wall: int) -> None:
+        """The window needs no more care: commit what of the queue is safe now."""
+        offset = self.windows.settled(window)
+        if offset is None:
+            return
+        group, topic, queue_id = window.key
+        try:
+            self._offsets.commit(group, topic, queue_id, offset, wall)
+        except Refused as error:
+            log.error("the offset of %s in %s is not kept: %s", group, topic, error.remark)
+
+    def _write(self, slot: Slot, now: int, wall: int) -> None:
+        draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)
+
+        def stored(outcomes: Sequence[Outcome]) -> None:
+            if outcomes[0] is not Outcome.STORED:
+                self.buffer.failed(slot, now)
+                return
+            self.buffer.written(slot)
+            if slot.window is not None:
+                self._commit_when_confirmed(slot.window, wall)
+
+        self._outlet.put([draft], Origin.POP, wall, stored)
+
+    # Acknowledgements ------------------------------------------------------------------------
+
+    def seen(self, key: Key, queue_id: int, offset: int, now: int, wall: int) -> Seen | None:
+        """What is known of a message; None when it cannot be said, as there is more to read."""
+        core = self.hands.queues.get(queue_id)
+        if key in self.buffer or core is None or not self.hands.read(queue_id, now, wall):
+            return None
+        return core.seen(key, offset)
+
+    def ack(
+        self, key: Key, queue_id: int, offsets: list[int], wall: int, done: Callable[[bool], None]
+    ) -> None:
+        """Acknowledge messages of one check point; `done` hears whether that is kept."""
+        left: list[int] = []
+        for offset in offsets:
+            slot = self.buffer.ack(key, offset)
+            if slot is None:
+                left.append(offset)
+            elif slot.done and slot.window is not None:
+                self.settle(slot.window, wall)
+        if not left:
+            done(True)
+            return
+        draft = records.ack_draft(key, left, self.topic, queue_id, wall, self._host)
+
+        def stored(outcomes: Sequence[Outcome]) -> None:
+            kept = outcomes[0] is Outcome.STORED
+            core = self.hands.queues.get(queue_id)
+            if kept and core is not None:
+                core.take_acks(key, left)
+            done(kept)
+
+        self._outlet.put([draft], Origin.POP, wall, stored)

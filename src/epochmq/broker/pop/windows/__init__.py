@@ -1,0 +1,1 @@
+"""What groups have taken of queues and not yet committed."""

@@ -1,0 +1,241 @@
+"""Acknowledging and hiding: upstream's codes, honest where upstream is not."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+from tests.broker.desk import Desk, ext
+from tests.broker.pop_desk import PopDesk, Popped, ack, command, hide
+
+from epochmq.base import limits
+from epochmq.broker.outlet.core import Outcome
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
+
+RETRY = "%RETRY%G_T"
+
+
+@pytest.fixture
+def desk() -> PopDesk:
+    desk = PopDesk()
+    desk.put(b"a", b"b", b"c")
+    return desk
+
+
+def say(desk: Desk, asked: Command) -> int:
+    answer = desk.client().ask(asked)
+    assert answer.code == 0 or answer.remark
+    return answer.code
+
+
+def other_handle(one: Popped, place: int, value: object) -> Popped:
+    fields = one.handle.split()
+    fields[place] = str(value)
+    return one._replace(handle=" ".join(fields))
+
+
+def test_an_acknowledgement_may_be_repeated(desk: PopDesk) -> None:
+    one, *_ = desk.pop()
+    assert say(desk, ack(one)) == 0
+    assert say(desk, ack(one)) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"topic": "X"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queueId": 1}, ResponseCode.MESSAGE_ILLEGAL),
+        ({"queueId": -1}, ResponseCode.MESSAGE_ILLEGAL),
+        ({"offset": 4}, ResponseCode.NO_MESSAGE),
+        ({"offset": -1}, ResponseCode.NO_MESSAGE),
+        ({"offset": 1}, ResponseCode.MESSAGE_ILLEGAL),
+        ({"extraInfo": "forged"}, ResponseCode.MESSAGE_ILLEGAL),
+    ],
+)
+def test_what_cannot_be_acknowledged(desk: PopDesk, changes: dict[str, Any], code: int) -> None:
+    one, *_ = desk.pop(invisible_ms=5_000)
+    assert say(desk, ack(one, **changes)) == code
+    assert say(desk, hide(one, 9_000, **changes)) == code
+    desk.tick()
+    desk.tick(5_000)
+    assert len(desk.stored(RETRY)) == 3  # nothing was lost by it
+
+
+@pytest.mark.parametrize(("place", "value"), [(3, 8), (3, 998), (5, "other"), (6, 1)])
+def test_a_handle_of_elsewhere(desk: PopDesk, place: int, value: object) -> None:
+    one, *_ = desk.pop(invisible_ms=5_000)
+    assert say(desk, ack(other_handle(one, place, value))) == ResponseCode.MESSAGE_ILLEGAL
+    desk.tick()
+    desk.tick(5_000)
+    assert len(desk.stored(RETRY)) == 3
+
+
+def test_a_message_that_its_check_point_has_not(desk: PopDesk) -> None:
+    first, *_ = desk.pop(count=1)
+    second, *_ = desk.pop(count=1)
+    forged = second._replace(handle=" ".join([*first.handle.split()[:7], "1"]))
+    assert say(desk, ack(forged)) == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_what_is_over_is_not_acknowledged(desk: PopDesk) -> None:
+    """RocketMQ says SUCCESS, and the message comes again all the same."""
+    one, two, three = desk.pop(invisible_ms=5_000)
+    desk.tick()
+    desk.clock.step(6_000)
+    assert say(desk, ack(three)) == 0  # in time yet: it was not delivered again
+    desk.tick()
+    assert [message.body for message in desk.stored(RETRY)] == [b"a", b"b"]
+    assert say(desk, ack(one)) == ResponseCode.NO_MESSAGE
+    assert say(desk, hide(two, 5_000)) == ResponseCode.NO_MESSAGE
+
+
+class Refusing:
+    def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
+        done([Outcome.LATER] * len(drafts))
+
+
+def test_one_that_is_not_kept_is_refused(desk: PopDesk) -> None:
+    """RocketMQ says SUCCESS here, too."""
+    one, *_ = desk.pop()
+    route, desk.node.outlet.route = desk.node.outlet.route, Refusing()
+    assert say(desk, ack(one)) == ResponseCode.SYSTEM_ERROR
+    assert say(desk, hide(one, 5_000)) == ResponseCode.SYSTEM_ERROR
+    assert say(desk, batch(entry(one, 0))) == ResponseCode.SYSTEM_ERROR
+    desk.node.outlet.route = route
+    assert say(desk, ack(one)) == 0
+
+
+# Hiding --------------------------------------------------------------------------------------
+
+
+def hidden(desk: PopDesk, one: Popped, ms: int) -> Popped:
+    answer = desk.client().ask(hide(one, ms))
+    assert answer.code == 0, answer.remark
+    fields = ext(answer)
+    assert fields["invisibleTime"] == str(ms)
+    handle = (
+        f"{one.offset} {fields['popTime']} {ms} {fields['reviveQid']} 0 b"
+        f" {one.message.queue_id} {one.offset}"
+    )
+    return one._replace(handle=handle)
+
+
+def test_a_message_is_hidden_for_another_time(desk: PopDesk) -> None:
+    one, *others = desk.pop(invisible_ms=5_000)
+    desk.ack(*others)
+    again = hidden(desk, one, 20_000)
+    desk.tick()
+    desk.tick(5_000)
+    assert desk.stored(RETRY) == []
+    assert say(desk, ack(one)) == ResponseCode.NO_MESSAGE
+    desk.tick(14_999)
+    assert desk.stored(RETRY) == []
+    desk.tick(1)
+    assert [message.body for message in desk.stored(RETRY)] == [b"a"]
+    desk.tick(1)
+    assert say(desk, ack(again)) == ResponseCode.NO_MESSAGE
+
+
+def test_the_new_handle_acknowledges(desk: PopDesk) -> None:
+    one, *others = desk.pop(invisible_ms=5_000)
+    desk.ack(*others)
+    again = hidden(desk, one, 1_000)
+    once_more = hidden(desk, again, 2_000)
+    assert say(desk, ack(once_more)) == 0
+    desk.tick()
+    desk.tick(9_000)
+    assert desk.stored(RETRY) == []
+
+
+def test_what_cannot_be_hidden(desk: PopDesk) -> None:
+    one, *_ = desk.pop()
+    assert say(desk, hide(one, 0)) == ResponseCode.SYSTEM_ERROR
+    at_end = ack(one, offset=3, invisibleTime=9, extraInfo=one.handle[:-1] + "3")
+    at_end.code = Code.CHANGE_MESSAGE_INVISIBLETIME
+    assert say(desk, at_end) == ResponseCode.NO_MESSAGE  # rocketmq#9187
+    desk.ack(one)
+    assert say(desk, hide(one, 9_000)) == ResponseCode.NO_MESSAGE
+
+
+# Several at once -----------------------------------------------------------------------------
+
+
+def entry(one: Popped, *offsets: int, **more: object) -> dict[str, object]:
+    start, pop_time, invisible, revive, mark, _, queue, _ = one.handle.split()
+    bits = bytearray(-(-(max(offsets, default=0) + 1) // 8))
+    for offset in offsets:
+        at = offset - int(start)
+        bits[at // 8] |= 1 << at % 8
+    return {
+        "c": "G", "t": "T", "r": mark, "so": int(start), "q": int(queue), "rq": int(revive),
+        "pt": int(pop_time), "it": int(invisible), "b": base64.b64encode(bits).decode(), **more,
+    }  # fmt: skip
+
+
+def batch(*entries: dict[str, object]) -> Command:
+    body = msgspec.json.encode({"brokerName": "b", "acks": list(entries)})
+    return command(Code.BATCH_ACK_MESSAGE, body=body)
+
+
+def test_several_at_once(desk: PopDesk) -> None:
+    one, *_ = desk.pop(invisible_ms=5_000)
+    assert say(desk, batch(entry(one, 0, 2))) == 0
+    desk.tick()
+    desk.tick(5_000)
+    assert [message.body for message in desk.stored(RETRY)] == [b"b"]
+    (again,) = desk.pop()
+    assert say(desk, batch(entry(again, 0))) == 0
+    desk.tick()
+    assert desk.node.pop.statistics()["open"] == 0
+
+
+def test_batches_that_are_refused(desk: PopDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, *_ = desk.pop(invisible_ms=5_000)
+    assert say(desk, batch()) == ResponseCode.NO_MESSAGE
+    assert say(desk, batch(entry(one))) == ResponseCode.NO_MESSAGE
+    assert say(desk, batch(entry(one, 0, t="X"))) == ResponseCode.TOPIC_NOT_EXIST
+    assert say(desk, batch(entry(one, 0, q=7))) == ResponseCode.MESSAGE_ILLEGAL
+    assert say(desk, batch(entry(one, 0, rq=8))) == ResponseCode.MESSAGE_ILLEGAL
+    assert say(desk, batch(entry(one, 0, b="?"))) == ResponseCode.SYSTEM_ERROR
+    assert say(desk, batch(entry(one, 0), entry(one))) == 0
+    monkeypatch.setattr(limits, "POP_ACKS_PER_REQUEST_MAX", 1)
+    assert say(desk, batch(entry(one, 1, 2))) == ResponseCode.MESSAGE_ILLEGAL
+    desk.tick()
+    desk.tick(5_000)
+    assert [message.body for message in desk.stored(RETRY)] == [b"b", b"c"]
+
+
+# In order ------------------------------------------------------------------------------------
+
+
+def test_ordered_ones(desk: PopDesk) -> None:
+    one, two, three = desk.pop(order="true", invisible_ms=5_000)
+    assert say(desk, batch(entry(two, 1))) == 0
+    answer = desk.client().ask(hide(one, 9_000))
+    assert ext(answer)["reviveQid"] == "999"
+    assert ext(answer)["popTime"] == one.handle.split()[1]
+    assert ext(answer)["invisibleTime"] == "9000"
+    desk.tick(8_999)
+    assert desk.pop(order="true") == []
+    assert say(desk, ack(three)) == 0
+    assert say(desk, ack(one)) == 0
+    assert desk.offset() == 3
+
+
+def test_ordered_ones_that_are_refused(desk: PopDesk) -> None:
+    one, *_ = desk.pop(order="true", count=1, invisible_ms=5_000)
+    elsewhere = ack(one, offset=2, extraInfo=one.handle[:-1] + "2")
+    assert say(desk, elsewhere) == ResponseCode.MESSAGE_ILLEGAL
+    stale = other_handle(one, 1, 5)
+    assert say(desk, ack(stale)) == ResponseCode.NO_MESSAGE
+    assert say(desk, hide(stale, 5_000)) == ResponseCode.NO_MESSAGE
+    assert desk.offset() == 0
+
+
+def test_a_reset_is_not_undone_by_an_ordered_acknowledgement(desk: PopDesk) -> None:
+    one, *_ = desk.pop(order="true", count=1)
+    desk.node.offsets.reset("G", "T", 0, 2, desk.clock.wall)
+    assert say(desk, ack(one)) == 0
+    assert [one.body for one in desk.pop(order="true")] == [b"c"]

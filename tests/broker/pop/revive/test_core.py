@@ -1,0 +1,317 @@
+"""Check points come due on the monotonic clock, and progress never passes an open one."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.revive import core as module
+from epochmq.broker.pop.revive.core import (
+    BACK_OFF_S,
+    COPY_BEHIND,
+    COPY_LEFT_MS,
+    RETRY_MAX_MS,
+    RETRY_MS,
+    Revive,
+    Seen,
+)
+
+WALL = 1_700_000_000_000
+
+
+def point(
+    start: int = 0, count: int = 2, pop: int = 0, ms: int = 1_000, bits: int = 0
+) -> CheckPoint:
+    return CheckPoint(
+        topic="T", group="G", start=start, pop_time=WALL + pop, invisible_time=ms,
+        deltas=list(range(count)), count=count, bits=bits, broker_name="b",
+    )  # fmt: skip
+
+
+def read(core: Revive, found: CheckPoint, now: int = 0, wall: int | None = None) -> None:
+    core.take_check_point(found, core.position, now, WALL + now if wall is None else wall)
+    core.position += 1
+
+
+def acks(core: Revive, found: CheckPoint, *offsets: int) -> None:
+    core.take_acks(found.key, offsets)
+    core.position += 1
+
+
+def test_what_is_acknowledged_is_never_due() -> None:
+    core, one = Revive(), point()
+    read(core, one)
+    assert (core.progress, core.next_deadline()) == (0, 1_000)
+    acks(core, one, 0)
+    assert core.seen(one.key, 0) is Seen.ACKED
+    assert core.seen(one.key, 1) is Seen.OPEN
+    assert core.seen(one.key, 2) is Seen.FOREIGN
+    acks(core, one, 7, 1)
+    assert core.seen(one.key, 0) is Seen.UNKNOWN
+    assert (core.progress, core.next_deadline(), len(core)) == (3, None, 0)
+    assert core.due(9_999, 9) == []
+    acks(core, one, 1)
+    assert core.statistics() == {
+        "open": 0, "position": 4, "progress": 4, "revived": 0, "orphans": 1,
+    }  # fmt: skip
+
+
+def test_what_is_not_is_delivered_when_its_time_is_over() -> None:
+    core, one = Revive(), point(count=3)
+    read(core, one)
+    acks(core, one, 1)
+    assert core.due(999, 9) == []
+    (entry,) = core.due(1_000, 9)
+    assert entry.open_messages() == [(0, 0), (2, 2)]
+    assert core.seen(one.key, 0) is Seen.DELIVERED
+    assert core.due(9_999, 9) == []
+    core.delivered(entry, 0b101)
+    assert (core.progress, core.statistics()["revived"]) == (2, 2)
+
+
+def test_a_part_that_was_delivered_is_not_delivered_again() -> None:
+    core = Revive()
+    read(core, point(count=3))
+    (entry,) = core.due(1_000, 9)
+    core.delivered(entry, 0b001)
+    (entry,) = core.due(1_000, 9)
+    assert entry.open_messages() == [(1, 1), (2, 2)]
+    core.failed(entry, 0b010, 1_000, hard=False)
+    assert core.seen(entry.check_point.key, 1) is Seen.DELIVERED
+    (entry,) = core.due(1_000 + RETRY_MS, 9)
+    assert entry.open_messages() == [(2, 2)]
+    core.failed(entry, 0b100, 1_000, hard=False)
+    assert core.progress == 1
+
+
+def test_an_acknowledgement_may_come_while_it_is_delivered() -> None:
+    core, one = Revive(), point(count=1)
+    read(core, one)
+    (entry,) = core.due(1_000, 9)
+    acks(core, one, 0)
+    core.delivered(entry, 1)
+    assert (core.progress, len(core)) == (2, 0)
+
+
+def test_pauses_after_failures() -> None:
+    core = Revive()
+    read(core, point())
+    now = 1_000
+    for failure in range(6):
+        (entry,) = core.due(now, 9)
+        core.failed(entry, 0, now, hard=False)
+        pause = min(RETRY_MS << failure, RETRY_MAX_MS)
+        assert core.next_deadline() == now + pause
+        now += pause
+    (entry,) = core.due(now, 9)
+    core.delivered(entry, 0)
+    for pause_s in (*BACK_OFF_S, BACK_OFF_S[-1]):
+        (entry,) = core.due(now, 9)
+        core.failed(entry, 0, now, hard=True)
+        now += pause_s * 1_000
+        assert core.next_deadline() == now
+
+
+def test_the_wall_clock_neither_hurries_nor_delays() -> None:
+    core = Revive()
+    read(core, point(start=0), now=0, wall=WALL - 3_600_000)
+    read(core, point(start=10), now=0, wall=WALL + 3_600_000)
+    read(core, point(start=20, ms=-5), now=7)
+    assert [entry.check_point.start for entry in core.due(999, 9)] == [10, 20]
+    assert [entry.check_point.start for entry in core.due(1_000, 9)] == [0]
+
+
+def test_a_tick_is_bounded() -> None:
+    core = Revive()
+    for start in range(0, 50, 10):
+        read(core, point(start))
+    assert len(core.due(1_000, 2)) == 2
+    assert len(core.due(1_000, 9)) == 3
+
+
+def test_one_that_is_done_already_is_not_kept() -> None:
+    core = Revive()
+    read(core, point(bits=0b11))
+    assert (len(core), core.progress) == (0, 1)
+
+
+def far_behind(core: Revive, one: CheckPoint) -> None:
+    read(core, one)
+    core.position += COPY_BEHIND
+
+
+def test_one_that_stays_long_is_copied() -> None:
+    core, one = Revive(), point(ms=60_000)
+    assert core.copy(0) is None
+    far_behind(core, one)
+    acks(core, one, 0)
+    assert core.copy(60_000 - COPY_LEFT_MS) is None
+    copied = core.copy(0)
+    assert copied is not None
+    assert copied.done == 0b01
+    assert core.copy(0) is None
+    core.copy_failed(one.key)
+    copied = core.copy(0)
+    assert copied is not None
+    place = core.position
+    read(core, copied, now=30_000)
+    assert core.progress == place
+    assert core.next_deadline() == 60_000
+    core.copy_failed(Key("T", "G", 0, 99, 0, "b"))
+    acks(core, one, 1)
+    assert core.progress == core.position
+
+
+def test_a_copy_that_knows_less_takes_no_place() -> None:
+    core, one = Revive(), point(ms=60_000)
+    far_behind(core, one)
+    copied = core.copy(0)
+    assert copied is not None
+    acks(core, one, 0)  # lies before the copy, which does not know of it
+    read(core, copied)
+    assert core.progress == 0
+    again = core.copy(0)
+    assert again is not None
+    assert again.done == 0b01
+
+
+def test_a_copy_may_know_more() -> None:
+    core, one = Revive(), point()
+    read(core, one)
+    read(core, point(bits=0b11))
+    assert (len(core), core.progress) == (0, 2)
+
+
+def test_what_is_over_does_not_fill_the_plan() -> None:
+    core = Revive()
+    for start in range(0, 5_000, 10):
+        one = point(start, pop=start)
+        read(core, one)
+        acks(core, one, start, start + 1)
+    assert len(core._due) < 100
+
+
+@settings(max_examples=60, stateful_step_count=60)
+class Slowly(RuleBasedStateMachine):
+    """The whole log is kept; a crash begins again at the progress. Nothing open is ever lost, and
+    nothing that was acknowledged in time is delivered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[tuple[str, CheckPoint, list[int]]] = []
+        self.core = Revive()
+        self.saved = 0
+        self.now = 0
+        self.step = 0
+        self.points: list[CheckPoint] = []
+        self.open: dict[tuple[Key, int], int] = {}
+        self.acked: set[tuple[Key, int]] = set()
+        self.out: list[module.Entry] = []
+
+    def wall(self) -> int:
+        return WALL + self.now + self.step
+
+    @rule(count=st.integers(1, 3), ms=st.sampled_from([500, 2_000, 60_000]))
+    def pop(self, count: int, ms: int) -> None:
+        start = 10 * len(self.points)
+        one = point(start, count, self.now + self.step, ms)
+        self.points.append(one)
+        self.log.append(("ck", one, []))
+        self.open |= {(one.key, at): self.now + ms for at in one.offsets()}
+        self.read(9)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), told=st.booleans())
+    def ack(self, data: st.DataObject, told: bool) -> None:
+        key, at = data.draw(st.sampled_from(sorted(self.open)))
+        one = next(point for point in self.points if point.key == key)
+        if self.core.seen(key, at) is Seen.DELIVERED:
+            return
+        self.log.append(("ack", one, [at]))
+        if told:
+            self.core.take_acks(key, [at])
+        del self.open[key, at]
+        self.acked.add((key, at))
+
+    @rule(most=st.integers(1, 9))
+    def read(self, most: int) -> None:
+        for kind, one, offsets in self.log[self.core.position :][:most]:
+            if kind == "ck":
+                self.core.take_check_point(one, self.core.position, self.now, self.wall())
+            else:
+                self.core.take_acks(one.key, offsets)
+            self.core.position += 1
+
+    @rule(ms=st.integers(0, 3_000))
+    def pass_time(self, ms: int) -> None:
+        self.now += ms
+
+    @rule(ms=st.integers(-5_000, 5_000))
+    def step_the_clock(self, ms: int) -> None:
+        self.step += ms
+
+    @rule()
+    def begin(self) -> None:
+        self.read(len(self.log))
+        self.out += self.core.due(self.now, 2)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), hard=st.booleans())
+    def end(self, data: st.DataObject, hard: bool) -> None:
+        entry = self.out.pop(0)
+        key = entry.check_point.key
+        kept = 0
+        every = True
+        for bit, at in entry.open_messages():
+            if not data.draw(st.booleans()):
+                every = False
+                continue
+            kept |= 1 << bit
+            assert (key, at) not in self.acked
+            self.open.pop((key, at), None)
+        if every:
+            self.core.delivered(entry, kept)
+        else:
+            self.core.failed(entry, kept, self.now, hard=hard)
+
+    @rule()
+    def copy(self) -> None:
+        module.COPY_BEHIND, behind = 2, module.COPY_BEHIND
+        copied = self.core.copy(self.now)
+        module.COPY_BEHIND = behind
+        if copied is not None:
+            self.log.append(("ck", copied, []))
+
+    @rule()
+    def save(self) -> None:
+        self.saved = self.core.progress
+
+    @rule()
+    def crash(self) -> None:
+        self.core = Revive(self.saved)
+        self.out = []
+
+    @invariant()
+    def progress_is_behind_all_that_is_open(self) -> None:
+        progress = self.core.progress
+        assert progress <= self.core.position
+        behind = [one for kind, one, _ in self.log[progress:] if kind == "ck"]
+        for key, at in self.open:
+            points = [one for one in behind if one.key == key]
+            assert points, "an open message that nobody would deliver after a crash"
+            bit = 1 << points[0].offsets().index(at)
+            assert not any(one.done & bit for one in points)
+
+    def teardown(self) -> None:
+        """After a crash all that is left open is delivered, nothing acknowledged is."""
+        self.crash()
+        self.read(len(self.log))
+        self.now += 10_000_000
+        seen = set()
+        for entry in self.core.due(self.now, 10_000):
+            seen |= {(entry.check_point.key, at) for _, at in entry.open_messages()}
+        assert set(self.open) <= seen
+        assert not self.acked & seen
+
+
+TestSlowly = Slowly.TestCase

@@ -1,0 +1,295 @@
+"""Reviving through a whole broker: retry topics, progress, failures, restarts, other brokers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.broker.pop_desk import PopDesk, ack, pop
+
+from epochmq.base import limits
+from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.pop.names import REVIVE_GROUP
+from epochmq.broker.pop.records import CheckPoint, check_point_draft
+from epochmq.broker.pop.revive import core
+from epochmq.store.draft import Draft
+
+RETRY = "%RETRY%G_T"
+REVIVE = "rmq_sys_REVIVE_LOG_c"
+
+
+def progress(desk: PopDesk) -> list[int]:
+    return [desk.node.offsets.get(REVIVE_GROUP, REVIVE, queue) for queue in range(8)]
+
+
+def test_what_nobody_acknowledges_comes_back() -> None:
+    desk = PopDesk()
+    desk.put(b"a", b"b", TAGS="red", KEYS="k")
+    first, second = desk.pop(invisible_ms=5_000)
+    assert desk.pop() == []
+    desk.ack(first)
+    desk.tick(4_999)
+    assert desk.stored(RETRY) == []
+    desk.tick(1)
+    (copy,) = desk.stored(RETRY)
+    assert (copy.body, copy.reconsume_times) == (b"b", 1)
+    assert copy.properties["1ST_POP_TIME"] == second.handle.split()[1]
+    assert (copy.tags, copy.keys) == ("red", ("k",))
+    (again,) = desk.pop(invisible_ms=5_000)
+    assert (again.body, again.topic) == (b"b", RETRY)
+    desk.tick(5_000)
+    assert desk.stored(RETRY)[-1].reconsume_times == 2
+    assert desk.stored(RETRY)[-1].properties["1ST_POP_TIME"] == second.handle.split()[1]
+    (again,) = desk.pop()
+    desk.ack(again)
+    desk.tick(100_000)
+    assert len(desk.stored(RETRY)) == 2
+    assert desk.pop() == []
+    assert desk.node.pop.statistics()["open"] == 0
+
+
+def test_retry_topics_of_the_second_generation() -> None:
+    desk = PopDesk(enable_retry_topic_v2=True)
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick(1_000)
+    assert [message.body for message in desk.stored("%RETRY%G+T")] == [b"a"]
+    (again,) = desk.pop()
+    assert again.handle.split()[4] == "2"
+    desk.ack(again)
+
+
+def test_the_progress_is_the_last_record_that_is_done_with() -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    (one,) = desk.pop(invisible_ms=1_000)
+    queue = int(one.handle.split()[3])
+    desk.tick()
+    assert progress(desk)[queue] == -1
+    desk.ack(one)
+    desk.tick()
+    assert progress(desk)[queue] == 1
+
+
+class Moody:
+    """An outlet's route that refuses what it is told to."""
+
+    def __init__(self, desk: PopDesk, *answers: Outcome) -> None:
+        self.inner = desk.node.outlet.route
+        self.answers = list(answers)
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
+        assert origin is Origin.POP
+        outcomes = []
+        for draft in drafts:
+            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
+            if outcome is Outcome.STORED:
+                self.inner.put([draft], origin, wall, lambda _: None)
+            outcomes.append(outcome)
+        done(outcomes)
+
+
+def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
+    desk = PopDesk()
+    desk.put(b"a", b"b")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    desk.node.outlet.route = Moody(desk, Outcome.STORED, Outcome.LATER)
+    desk.tick(1_000)
+    assert [message.body for message in desk.stored(RETRY)] == [b"a"]
+    desk.tick(core.RETRY_MS)
+    assert [message.body for message in desk.stored(RETRY)] == [b"a", b"b"]
+    assert max(progress(desk)) == 0
+
+
+def test_an_illegal_one_is_tried_much_later() -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    desk.node.outlet.route = Moody(desk, Outcome.ILLEGAL)
+    desk.tick(1_000)
+    desk.tick(9_999)
+    assert desk.stored(RETRY) == []
+    desk.tick(1)
+    assert len(desk.stored(RETRY)) == 1
+
+
+def restarted(desk: PopDesk) -> PopDesk:
+    """The process is killed; what was saved of the offsets is what the caller saved."""
+    offsets = desk.node.offsets.content()
+    desk.store.close(desk.clock.wall)
+    other = PopDesk(disk=desk.disk)
+    other.clock.now, other.clock.wall = 77, desk.clock.wall
+    other.node.offsets.adopt(offsets, whole=True)
+    other.node.pop.role_changed()
+    other.tick()
+    return other
+
+
+def test_after_a_restart_all_that_was_out_is_known() -> None:
+    desk = PopDesk()
+    desk.put(b"a", b"b", b"c")
+    first, second, _ = desk.pop(invisible_ms=5_000)
+    desk.ack(second)
+    desk.tick(1_000)
+    other = restarted(desk)
+    assert other.pop() == []
+    assert other.client().ask(ack(first)).code == 0
+    other.tick(3_999)
+    assert other.stored(RETRY) == []
+    other.tick(1)
+    assert [message.body for message in other.stored(RETRY)] == [b"c"]
+
+
+def test_a_message_that_retention_took_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.node.topics.delete("T", desk.clock.wall)
+    desk.store.delete_topic("T")
+    desk.tick(1_000)
+    assert desk.stored(RETRY) == []
+    assert max(progress(desk)) == 0
+    assert "is gone" in caplog.text
+
+
+def write(desk: PopDesk, **more: Any) -> None:
+    """A check point that no pop of ours made."""
+    fields: dict[str, Any] = {
+        "topic": "T", "group": "G", "pop_time": desk.clock.wall, "invisible_time": 1_000,
+        "deltas": [0], "count": 1, "broker_name": "b",
+    }  # fmt: skip
+    draft = check_point_draft(CheckPoint(**(fields | more)), REVIVE, 0, desk.clock.wall)
+    desk.store.append([draft], desk.clock.wall)
+
+
+def test_one_that_cannot_be_read_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    desk = PopDesk()
+    write(desk)
+    desk.tick()
+    desk.tick(1_000)
+    assert "cannot be read" in caplog.text
+    assert progress(desk)[0] == -1
+    desk.put(b"a")
+    desk.tick(10_000)
+    assert len(desk.stored(RETRY)) == 1
+    assert progress(desk)[0] == 0
+
+
+def test_another_brokers_check_point_is_kept() -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    write(desk, broker_name="other")
+    desk.tick()
+    desk.tick(1_000)
+    assert desk.stored(RETRY) == []
+    assert len(desk.node.pop.hands) == 1
+
+
+def test_records_that_say_nothing_are_passed(caplog: pytest.LogCaptureFixture) -> None:
+    desk = PopDesk()
+    desk.store.append([Draft(REVIVE, 0, b"?", b"TAGS\x01ck")], desk.clock.wall)
+    desk.tick()
+    assert "says nothing" in caplog.text
+    assert progress(desk)[0] == 0
+
+
+def test_no_room_for_a_retry_topic(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    monkeypatch.setattr(limits, "TOPICS_MAX", 1)
+    desk.tick(1_000)
+    assert "cannot revive" in caplog.text
+    monkeypatch.undo()
+    desk.tick(10_000)
+    assert len(desk.stored(RETRY)) == 1
+
+
+def test_reading_stops_at_the_limit_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "POP_CHECK_POINTS_MAX", 2)
+    desk = PopDesk(revive_queue_num=8)
+    desk.put(b"a")
+    for start in range(5):
+        write(desk, pop_time=desk.clock.wall + start, deltas=[0])
+    monkeypatch.setattr("epochmq.broker.pop.revive.hands.READ_COUNT", 1)
+    for _ in range(9):
+        desk.tick()
+    assert len(desk.node.pop.hands.queues[0]) == 2
+    for _ in range(9):
+        desk.tick(1_000)
+    assert len(desk.stored(RETRY)) == 5
+
+
+def test_a_position_outside_the_queue_is_brought_back() -> None:
+    desk = PopDesk()
+    desk.node.offsets.commit(REVIVE_GROUP, REVIVE, 0, 50)
+    desk.node.pop.role_changed()
+    desk.tick()
+    assert desk.node.pop.hands.queues[0].position == 0
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.node.pop.hands.queues[0].position = 9
+    desk.tick()
+    desk.tick(1_000)
+    assert desk.node.pop.hands.queues[0].position <= 1
+
+
+def test_a_long_one_is_copied_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "COPY_BEHIND", 2)
+    desk = PopDesk()
+    desk.put(b"a", *(b"x" for _ in range(40)))
+    (one,) = desk.pop(count=1, invisible_ms=60_000)
+    queue = int(one.handle.split()[3])
+    for _ in range(32):
+        desk.ack(*desk.pop(count=1))
+    desk.tick()
+    desk.tick()
+    assert progress(desk)[queue] > 2
+    assert desk.client().ask(ack(one)).code == 0
+    desk.tick()
+    desk.tick(60_000)
+    assert desk.stored(RETRY) == []
+
+
+def test_a_copy_that_was_not_kept_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "COPY_BEHIND", 0)
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(count=1, invisible_ms=60_000)
+    route = desk.node.outlet.route
+    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    desk.tick()
+    desk.node.outlet.route = route
+    desk.tick()
+    desk.tick()
+    assert desk.node.pop.statistics()["position"] == 2
+
+
+def test_deadlines() -> None:
+    desk = PopDesk()
+    hands = desk.node.pop.hands
+    assert hands.next_deadline(desk.clock.now) is None
+    desk.put(b"a")
+    desk.client().ask(pop(invisible_ms=1_000))
+    assert hands.next_deadline(desk.clock.now) == desk.clock.now
+    desk.tick()
+    assert hands.next_deadline(desk.clock.now) == desk.clock.now + 1_000
+
+
+def test_a_table_of_offsets_that_is_full_holds_the_progress(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    (one,) = desk.pop()
+    desk.ack(one)
+    monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
+    desk.tick()
+    assert "is not kept" in caplog.text
+    monkeypatch.undo()
+    desk.tick()
+    assert max(progress(desk)) == 1
