@@ -35,6 +35,8 @@ class Calls:
         self.asked: list[dict[str, Any]] = []
         self.acked: list[Handle] = []
         self.ack_problem: EpochError | None = None
+        self.answers: asyncio.Event | None = None
+        self.hidden: list[tuple[int, int]] = []
 
     async def assignment(self, topic: str, strategy: str) -> list[MessageQueueAssignment] | None:
         if isinstance(self.share, Exception):
@@ -45,10 +47,18 @@ class Calls:
         self.asked.append({"queue": queue, "count": count, **more})
         if not self.popped:
             await asyncio.Event().wait()
+        if self.answers is not None:
+            await self.answers.wait()
         answer = self.popped.pop(0)
         if isinstance(answer, EpochError):
             raise answer
         return answer
+
+    async def change_invisible(self, topic: str, handle: Handle, invisible_ms: int) -> Handle:
+        self.hidden.append((handle.offset, invisible_ms))
+        if handle.offset == 1:
+            raise NotReachable("gone")
+        return handle
 
     async def ack_all(self, topic: str, broker_name: str, handles: list[Handle]) -> None:
         self.acked += handles
@@ -174,6 +184,36 @@ async def test_no_more_than_so_many_in_our_hands(world: World) -> None:
     taken[0].share.let_go()
     await world.until(6)
     assert [asked["count"] for asked in world.calls.asked][:3] == [4, 1, 1]
+
+
+async def test_a_pop_under_way_is_not_lost_when_the_share_goes(world: World) -> None:
+    """Nobody else would get its messages for a minute."""
+    world.calls.answers = asyncio.Event()
+    world.calls.popped = [Popped(PopStatus.FOUND, [message(1)])]
+    await world.member.round()
+    await asyncio.sleep(0)
+    world.calls.share = []
+    await world.member.round()
+    assert world.shares == []
+    world.calls.answers.set()
+    (taken,) = await world.until(1)
+    assert taken.handle.offset == 1
+    await asyncio.sleep(0.02)
+    assert len(world.calls.asked) == 1
+
+
+async def test_a_pop_under_way_is_given_back_when_nobody_wants_the_topic(world: World) -> None:
+    world.calls.answers = asyncio.Event()
+    world.calls.popped = [Popped(PopStatus.FOUND, [message(1), message(2)])]
+    await world.member.round()
+    await asyncio.sleep(0)
+    await world.member.unsubscribe("T")
+    world.calls.answers.set()
+    async with asyncio.timeout(10):
+        while len(world.calls.hidden) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert world.calls.hidden == [(1, 1_000), (2, 1_000)]
+    assert world.handling.taken == []
 
 
 async def test_after_a_failure_or_a_full_broker_it_goes_on(world: World) -> None:

@@ -75,7 +75,8 @@ class Share:
     queue: MessageQueue
     in_flight: int = 0
     has_room: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
+    dropped: bool = False
+    """Another member's now; what a pop that is under way still brings is ours all the same."""
     was_empty: bool = False
     """Whether the last pop found nothing."""
     poll_ms_max: int | None = None
@@ -234,15 +235,15 @@ class PopMember:
 
     def _take(self, queue: MessageQueue) -> None:
         share = self.shares[queue] = Share(queue)
-        share.task = self.instance.spawn(self._pops(share), f"pop {queue}")
+        self.instance.spawn(self._pops(share), f"pop {queue}")
 
     def _give(self, queue: MessageQueue) -> None:
         share = self.shares.pop(queue, None)
-        if share is not None and share.task is not None:
-            share.task.cancel()
+        if share is not None:
+            share.dropped = True
 
     async def _pops(self, share: Share) -> None:
-        while share.queue.topic in self.subscriptions and not self.is_stopping:
+        while not (share.dropped or self.is_stopping):
             try:
                 await self._pop_once(share)
             except EpochError as error:
@@ -256,7 +257,9 @@ class PopMember:
         while share.in_flight >= options.in_flight_max:
             share.has_room.clear()
             await share.has_room.wait()
-        data = self.subscriptions[share.queue.topic]
+        data = self.subscriptions.get(share.queue.topic)
+        if data is None or share.dropped:
+            return
         poll_ms = min(options.poll_ms, share.poll_ms_max or options.poll_ms)
         share.poll_ms_max = None
         if options.ordered:
@@ -275,8 +278,19 @@ class PopMember:
         share.was_empty = not popped.messages
         if popped.status is PopStatus.POLLING_FULL:
             await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
+        elif data.topic not in self.subscriptions:
+            await self._give_back(popped.messages)
         elif popped.messages and self._handling is not None:
             await self._handling.popped(await self._sorted(share, data, popped))
+
+    async def _give_back(self, messages: list[StoredMessage]) -> None:
+        """Nobody here wants them any more."""
+        for message in messages:
+            try:
+                handle = handle_of(message)
+                await self.calls.change_invisible(message.topic, handle, pop_state.GIVE_BACK_MS)
+            except EpochError as error:
+                log.info("%s is not given back: %s", message.msg_id, error)
 
     async def _sorted(self, share: Share, data: SubscriptionData, popped: Popped) -> list[Taken]:
         """What is to be handled; what the subscription does not want is done (remoting.md 5.6)."""
