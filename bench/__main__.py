@@ -6,7 +6,17 @@ import platform
 import time
 from pathlib import Path
 
-from bench import failover, floor, footprint, groups, recovery, replicated, rows, throughput
+from bench import (
+    failover,
+    floor,
+    footprint,
+    groups,
+    recovery,
+    replicated,
+    rows,
+    throughput,
+    transactions,
+)
 
 
 def main() -> None:
@@ -14,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
+    parts += ["transactions"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -52,6 +63,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return groups.table()
     if part == "decode":
         return importlib.import_module("bench.decode").table()  # type: ignore[no-any-return]
+    if part == "transactions":
+        return transactions.table(kinds, args.runs, args.seconds)
     if part == "footprint":
         return footprint.table(kinds)
     return recovery.table()

@@ -27,7 +27,7 @@ NAME_LENGTH_MAX = 255
 
 TRANSACTIONS_OPEN_MAX = 200_000
 """Transactions of one broker that are not over; more half messages are refused as "busy"."""
-TRANSACTION_ENDS_HELD_MAX = 10_000
+TRANSACTION_ENDS_HELD_MAX = 2_000
 """Ends of transactions that wait until their half message is visible, or free."""
 PULL_COUNT_MAX = 1024
 BULK_READ_BYTES = 1024 * 1024

@@ -1,5 +1,7 @@
 """Silent transactions: asked about, given up, left alone."""
 
+from typing import Any
+
 import pytest
 from tests.broker.desk import Desk, ext
 from tests.broker.transaction.around import (
@@ -18,6 +20,7 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.transaction import core
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.wire.codes import ResponseCode
@@ -128,3 +131,47 @@ def test_a_copy_that_fails_is_tried_at_the_next_round(desk: Desk, outcome: Outco
     assert asked.session.take_outbox() == []
     tick(desk, 31_000)
     check_of(asked)
+
+
+def test_one_that_is_gone_is_left_behind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.client().ask(half())
+    producer(desk)
+    monkeypatch.setattr(desk.store, "message_at", lambda offset, size=None: None)
+    tick(desk, 31_000)
+    assert desk.node.transactions.statistics()["gone"] == 1
+    tick(desk)
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
+
+
+def test_one_far_behind_is_written_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "SPAN_MAX", 2)
+    client = desk.client()
+    first = client.ask(half())
+    for n in range(3):
+        client.ask(end(client.ask(half(key=f"K{n}")), ROLLBACK))
+    tick(desk)
+    tick(desk)
+    assert [m.properties.get("TRANSACTION_CHECK_TIMES") for m in desk.stored(HALF_TOPIC)] == [
+        None, None, None, None, "0",
+    ]  # fmt: skip
+    assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 4
+    assert client.ask(end(first)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+def test_a_producer_that_left_meanwhile_is_not_asked(desk: Desk) -> None:
+    desk.client().ask(half())
+    asked = producer(desk)
+    kept: list[Any] = []
+    inner = desk.node.outlet.route
+
+    class Slow:
+        def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
+            inner.put(drafts, origin, wall, kept.append)
+            kept.append(done)
+
+    desk.node.outlet.route = Slow()
+    tick(desk, 31_000)
+    asked.session.lost()
+    kept[1](kept[0])
+    assert desk.node.transactions.statistics()["asked"] == 0

@@ -1,5 +1,7 @@
 """Transactions through a whole broker on a simulated disk: frames in, messages out."""
 
+from dataclasses import replace
+
 import pytest
 from tests.broker.desk import WALL, Desk, ext
 from tests.broker.transaction.around import (
@@ -11,10 +13,13 @@ from tests.broker.transaction.around import (
     end,
     half,
     made,
+    restarted,
     tick,
 )
 
 from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.roles import Role
+from epochmq.broker.transaction import reading
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT
@@ -112,3 +117,46 @@ def test_a_clean_stop_names_what_is_over(desk: Desk) -> None:
     desk.store.sync()
     desk.node.transactions.keep_progress(WALL)
     assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
+
+
+def test_when_to_look_again(desk: Desk) -> None:
+    now = desk.clock.now
+    assert desk.node.transactions.next_deadline(now) == now + 30_000
+    client = desk.client()
+    client.put(end(client.ask(half()), oneway=True))
+    desk.turn()
+    assert desk.node.transactions.next_deadline(now) == now + 3_000
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    assert desk.node.transactions.next_deadline(now) is None
+    assert not desk.node.transactions.ready
+    desk.node.transactions.finish(now, WALL)
+
+
+def test_a_changed_option_counts_at_once(desk: Desk) -> None:
+    desk.node.adopt_options(replace(desk.options, transaction_op_batch_interval=50))
+    tick(desk)
+    client = desk.client()
+    client.put(end(client.ask(half()), oneway=True))
+    desk.turn()
+    tick(desk, 50)
+    assert len(desk.stored(OP_HALF_TOPIC)) == 1
+
+
+def test_what_takes_long_to_read_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "HALVES", 2)
+    monkeypatch.setattr(reading, "OPS", 1)
+    desk = made()
+    client = desk.client()
+    answers = [client.ask(half(key=f"K{n}")) for n in range(9)]
+    for answer in answers[:3]:
+        client.ask(end(answer, ROLLBACK))
+    desk.node.offsets.table.clear()
+    desk = restarted(desk)
+    moments = 0
+    while not desk.node.transactions.ready:
+        assert desk.node.transactions.next_deadline(7) == 7
+        tick(desk)
+        moments += 1
+    assert moments
+    assert desk.node.transactions.statistics()["open"] == 6

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.desk import WALL, Desk
 from tests.broker.transaction.around import (
     ROLLBACK,
     Moody,
@@ -15,6 +15,8 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.outlet.core import Outcome
+from epochmq.model.names import HALF_TOPIC
+from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 
 
@@ -117,3 +119,49 @@ def test_another_master_in_between_sends_waiting_clients_away(desk: Desk) -> Non
     desk.node.take_role(Role.SLAVE)
     tick(desk)
     assert [a.code for a in client.take()] == [ResponseCode.SYSTEM_BUSY]
+
+
+def test_an_end_waits_until_readers_may_see_its_half_message(desk: Desk) -> None:
+    """With replicas a producer is answered before the whole set holds its half message."""
+    client = desk.client()
+    client.ask(end(client.ask(half(key="K0")), ROLLBACK))
+    desk.store.limit_confirm(desk.store.pointers.appended)
+    answer = client.ask(half())
+    client.put(end(answer), end(answer, tranStateTableOffset=99))
+    desk.turn()
+    assert client.take() == []
+    assert desk.node.transactions.next_deadline(desk.clock.now) is not None
+    desk.store.limit_confirm(None)
+    tick(desk)
+    assert sorted(a.code for a in client.take()) == [
+        ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR,
+    ]  # fmt: skip
+    assert bodies(desk) == [b"hello"]
+
+
+def test_one_that_names_no_place_or_is_gone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another broker may have left it."""
+    client = desk.client()
+    answer = client.ask(half())
+    (first,) = desk.stored(HALF_TOPIC)
+    desk.store.append([Draft(HALF_TOPIC, 0, b"?", b"PGROUP\x01PG")], WALL)
+    (_, second) = desk.stored(HALF_TOPIC)
+    lost = {"tranStateTableOffset": 1, "commitLogOffset": second.offset}
+    ids = {"msgId": second.offset_msg_id, "transactionId": ""}
+    refused = client.ask(end(answer, **lost, **ids))
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "names no topic" in (refused.remark or "")
+    monkeypatch.setattr(desk.store, "message_at", lambda offset, size=None: None)
+    refused = client.ask(end(answer))
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "Find prepared" in (refused.remark or "")
+    assert first.offset == 0
+
+
+def test_a_repeated_rollback_waits_for_the_op_message_as_well(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    client.put(end(answer, ROLLBACK), end(answer, ROLLBACK))
+    desk.turn()
+    assert [a.code for a in client.take()] == [ResponseCode.SUCCESS] * 2
+    assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS

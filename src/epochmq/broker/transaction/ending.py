@@ -89,20 +89,23 @@ class Ending:
                 self._hold(end, now)
             return
         try:
-            half, raw = self._find(end.header)
+            half = core.at(end.header.tranStateTableOffset)
+            if half is not None:
+                _check(end.header, half)
+            else:
+                raw, named = self._earlier(end.header)
+                half = core.find(named.origin)
+                if half is None:
+                    self._over(end, raw)
+                    return
+            if half.state is State.BUSY:
+                self._hold(end, now)
+            elif half.state is State.DONE:
+                self._repeat(end, half, now)
+            else:
+                self._open(end, half, now)
         except Refused as error:
             self._refuse(end, error.remark or "")
-            return
-        if half is None:
-            self._over(end, raw)
-        elif half.state is State.BUSY:
-            self._hold(end, now)
-        elif half.state is State.DONE:
-            self._repeat(end, half, now)
-        else:
-            current = core.at(half.queue_offset)
-            assert current is half, "the half message found is the one that stands"
-            self._open(end, half, now)
 
     def _hold(self, end: End, now: int) -> None:
         if now >= end.until_ms or len(self._held) >= TRANSACTION_ENDS_HELD_MAX:
@@ -113,7 +116,7 @@ class Ending:
     def _refuse(self, end: End, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
         self.counts["refused"] += 1
         header = end.header
-        log.warning(
+        log.info(
             "END_TRANSACTION of %s for %d at %d refused: %s",
             header.producerGroup, header.tranStateTableOffset, header.commitLogOffset, remark,
         )  # fmt: skip
@@ -121,11 +124,11 @@ class Ending:
 
     # Which one -------------------------------------------------------------------------------
 
-    def _find(self, header: EndTransactionHeader) -> tuple[Half | None, memoryview]:
-        """The half message that stands for the one named, None when that is over; its record.
+    def _earlier(self, header: EndTransactionHeader) -> tuple[memoryview, Half]:
+        """One that is over, or that a copy stands for: its record, and what that says.
 
-        The one named is read by its place in the queue, not by the position that the client
-        gives: somebody could have sent a message whose body holds a record. Raises `Refused`.
+        It is read by its place in the queue, not by the position that the client gives: somebody
+        could have sent a message whose body holds a record. Raises `Refused`.
         """
         node = self._parts.node
         at = header.tranStateTableOffset
@@ -134,12 +137,8 @@ class Ending:
         if raw is None or record.queue_offset_at(raw, 0) != at:
             raise _wrong("Find prepared transaction message failed")
         named = read_half(raw)
-        if named.group != header.producerGroup:
-            raise _wrong("The producer group wrong")
-        if named.offset != header.commitLogOffset:
-            raise _wrong("The commit log offset wrong")
-        _check_id(header, record.decode(raw))
-        return self._parts.core.find(named.origin), raw
+        _check(header, named)
+        return raw, named
 
     # Ending it -------------------------------------------------------------------------------
 
@@ -153,12 +152,15 @@ class Ending:
         if parts.was_committed(half, raw, now):
             self._repeat(end, half, now)
             return
+        message = record.decode(raw)
+        if end.header.commitLogOffset == half.offset:
+            _check_id(end.header, message)
         if not end.commits:
             parts.core.done(half, now, committed=False)
             self.counts["rolled_back"] += 1
             self._when_named(end, half, now)
             return
-        draft = real(record.decode(raw))
+        draft = real(message)
         if draft is None:
             self._refuse(end, "the half message names no topic")
             return
@@ -231,6 +233,13 @@ class Ending:
                 "service not available now, the message was not written",
                 ResponseCode.SERVICE_NOT_AVAILABLE,
             )
+
+
+def _check(header: EndTransactionHeader, half: Half) -> None:
+    if half.group != header.producerGroup:
+        raise _wrong("The producer group wrong")
+    if half.offset != header.commitLogOffset:
+        raise _wrong("The commit log offset wrong")
 
 
 def _check_id(header: EndTransactionHeader, message: StoredMessage) -> None:

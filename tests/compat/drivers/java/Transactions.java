@@ -20,12 +20,15 @@ final class Transactions {
         producer.setInstanceName("transactions-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));
         producer.setPollNameServerInterval(1000);
+        producer.setHeartbeatBrokerInterval(1000); // brokers ask whom they have heard of
         producer.setTransactionListener(listener(options, asked));
         producer.start();
         try {
-            producer.fetchPublishMessageQueues(options.text("topic"));
             if (Boolean.parseBoolean(options.text("send", "true"))) {
                 send(producer, options);
+            } else { // it greets only brokers that it has sent to
+                Message message = new Message(options.text("topic"), new byte[] {'r'});
+                producer.sendMessageInTransaction(message, null);
             }
             long until = System.currentTimeMillis() + options.number("timeout-ms", 60_000);
             while (asked.get() < options.number("wait-checks", 0)
@@ -57,13 +60,13 @@ final class Transactions {
         return new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object arg) {
-                return state(options.text("local", "commit"));
+                return state(arg == null ? "rollback" : options.text("local", "commit"));
             }
 
             @Override
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
                 Json.line("event", "checked", "body", Json.shown(message.getBody()),
-                    "id", message.getMsgId(),
+                    "id", message.getTransactionId(),
                     "times", String.valueOf(message.getProperty("TRANSACTION_CHECK_TIMES")));
                 asked.incrementAndGet();
                 return state(options.text("check", "unknown"));
