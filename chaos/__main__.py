@@ -18,6 +18,11 @@ def main() -> None:
 
         spark_kill.main(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["unconfirmed"]:
+        from chaos import unconfirmed
+
+        unconfirmed.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--count", type=int, default=60)

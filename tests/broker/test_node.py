@@ -52,6 +52,17 @@ def test_numbers_rise_and_addresses_are_the_advertised_ones() -> None:
     assert desk.node.uniq_ids.next().startswith("7F0000010007")
 
 
+def test_an_ipv6_address_is_told_in_brackets() -> None:
+    """Peers cut `host:port` at a colon, and not all of them at the last one."""
+    desk = Desk()
+    for given in ("::1", "[::1]"):
+        options = dataclasses.replace(
+            desk.options, broker_ip1=given, broker_ip2=given, ha_listen_port=3
+        )
+        node = BrokerNode(options, clock=desk.clock, disk=desk.disk, store=desk.store, port=1)
+        assert (node.address, node.ha_address) == ("[::1]:1", "[::1]:3")
+
+
 def test_without_a_loop_what_is_put_off_runs_at_once() -> None:
     desk = Desk()
     node = BrokerNode(desk.options, clock=desk.clock, disk=desk.disk, store=desk.store, port=1)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from epochmq.base.errors import EpochError, Refused
+from epochmq.base.errors import EpochError, Refused, UsageError
 from epochmq.client.aio import Producer
 from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.aio.instance import Instance
@@ -20,6 +22,8 @@ from epochmq.client.core.pull_state import PullStatus
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
+from epochmq.spark.rows import close_clusters
+from epochmq.spark.source import batch_reader
 from epochmq.wire.bodies.bulk import LogDigests
 
 from .peers import admin
@@ -174,3 +178,31 @@ async def test_replicas_show_the_same_records_and_digests(group: Group, instance
     assert all(0 < second[q] <= third[q] <= ROWS for q in range(QUEUES))
     with pytest.raises(Refused, match="has not begun"):
         await calls.epoch_offsets(TOPIC, "broker-a", epochs[-1] + 100)
+
+
+def rows_from(namesrv: str, epoch: int) -> list[int]:
+    """What a batch of Spark has with `startingEpoch`."""
+    given = {"nameServer": namesrv, "subscribe": TOPIC, "startingEpoch": str(epoch)}
+    reader = batch_reader(given, StructType([StructField("body", BinaryType())]))
+    return [
+        int(body.as_py().split()[1])
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for body in batch.column("body")
+    ]
+
+
+def test_a_read_begins_where_a_master_began(group: Group) -> None:
+    """Three masters died before: each epoch has what was stored behind the one before it."""
+    state = group.sync_state()
+    assert state is not None
+    found = [rows_from(group.namesrv_addr, epoch) for epoch in range(1, state.master_epoch + 1)]
+    assert sorted(found[0]) == list(range(ROWS + 10))
+    for longer, shorter in pairwise(found):
+        assert set(shorter) <= set(longer)
+    assert 0 < len(found[1]) < len(found[0])
+    # After the second death only these were new; sent again was everything.
+    assert sorted(range(ROWS, ROWS + 10)) in [sorted(rows) for rows in found]
+    with pytest.raises(UsageError, match=r"cannot tell where epoch \d+ of Sunk begins"):
+        rows_from(group.namesrv_addr, state.master_epoch + 100)
+    close_clusters()

@@ -7,6 +7,8 @@ import pytest
 from epochmq.base.errors import UsageError
 from epochmq.spark.log_options import LogOptions, names, parse_log_options
 
+LEARNER = {"readFrom": "learner", "nameServer": "h:1"}
+
 
 def test_keys_come_in_any_case_and_values_are_typed() -> None:
     given = {"PATH": "/a, /b", "fromoffset": "7", "checkCRC": "false", "epoch": "3-5,9"}
@@ -40,12 +42,14 @@ def test_a_learner_needs_a_name_server_and_no_path() -> None:
         ({"path": "/a", "epoch": "5-3"}, "must be as 3 or 3,5 or 3-5"),
         ({"path": "/a", "epoch": "1-9999999"}, "spans too much"),
         ({"path": "/a", "nameServer": "x:1"}, "are for readFrom=learner"),
+        ({"path": "/a", "tls.enable": "true"}, "are for readFrom=learner"),
+        ({**LEARNER, "tls.enable": "true", "tls.client.trustCertPath": "/none"}, "cannot use the"),
         ({"paths": "/a"}, "must be a JSON list"),
         ({"readFrom": "learner"}, "option 'nameServer' is missing"),
         ({"readFrom": "learner", "nameServer": "nowhere"}, "is no name server address"),
         ({"readFrom": "learner", "path": "/a"}, "reads over the network"),
-        ({"readFrom": "learner", "nameServer": "h:1", "include": "cut"}, "needs the files"),
-        ({"readFrom": "learner", "nameServer": "h:1", "toOffset": "end"}, "never told more"),
+        ({**LEARNER, "include": "cut"}, "needs the files"),
+        ({**LEARNER, "toOffset": "end"}, "never told more"),
     ],
 )
 def test_each_fault_is_one_clear_line(given: dict[str, str], why: str) -> None:

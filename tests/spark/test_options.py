@@ -1,10 +1,14 @@
 """What a read may be asked for, and how each contradiction is told."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
 from epochmq.base.errors import UsageError
+from epochmq.spark.columns import NAMES
+from epochmq.spark.encode_columns import WRITTEN
 from epochmq.spark.options import (
     SOURCE_ROWS,
     SourceOptions,
@@ -12,8 +16,20 @@ from epochmq.spark.options import (
     check_stream,
     parse_source,
 )
+from epochmq.spark.sink_options import SINK_ROWS
 
+PIPELINE = Path(__file__).parents[2] / "docs" / "PIPELINE.md"
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "t"}
+
+
+def test_what_stands_beside_kafkas_options_is_there() -> None:
+    """docs/PIPELINE.md matches the Kafka source's table row by row; no row may promise a ghost."""
+    section = PIPELINE.read_text().split("## Beside Spark's Kafka source")[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row[1])}
+    ours = {row.name for row in (*SOURCE_ROWS, *SINK_ROWS)} | {*NAMES, *WRITTEN}
+    assert named - ours == {"tls.client.*", "latestOffset.offsetsBehindLatest"}
+    assert len(rows) > 40
 
 
 def parse(**more: str) -> SourceOptions:

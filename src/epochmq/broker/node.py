@@ -32,7 +32,7 @@ from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.desk import TimerDesk
 from epochmq.broker.transaction.desk import TransactionDesk
 from epochmq.model import delay_levels
-from epochmq.model.host import pack
+from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
@@ -82,7 +82,7 @@ class BrokerNode:
         self.place = Place(options.broker_id)
         self.replica: Replica | None = None
         """Membership and replication; None for a broker without replicas."""
-        self.ha_address = f"{options.broker_ip2}:{options.ha_listen_port}"
+        self.ha_address = format_addr(options.broker_ip2.strip("[]"), options.ha_listen_port)
         """Where replicas reach this one."""
         self.started_at_offset = store.pointers.appended
         self.settle_at: int | None = None
@@ -92,7 +92,7 @@ class BrokerNode:
         self.watchers = Watchers()
         """Replicas that wait for changes of a table."""
         self._announced = 0
-        self.address = f"{options.broker_ip1}:{port}"
+        self.address = format_addr(options.broker_ip1.strip("[]"), port)
         """What clients are told, and what stored messages name as their store host."""
         self.store_host = pack(options.broker_ip1, port)
         self.uniq_ids = UniqIds(self.store_host[:-4], process, clock.wall_ms)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.runtime.disk import RealDisk
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_export import LogExport, LogRange, open_export
 from epochmq.spark.log_learner import Entry
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
@@ -52,6 +53,7 @@ def export_log(
     directory: str | os.PathLike[str],
     *,
     progress: Progress | None = None,
+    tls: OutgoingTls | None = None,
 ) -> Exported:
     """Copy the confirmed log of `broker` into `directory`, or go on with such a copy.
 
@@ -59,7 +61,7 @@ def export_log(
     for a directory that holds something else.
     """
     copy = LogCopy(Path(directory), broker)
-    export = open_export(name_server, broker, copy.end, None, copy.entries)
+    export = open_export(name_server, broker, copy.end, None, copy.entries, tls)
     return copy_log(copy, export, broker, progress)
 
 

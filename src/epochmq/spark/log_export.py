@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_home import Home, find_home
 from epochmq.spark.log_learner import Entry, Learner
 
@@ -265,6 +266,7 @@ def open_export(
     start: int = 0,
     to: int | None = None,
     known: "list[Entry] | None" = None,
+    tls: OutgoingTls | None = None,
 ) -> LogExport:
     """An export from whoever is the master of `broker`."""
-    return LogExport(lambda: find_home(name_server, broker), start, to, known)
+    return LogExport(lambda: find_home(name_server, broker, tls), start, to, known)

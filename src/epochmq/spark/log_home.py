@@ -7,6 +7,7 @@ from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.admin import Admin
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.host import parse_addr
+from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -28,23 +29,23 @@ class Home(NamedTuple):
     file_bytes: int
 
 
-def find_brokers(name_server: str) -> list[str]:
+def find_brokers(name_server: str, tls: OutgoingTls | None = None) -> list[str]:
     """The broker groups that the name server knows, sorted."""
-    return _ask(name_server, _names)
+    return _ask(name_server, tls, _names)
 
 
-def find_home(name_server: str, broker: str) -> Home:
+def find_home(name_server: str, broker: str, tls: OutgoingTls | None = None) -> Home:
     """The present master of `broker`; `NotReachable` while there is none.
 
     `UsageError` for a broker outside controller mode: it has no learners, and a stranger on its
     replication port could be counted for its acknowledgements.
     """
-    return _ask(name_server, lambda admin: _home(admin, broker))
+    return _ask(name_server, tls, lambda admin: _home(admin, broker))
 
 
-def _ask(name_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+def _ask(name_server: str, tls: OutgoingTls | None, work: Callable[[Admin], Awaitable[T]]) -> T:
     async def connected() -> T:
-        async with Admin(name_server) as admin:
+        async with Admin(name_server, tls=client_tls(tls or OutgoingTls())) as admin:
             return await work(admin)
 
     loop = LoopThread("log-home")

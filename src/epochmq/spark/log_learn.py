@@ -31,7 +31,7 @@ class LearnerSplit:
 
 def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
     """One split a broker group; `NotFound` for one that the name server does not know."""
-    known = find_brokers(options.name_server)
+    known = find_brokers(options.name_server, options)
     wanted = names(options.brokers) or known
     for name in wanted:
         if name not in known:
@@ -40,7 +40,7 @@ def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
             )
     to = int(options.to_offset) if options.to_offset.isdecimal() else None
     return [
-        split_of(open_export(options.name_server, name, options.from_offset, to), name)
+        split_of(open_export(options.name_server, name, options.from_offset, to, tls=options), name)
         for name in dict.fromkeys(wanted)
     ]
 
@@ -54,7 +54,7 @@ def split_of(export: LogExport, broker: str) -> LearnerSplit:
 
 def learn(split: LearnerSplit, options: LogOptions) -> Iterator["pa.RecordBatch"]:
     """The rows of one broker."""
-    export = open_export(options.name_server, split.broker, split.start, split.end)
+    export = open_export(options.name_server, split.broker, split.start, split.end, tls=options)
     return rows_of(export, split.broker, options)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from epochmq.base.errors import ConfigError, EpochError, UsageError
 from epochmq.base.options import describe, load, option
 from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.columns import PROPERTIES
 
 LOG = "log"
@@ -22,8 +23,11 @@ END = "end"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions:
-    """What is read and how; made by `parse_log_options`."""
+class LogOptions(OutgoingTls):
+    """What is read and how; made by `parse_log_options`.
+
+    With TLS name servers and brokers are asked so; replication itself is plain, as RocketMQ's.
+    """
 
     path: str = option("", "Store directories or globs, by commas; each is a replica.")
     paths: str = option("", "The same as a JSON list; Spark makes it of load([...]).")
@@ -130,8 +134,11 @@ def _fault_of_paths(text: str) -> list[str]:
 def _faults_of_files(options: LogOptions) -> list[str]:
     if not options.places:
         return ["option 'path' is missing; name a broker's storePathRootDir, or a copy of it"]
-    if options.name_server or options.brokers:
-        return ["options 'nameServer' and 'brokers' are for readFrom=learner; 'path' says it all"]
+    if options.name_server or options.brokers or options.tls_enable:
+        return [
+            "options 'nameServer', 'brokers' and 'tls.*' are for readFrom=learner; 'path' says it"
+            " all"
+        ]
     return []
 
 
@@ -148,6 +155,10 @@ def _faults_of_learner(options: LogOptions) -> list[str]:
         parse_addresses(options.name_server)
     except EpochError as error:
         return [f"option 'nameServer': {error}"]
+    try:
+        client_tls(options)
+    except ConfigError as error:
+        return list(error.problems)
     return []
 
 

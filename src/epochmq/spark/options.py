@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from epochmq.base.errors import ConfigError, Refused, UsageError
+from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio.name_servers import parse_addresses
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, check_group, check_topic
 from epochmq.model.tags import split_expression
-from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.option_table import (
     OptionRow,
@@ -26,6 +26,7 @@ from epochmq.spark.option_table import (
     size_bytes,
     text,
 )
+from epochmq.spark.tls_options import TLS_ROWS, tls_of
 
 WHAT = 'format("rocketmq")'
 PARTITIONS_MAX = 100_000
@@ -163,11 +164,7 @@ SOURCE_ROWS: tuple[OptionRow, ...] = (
     OptionRow("pollIntervalMs", milliseconds, 100, "how old known queue ends may be"),
     OptionRow("maxBytesPerRead", size_bytes, 1 << 20, "size of one read from a broker"),
     OptionRow("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
-    OptionRow("tls.enable", flag, False, "whether connections speak TLS"),
-    OptionRow("tls.client.authServer", flag, True, "whether certificates are checked"),
-    OptionRow("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
-    OptionRow("tls.client.certPath", text, "", "PEM file with a certificate to show"),
-    OptionRow("tls.client.keyPath", text, "", "PEM file with its private key"),
+    *TLS_ROWS,
 )
 
 
@@ -227,7 +224,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         _selection(values),
         _position(values, "starting"),
         _position(values, "ending"),
-        _tls(values),
+        tls_of(values),
     )
 
 
@@ -285,21 +282,6 @@ def _position(values: Mapping[str, Any], side: str) -> Position | None:
 
 def _default_word(side: str) -> str:
     return "earliest" if side == "starting" else "latest"
-
-
-def _tls(values: Mapping[str, Any]) -> OutgoingTls:
-    tls = OutgoingTls(
-        tls_enable=values["tls.enable"],
-        tls_client_auth_server=values["tls.client.authServer"],
-        tls_client_trust_cert_path=values["tls.client.trustCertPath"],
-        tls_client_cert_path=values["tls.client.certPath"],
-        tls_client_key_path=values["tls.client.keyPath"],
-    )
-    try:
-        client_tls(tls)
-    except ConfigError as error:
-        raise UsageError("; ".join(error.problems)) from None
-    return tls
 
 
 def check_batch(options: SourceOptions) -> None:

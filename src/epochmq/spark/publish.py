@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from epochmq.base.errors import EpochError, UsageError
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.offsets import Offsets, StreamOffset
 
@@ -36,10 +37,16 @@ class PublishOffsets(StreamingQueryListener):
     Trouble is logged; it never touches the query.
     """
 
-    def __init__(self, name_server: str, group: str, query: str | None = None) -> None:
+    def __init__(
+        self,
+        name_server: str,
+        group: str,
+        query: str | None = None,
+        tls: OutgoingTls | None = None,
+    ) -> None:
         self._query = query
         self._group = group
-        self._cluster = Cluster(name_server, failover_timeout_ms=TIMEOUT_MS)
+        self._cluster = Cluster(name_server, failover_timeout_ms=TIMEOUT_MS, tls=tls)
         self._published: Offsets = {}
         self._failed: Offsets = {}
 

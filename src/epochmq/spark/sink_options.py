@@ -6,15 +6,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from epochmq.base.errors import ConfigError, Refused, UsageError
+from epochmq.base.errors import Refused, UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX
 from epochmq.client.aio.name_servers import parse_addresses
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
-from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
     OptionRow,
     choice,
-    flag,
     integer,
     milliseconds,
     names,
@@ -22,6 +21,7 @@ from epochmq.spark.option_table import (
     size_bytes,
     text,
 )
+from epochmq.spark.tls_options import TLS_ROWS, tls_of
 
 WHAT = 'writing to format("rocketmq")'
 EFFECTIVELY_ONCE = "effectively-once"
@@ -75,11 +75,7 @@ SINK_ROWS: tuple[OptionRow, ...] = (
     OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
     OptionRow("orderBy", names, (), "columns that each partition is sorted by first"),
     OptionRow("orderByBytes", size_bytes, 256 << 20, "most bytes of a partition to be sorted"),
-    OptionRow("tls.enable", flag, False, "whether connections speak TLS"),
-    OptionRow("tls.client.authServer", flag, True, "whether certificates are checked"),
-    OptionRow("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
-    OptionRow("tls.client.certPath", text, "", "PEM file with a certificate to show"),
-    OptionRow("tls.client.keyPath", text, "", "PEM file with its private key"),
+    *TLS_ROWS,
 )
 
 
@@ -128,20 +124,5 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         failover_timeout_ms=values["failoverTimeoutMs"],
         order_by=values["orderBy"],
         order_by_bytes=values["orderByBytes"],
-        tls=_tls(values),
+        tls=tls_of(values),
     )
-
-
-def _tls(values: Mapping[str, object]) -> OutgoingTls:
-    tls = OutgoingTls(
-        tls_enable=values["tls.enable"] is True,
-        tls_client_auth_server=values["tls.client.authServer"] is True,
-        tls_client_trust_cert_path=str(values["tls.client.trustCertPath"]),
-        tls_client_cert_path=str(values["tls.client.certPath"]),
-        tls_client_key_path=str(values["tls.client.keyPath"]),
-    )
-    try:
-        client_tls(tls)
-    except ConfigError as error:
-        raise UsageError("; ".join(error.problems)) from None
-    return tls

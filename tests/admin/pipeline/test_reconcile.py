@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.admin.world import Ran
+from tests.runtime.test_tls import CERT
 
 from epochmq.admin.cli import cli
 
@@ -34,6 +35,13 @@ def test_bad_arguments(
     assert found.code == code, found
     assert says in found.err
     assert not list(tmp_path.iterdir())
+
+
+def test_what_connections_speak_goes_to_spark() -> None:
+    words = ["--tls-ca", CERT, "pipeline", "reconcile", "t", "--trace", "--dry-run", "-o", "json"]
+    result = CliRunner().invoke(cli, words)
+    would = Ran(result.exit_code, result.stdout, result.stderr).rows[0]["wouldCompare"]
+    assert (would["tls"]["tls_enable"], would["tls"]["tls_client_trust_cert_path"]) == (True, CERT)
 
 
 def test_a_dry_run_says_what_would_be_compared() -> None:

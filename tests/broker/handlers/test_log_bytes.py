@@ -5,14 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.broker.desk import Desk, ext, send
 from tests.broker.handlers.test_epoch_offsets import Epochs
 
 from epochmq.base import limits
 from epochmq.broker.handlers import log_bytes
-from epochmq.broker.handlers.log_bytes import blocks_of
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode as Code
@@ -155,11 +152,3 @@ def test_the_log_is_read_file_by_file(desk: Desk) -> None:
     for outside in (-1, len(log) + 1):
         answer = client.ask(read(outside))
         assert (answer.code, ext(answer)["start"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
-
-
-@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 30))
-def test_blocks_cover_the_range_once(start: int, end: int, size: int) -> None:
-    blocks = blocks_of(start, end, size)
-    covered = [n for offset, length in blocks for n in range(offset, offset + length)]
-    assert covered == list(range(start, end))
-    assert all(offset // size == (offset + length - 1) // size for offset, length in blocks)

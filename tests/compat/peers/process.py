@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
 
 def is_listening(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody accepts connections on the port."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
 

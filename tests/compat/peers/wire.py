@@ -80,7 +80,8 @@ def call(
 ) -> Answer:
     """Connect, ask once, close."""
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
+    where = (host.strip("[]"), int(port))
+    with socket.create_connection(where, timeout=timeout_s) as connection:
         connection.sendall(frame(code, ext, body))
         return read_answer(connection)
 

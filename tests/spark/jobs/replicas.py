@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from epochmq.model import record
-from epochmq.spark.jobs.audit_core import Block, Epoch, Shape, blocks_of
+from epochmq.model.log_blocks import blocks_of
+from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
 from epochmq.store.checkpoint import _FIELDS
 from epochmq.store.epochs import _format
 

@@ -20,7 +20,8 @@ from tests.spark.jobs.lake import (
     topic,
 )
 
-from epochmq.base.errors import EnvironmentFault, NotFound, UsageError
+from epochmq.base.errors import EnvironmentFault, NotFound, StoreDamaged, UsageError
+from epochmq.model import record
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.jobs import archive as job
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, rehearse
@@ -247,6 +248,24 @@ def test_deleted_messages_are_said_exactly(options: ArchiveOptions) -> None:
     report = archive(replace(options, allow_loss=True), FakeCluster(made))
     assert report.details["lost"] == ["T@broker-a:0: queue offsets 5 to 7"]
     assert content(options.table) == once({f"T-0-{at}" for at in [*range(5), 8, 9]})
+
+
+@pytest.mark.parametrize("at", [0, 7, 25])
+def test_a_damaged_record_is_named_and_its_batch_is_not_there(
+    options: ArchiveOptions, at: int
+) -> None:
+    made = topic(queues=1, count=30)  # 20 rows a batch
+    queue, whole = made.queues[0], made.queues[0][at]
+    queue[at] = whole[: record.MAGIC_AT] + bytes(4) + whole[record.MAGIC_AT + 4 :]
+    said = f"T@broker-a:0: the message at queue offset {at} is damaged: no magic number"
+    for _ in range(2):  # asking again changes nothing
+        with pytest.raises(StoreDamaged, match=said):
+            archive(options, FakeCluster(made))
+        done = set() if at < 20 else {f"T-0-{n}" for n in range(20)}
+        assert content(options.table) == once(done)
+    queue[at] = whole  # another replica leads, which has it
+    archive(options, FakeCluster(made))
+    assert content(options.table) == once(made.ids)
 
 
 def test_a_stream_goes_on_until_it_is_asked_to_stop(options: ArchiveOptions) -> None:

@@ -1,8 +1,6 @@
 """What replicas must agree on, and what each kind of disagreement is called."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit_core import (
@@ -14,7 +12,6 @@ from epochmq.spark.jobs.audit_core import (
     Shape,
     Span,
     alone_findings,
-    blocks_of,
     check_block_bytes,
     check_blocks,
     check_shapes,
@@ -62,17 +59,6 @@ def test_logs_that_have_nothing_in_common_leave_a_hole() -> None:
         Span(0, 100, ("a",)),
         Span(500, 900, ("b",)),
     ]
-
-
-@given(st.integers(0, 5000), st.integers(0, 5000), st.sampled_from([1, 64, 1000]))
-def test_blocks_cover_a_range_and_end_at_multiples(low: int, length: int, size: int) -> None:
-    at = low
-    for offset, count in blocks_of(low, low + length, size):
-        assert offset == at
-        assert 0 < count <= size
-        assert (offset + count) % size == 0 or offset + count == low + length
-        at += count
-    assert at == low + length
 
 
 def test_neighbouring_blocks_with_one_grouping_are_one_split() -> None:

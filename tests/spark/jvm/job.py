@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from epochmq.spark import tune
 
@@ -39,8 +40,10 @@ def main(master: str, namesrv: str, source: str, target: str) -> None:
     written = rows.selectExpr("body", "tags", "keys")
     to = {"nameServer": namesrv, "topic": target}
     written.write.format("rocketmq").options(**to).mode("append").save()
-    bodies = sorted(int(row.body) for row in rows.select("body").collect())
-    print(json.dumps({"bodies": bodies, "partitions": 4}), flush=True)
+    found = rows.select("body", spark_partition_id().alias("task")).collect()
+    bodies = sorted(int(row.body) for row in found)
+    tasks = len({row.task for row in found})
+    print(json.dumps({"bodies": bodies, "partitions": tasks}), flush=True)
     spark.stop()
 
 

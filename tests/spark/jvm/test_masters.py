@@ -49,7 +49,7 @@ def run_job(cluster: EpochCluster, master: str, target: str) -> None:
     done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["bodies"] == list(range(COUNT))
+    assert found == {"bodies": list(range(COUNT)), "partitions": 4}
     with Cluster(namesrv) as view:
         held = sum(end - start for start, end in view.bounds(target).values())
     assert held == COUNT

@@ -8,6 +8,7 @@ import click
 
 from epochmq.admin.output import note, show
 from epochmq.admin.pipeline.options import job_options, print_report
+from epochmq.admin.tls import chosen_tls
 from epochmq.admin.where import namesrv_option
 from epochmq.base.errors import UsageError
 
@@ -61,7 +62,9 @@ def command(
     if to is not None and to.exists():
         raise UsageError(f"{to} is there already; name a new directory")
     with spark_session("epochmq backfill", master, parse_conf(conf)) as session:
-        found = backfill(session, table, namesrv, topics=topics, allow_loss=allow_loss)
+        found = backfill(
+            session, table, namesrv, topics=topics, allow_loss=allow_loss, tls=chosen_tls()
+        )
         report.ranges = ranges_of(found.seam)
         report.details |= {
             "topics": found.topics,

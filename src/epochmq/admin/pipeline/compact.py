@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from epochmq.admin.pipeline.options import job_options, print_report, progress
+from epochmq.admin.tls import chosen_tls
 from epochmq.admin.where import default_namesrv
 
 
@@ -53,7 +54,9 @@ def command(
     from epochmq.spark.jobs.framework import parse_conf, spark_session
 
     servers = namesrv or ("" if table else default_namesrv())
-    job = Compact(target, checked_topic(topic), table, servers, format, key, tombstone_tag)
+    job = Compact(
+        target, checked_topic(topic), table, servers, format, key, tombstone_tag, chosen_tls()
+    )
     with progress("compacting", total=False) as show:
         show(0, None, topic)
         with spark_session("epochmq compact", master, parse_conf(conf)) as session:

@@ -7,6 +7,7 @@ import click
 from epochmq.admin import exits
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Duration, Moment
+from epochmq.admin.tls import chosen_tls
 from epochmq.admin.where import namesrv_option
 
 
@@ -84,6 +85,7 @@ def command(
         grace,
         late,
         samples,
+        chosen_tls(),
     )
     if dry_run:
         from dataclasses import asdict

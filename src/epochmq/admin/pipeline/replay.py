@@ -6,6 +6,7 @@ import click
 
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Moment
+from epochmq.admin.tls import chosen_tls
 from epochmq.admin.where import namesrv_option
 
 
@@ -76,6 +77,7 @@ def command(
         filters,
         rate,
         batch_rows,
+        chosen_tls(),
     )
     with (
         spark_session("epochmq replay", master, parse_conf(conf)) as session,

@@ -4,14 +4,12 @@ Up to the smaller of two replicas' confirmed offsets their logs are the same byt
 digests of equal blocks must be equal; where they are not, `LOG_READ` shows the records.
 """
 
-import hashlib
-from collections.abc import Sequence
-
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.epoch_offsets import epochs_of
 from epochmq.broker.node import BrokerNode
+from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -20,7 +18,6 @@ from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.bulk import LogDigestsHeader, LogReadHeader, LogReadResponseHeader
 from epochmq.wire.session import Session
 
-DIGEST_BYTES = 16
 STEP_BYTES = 4 * 1024 * 1024
 """So much is hashed between two looks at the loop."""
 
@@ -46,24 +43,6 @@ def confirmed_bytes(node: BrokerNode, offset: int, size: int) -> memoryview:
     """Up to `size` bytes from `offset` that no failover takes back; of one log file."""
     room = min(size, node.store.pointers.confirmed - offset)
     return node.store.slice(offset, room) if room > 0 else memoryview(b"")
-
-
-def blocks_of(start: int, end: int, size: int) -> list[tuple[int, int]]:
-    """(offset, bytes) of the blocks of `[start, end)`, cut at the multiples of `size`."""
-    blocks = []
-    while start < end:
-        stop = min(start - start % size + size, end)
-        blocks.append((start, stop - start))
-        start = stop
-    return blocks
-
-
-def digest(parts: Sequence[memoryview]) -> str:
-    """BLAKE2b-128; long buffers are hashed without the interpreter's lock."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        state.update(part)
-    return state.hexdigest()
 
 
 class DigestRun:
@@ -163,7 +142,7 @@ def handle_log_digests(
     end = pointers.confirmed if header.toOffset is None else header.toOffset
     end = min(end, pointers.confirmed, start + limits.DIGEST_BYTES_MAX)
     node.digest_runs += 1
-    DigestRun(node, command, session, blocks_of(start, end, size)).step()
+    DigestRun(node, command, session, list(blocks_of(start, end, size))).step()
     return HELD
 
 

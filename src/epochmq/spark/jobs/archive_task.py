@@ -9,8 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from epochmq.base.errors import OurBug
+from epochmq.base.errors import OurBug, StoreDamaged
 from epochmq.base.types import Buffer
+from epochmq.model import record
+from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import STORE_DATE, DataFile, data_file_name, partition_path
@@ -58,7 +60,10 @@ class Written:
 
 
 def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetch) -> Written:
-    """Write `ranges`; `number` is the task's own within the batch."""
+    """Write `ranges`; `number` is the task's own within the batch.
+
+    `StoreDamaged` where a broker's bytes are no record: what was written is removed again.
+    """
     from epochmq.spark.decode import Decoder
 
     decoder = Decoder(work.columns, work.properties)
@@ -71,9 +76,7 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
             rows = 0
             for records in fetch(one):
                 written.bytes += len(records)
-                for batch in decoder.batches(
-                    records, one.queue.broker_name, ROWS, (one.start, one.end)
-                ):
+                for batch in _decoded(decoder, records, one, rows):
                     rows += batch.num_rows
                     fits, fails = typed(batch)
                     good.write(one.queue.topic, fits)
@@ -86,6 +89,22 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
         # Inside the block: closing may fail, and then nothing of it may be reported.
         written.files, written.dead = good.finish(), dead.finish()
     return written
+
+
+def _decoded(decoder: Any, records: Buffer, one: Range, before: int) -> Iterator[Any]:
+    """The rows of a chunk; `before` of the range came with earlier ones."""
+    try:
+        yield from decoder.batches(records, one.queue.broker_name, ROWS, (one.start, one.end))
+    except CorruptRecord as fault:
+        at, offset = fault.offset_in_buffer, one.start + before
+        if at + record.OFFSET_AT <= len(records):
+            claimed = record.queue_offset_at(records, at)
+            offset = claimed if one.start <= claimed < one.end else offset
+        raise StoreDamaged(
+            f"{one.queue}: the message at queue offset {offset} is damaged: {fault.why}. Nothing of"
+            " its batch is in the table; let a replica lead that has it whole, and run the same"
+            " command again"
+        ) from None
 
 
 def schema_of(work: Work) -> Any:

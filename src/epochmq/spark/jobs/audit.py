@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from epochmq.base.errors import PeerError, UsageError
+from epochmq.model.log_blocks import blocks_of
 from epochmq.spark.jobs import audit_core as core
 from epochmq.spark.jobs.audit_core import Block, Finding, Kind, Shape, Span
 from epochmq.spark.jobs.audit_drill import RECORDS_MAX, Difference, drill
@@ -103,7 +104,7 @@ def asks_of(audit: Audit, most: int = ASK_BYTES_MAX) -> list[Ask]:
         Ask(name, low, low + size, audit.block_bytes)
         for span in audit.spans
         if len(span.holders) > 1
-        for low, size in core.blocks_of(span.low, span.high, piece)
+        for low, size in blocks_of(span.low, span.high, piece)
         for name in span.holders
     ]
 

@@ -12,7 +12,7 @@ and only blocks that differ are read (`audit_drill`). What is found is told apar
 - `ALONE`: nobody to compare with; retention has moved the other replicas' starts. Legal.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.base.limits import REPLICAS_MAX
+from epochmq.model.log_blocks import blocks_of
 
 BLOCK_BYTES = 1 << 20
 BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 4 << 10, 64 << 20
@@ -148,14 +149,6 @@ def spans(shapes: Sequence[Shape], limit: int) -> list[Span]:
         if holders:
             found.append(Span(low, high, holders))
     return found
-
-
-def blocks_of(low: int, high: int, size: int) -> Iterator[tuple[int, int]]:
-    """(offset, bytes) of the blocks of `[low, high)`, cut at multiples of `size`."""
-    while low < high:
-        end = min(high, (low // size + 1) * size)
-        yield low, end - low
-        low = end
 
 
 def check_blocks(

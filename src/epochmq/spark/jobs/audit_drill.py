@@ -10,7 +10,8 @@ from struct import Struct
 
 from epochmq.base.limits import MESSAGE_BYTES_MAX, RECORD_EXTRA_BYTES_MAX
 from epochmq.model import record
-from epochmq.spark.jobs.audit_core import Names, Split, blocks_of
+from epochmq.model.log_blocks import blocks_of
+from epochmq.spark.jobs.audit_core import Names, Split
 
 RECORDS_MAX = 20
 """Records that are named for each run of differing blocks; all bytes of more are not read."""

@@ -1,14 +1,12 @@
 """A replica as a directory: the store of a broker that is stopped, or a copy of one. Reads only."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from epochmq.base.errors import NotFound, StoreDamaged
-from epochmq.spark.jobs.audit_core import Block, Epoch, Shape, blocks_of
+from epochmq.model.log_blocks import blocks_of, digest
+from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
 from epochmq.spark.log_files import LogFile, Replica
-
-DIGEST_BYTES = 16
 
 
 class Piece(NamedTuple):
@@ -52,7 +50,7 @@ class StoreReplica:
 
 
 def digests_of(pieces: Sequence[Piece], low: int, high: int, block_bytes: int) -> list[Block]:
-    """BLAKE2b of each block with 16 bytes, which no damage and no chance makes equal."""
+    """The digest of each block, over the files that it lies in."""
     views = [
         (each, memoryview(LogFile(each.path, each.start, each.size, each.size).open()))
         for each in pieces
@@ -60,10 +58,10 @@ def digests_of(pieces: Sequence[Piece], low: int, high: int, block_bytes: int) -
     ]
     found = []
     for offset, size in blocks_of(low, high, block_bytes):
-        digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        parts = []
         for each, view in views:
             begin, end = max(offset, each.start), min(offset + size, each.start + each.size)
             if begin < end:
-                digest.update(view[begin - each.start : end - each.start])
-        found.append(Block(offset, size, digest.hexdigest()))
+                parts.append(view[begin - each.start : end - each.start])
+        found.append(Block(offset, size, digest(parts)))
     return found

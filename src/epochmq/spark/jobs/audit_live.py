@@ -4,7 +4,6 @@ A replica counts up to the confirmed offset that it knows, so its bytes behind a
 one whose offset is far below the others' lags or was cut.
 """
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ from dataclasses import replace
 from epochmq.base import limits
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.admin import Admin
+from epochmq.model.log_blocks import digest
 from epochmq.model.names import check_group
+from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
-from epochmq.spark.jobs.audit_files import DIGEST_BYTES
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -63,8 +63,7 @@ class LiveReplica:
         """Of the first blocks of `[low, high)`; the broker decides how many."""
         if low % block_bytes:  # a broker begins at a multiple
             text = self.read(low, min(high, low - low % block_bytes + block_bytes))
-            digest = hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
-            return [Block(low, len(text), digest)] if text else []
+            return [Block(low, len(text), digest([text]))] if text else []
         return [Block(*block) for block in self._digests(low, high, block_bytes).blocks]
 
     def _digests(self, low: int, high: int, block_bytes: int) -> LogDigests:
@@ -91,13 +90,15 @@ class LiveReplica:
 
 
 @contextmanager
-def live_replicas(name_server: str, broker_name: str) -> Iterator[list[LiveReplica]]:
+def live_replicas(
+    name_server: str, broker_name: str, tls: OutgoingTls | None = None
+) -> Iterator[list[LiveReplica]]:
     """All replicas of the broker group that the name server knows; two at least."""
     try:
         check_group(broker_name)
     except Refused:
         raise UsageError(f"'{broker_name}' is no name of a broker group") from None
-    admin = Admin(name_server)
+    admin = Admin(name_server, tls=client_tls(tls or OutgoingTls()))
     loop = LoopThread("epochmq-audit")
     try:
         groups = loop.run(admin.broker_groups())

@@ -7,15 +7,17 @@
 Each message is in it once: the archive's below the seam, the brokers' from there on (`seam.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.columns import NAMES, chosen
 from epochmq.spark.jobs.seam import Seam, chosen_topics, find_seam, mark_of
 from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
 from epochmq.spark.offsets import queue_text
+from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +40,7 @@ def backfill(
     topics: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     allow_loss: bool = False,
+    tls: OutgoingTls | None = None,
 ) -> Backfill:
     """`topics` of the archive at `table`, all of them when none is named, up to now.
 
@@ -47,13 +50,13 @@ def backfill(
     opened = open_table(table) if isinstance(table, str) else table
     offsets = mark_of(opened).offsets
     names = chosen_topics(offsets, topics, opened.root)
-    with Cluster(name_server) as cluster:
+    with Cluster(name_server, tls=tls) as cluster:
         bounds = cluster.bounds_of(names)
     seam = find_seam({name: offsets[name] for name in names}, bounds, allow_loss)
     held = set(opened.schema().names)
     wanted = chosen(columns if columns is not None else [n for n in NAMES if n in held])
     old = archived(spark, opened, names, seam).select(*wanted)
-    new = live(spark, name_server, names, seam, wanted)
+    new = live(spark, reach(name_server, tls), names, seam, wanted)
     from pyspark.sql import functions as f
 
     frame = old.withColumn("source", f.lit("archive"))
@@ -80,17 +83,17 @@ def archived(
 
 def live(
     spark: "SparkSession",
-    name_server: str,
+    where: Mapping[str, str],
     topics: Sequence[str],
     seam: Seam,
     columns: Sequence[str],
 ) -> "DataFrame | None":
-    """What brokers hold from the seam on; None for nothing."""
+    """What brokers hold from the seam on; None for nothing. `where`: see `reach`."""
     if not seam.live_rows:
         return None
     return (
         spark.read.format("rocketmq")
-        .option("nameServer", name_server)
+        .options(**where)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", seam.starting())
         .option("endingOffsets", seam.ending())

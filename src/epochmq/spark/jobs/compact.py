@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import UsageError
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
 from epochmq.spark.jobs.report import Report
@@ -20,6 +21,7 @@ from epochmq.spark.jobs.seam import Seam, chosen_topics, mark_of
 from epochmq.spark.jobs.snapshot import SnapshotTarget
 from epochmq.spark.jobs.tables.opening import open_table
 from epochmq.spark.offsets import from_topics
+from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,6 +48,7 @@ class Compact:
     format: str | None = None
     key: str = "keys"
     tombstone_tag: str = ""
+    tls: OutgoingTls | None = None
 
     def __post_init__(self) -> None:
         if not self.topic:
@@ -111,7 +114,9 @@ def source_rows(
     if lacking:
         raise UsageError(f"the archive {table.root} has no column {lacking[0]}, which this needs")
     if job.name_server:
-        found = backfill(spark, table, job.name_server, topics=[job.topic], columns=COLUMNS)
+        found = backfill(
+            spark, table, job.name_server, topics=[job.topic], columns=COLUMNS, tls=job.tls
+        )
         ends = {
             topic: {queue: [0, end] for queue, (_, end) in queues.items()}
             for topic, queues in ranges_of(found.seam).items()
@@ -127,12 +132,12 @@ def source_rows(
 def _live_only(
     spark: "SparkSession", job: Compact
 ) -> "tuple[DataFrame, dict[str, dict[str, list[int]]]]":
-    with Cluster(job.name_server) as cluster:
+    with Cluster(job.name_server, tls=job.tls) as cluster:
         bounds = cluster.bounds(job.topic)
     ends = {f"{q.broker_name}:{q.queue_id}": list(pair) for q, pair in bounds.items()}
     rows = (
         spark.read.format("rocketmq")
-        .option("nameServer", job.name_server)
+        .options(**reach(job.name_server, job.tls))
         .option("subscribe", job.topic)
         .option("columns", ",".join(COLUMNS))
         .option("endingOffsets", json.dumps({job.topic: {q: end for q, (_, end) in ends.items()}}))

@@ -19,6 +19,7 @@ from epochmq.model.message import Message
 from epochmq.model.names import check_group, check_topic, dlq_topic, retry_topic
 from epochmq.model.record import decode_all
 from epochmq.runtime.main import run
+from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.encode_properties import LEFT_OUT
 from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, dead_of
@@ -48,6 +49,7 @@ class Dlq:
     to: str = ""
     ledger: Path | None = None
     rate: float = 0.0
+    tls: OutgoingTls = field(default_factory=OutgoingTls)
 
     def __post_init__(self) -> None:
         try:
@@ -91,7 +93,7 @@ def read_letters(job: Dlq, report: Report) -> list[Dead]:
     topic = dlq_topic(job.group)
     found: list[Dead] = []
     size = 0
-    with Cluster(job.name_server) as cluster:
+    with Cluster(job.name_server, tls=job.tls) as cluster:
         try:
             bounds = cluster.bounds(topic)
         except NotFound:
@@ -129,7 +131,7 @@ async def _origins(job: Dlq, letters: Sequence[Dead]) -> dict[str, str]:
             return "gone"
         return "there" if found.plain_body() == dead.body else "changed"
 
-    async with Admin(job.name_server) as admin:
+    async with Admin(job.name_server, tls=client_tls(job.tls)) as admin:
         told = await asyncio.gather(*(one(admin, dead) for dead in letters))
     return {dead.place: word for dead, word in zip(letters, told, strict=True)}
 
@@ -166,7 +168,8 @@ async def _send(
 ) -> None:
     """One after another, in the order of the run."""
     began, uncertain = time.monotonic(), work.sent
-    async with Producer(job.name_server, "EPOCHMQ_DLQ", timeout_ms=60_000) as producer:
+    tls = client_tls(job.tls)
+    async with Producer(job.name_server, "EPOCHMQ_DLQ", timeout_ms=60_000, tls=tls) as producer:
         for number in range(work.sent, len(work.places)):
             dead = _still_there(by_place, work.places[number], ledger)
             topic = target_topic(job.group, work.topic, dead)
@@ -192,7 +195,7 @@ def _still_there(by_place: dict[str, Dead], place: str, ledger: Ledger) -> Dead:
 
 async def _found(job: Dlq, topic: str, dead: Dead) -> str | None:
     """The offset id of what an earlier run sent for `dead`; None when nobody has it."""
-    async with Admin(job.name_server) as admin:
+    async with Admin(job.name_server, tls=client_tls(job.tls)) as admin:
         try:
             found = await admin.messages_by_uniq_key(topic, dead.msg_id)
         except NotFound:

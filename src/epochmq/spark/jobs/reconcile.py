@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import NotFound, UsageError
-from epochmq.model.names import TRACE_TOPIC
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.reconcile_judge import CONSUMED_DDL, SENT_DDL, SHARES, Rules, Verdict, judge
 from epochmq.spark.jobs.report import Report
 from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
+from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ class Reconcile:
     grace_ms: int = 30_000
     late_ms: int = 60_000
     samples: int = 10
+    tls: OutgoingTls | None = None
 
     def __post_init__(self) -> None:
         if not (self.sent or self.consumed or self.trace):
@@ -60,7 +62,7 @@ def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[Verdict, Report]:
     report = Report("reconcile")
     now = int(time.time() * 1000)
     until = min(job.until or now, now)
-    traced = trace_rows(spark, job.name_server, job.trace).cache() if job.trace else None
+    traced = trace_rows(spark, job).cache() if job.trace else None
     try:
         stored = stored_rows(spark, job, until)
         sent = _sent(spark, job, traced)
@@ -99,7 +101,7 @@ def stored_rows(spark: "SparkSession", job: Reconcile, until: int) -> "DataFrame
 
     reader = (
         spark.read.format("rocketmq")
-        .option("nameServer", job.name_server)
+        .options(**reach(job.name_server, job.tls))
         .option("subscribe", job.topic)
         .option("columns", "brokerName,queueId,queueOffset,bornTimestamp,storeTimestamp,msgId")
     )
@@ -115,14 +117,14 @@ def stored_rows(spark: "SparkSession", job: Reconcile, until: int) -> "DataFrame
     return rows.where((f.col("bornAt") >= job.since) & (f.col("bornAt") < until))
 
 
-def trace_rows(spark: "SparkSession", name_server: str, topic: str) -> "DataFrame":
+def trace_rows(spark: "SparkSession", job: Reconcile) -> "DataFrame":
     """The contexts of all messages that the trace topic still holds."""
     from pyspark.sql import functions as f
 
     bodies = (
         spark.read.format("rocketmq")
-        .option("nameServer", name_server)
-        .option("subscribe", topic or TRACE_TOPIC)
+        .options(**reach(job.name_server, job.tls))
+        .option("subscribe", job.trace)
         .option("columns", "body")
         .load()
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import NotFound, UsageError
+from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.replay_plan import (
     PIECE_S,
@@ -28,6 +29,7 @@ from epochmq.spark.jobs.replay_plan import (
 )
 from epochmq.spark.jobs.report import Progress, Report, no_progress
 from epochmq.spark.jobs.tables.opening import data_frame, open_table
+from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +53,7 @@ class Replay:
     filters: Filters = field(default_factory=Filters)
     rate: float = 0.0
     batch_rows: int = BATCH_ROWS
+    tls: OutgoingTls | None = None
 
     def __post_init__(self) -> None:
         if self.rate < 0:
@@ -155,7 +158,7 @@ def plan_sources(rows: "DataFrame") -> list[Source]:
 
 def target_queues(job: Replay) -> int:
     """Queues that each broker has of the target; `NotFound` when there is no such topic."""
-    with Cluster(job.name_server) as cluster:
+    with Cluster(job.name_server, tls=job.tls) as cluster:
         queues = cluster.queues(job.target)
     by_broker: dict[str, int] = {}
     for queue in queues:
@@ -195,7 +198,7 @@ def send_batch(rows: "DataFrame", job: Replay, state: State, number: int, queues
 def _write(batch: "DataFrame", job: Replay, state: State, number: int) -> None:
     (
         batch.write.format("rocketmq")
-        .option("nameServer", job.name_server)
+        .options(**reach(job.name_server, job.tls))
         .option("sinkId", f"replay.{state.id}")
         .option("batchId", str(number))
         .mode("append")

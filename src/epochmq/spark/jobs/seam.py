@@ -14,7 +14,6 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.jobs.archive_plan import Bounds, Gap, Positions, check_alive, check_gaps, gaps
 from epochmq.spark.jobs.tables.base import Mark, Offsets
 from epochmq.spark.jobs.tables.opening import AnyTable
-from epochmq.spark.jobs.tables.parquet import ParquetArchive
 from epochmq.spark.offsets import by_topic, from_topics
 
 
@@ -46,11 +45,9 @@ def _json(offsets: Mapping[MessageQueue, int]) -> str:
 
 def mark_of(table: AnyTable) -> Mark:
     """The last commit's mark; `UsageError` for a table without any."""
-    state = table._state if isinstance(table, ParquetArchive) else None
-    mark = state.mark if state is not None else getattr(table, "_mark", None)
+    mark = table.mark
     if mark is None:
         raise UsageError(f"no archive has written to {table.root} yet: there is no seam to find")
-    assert isinstance(mark, Mark)
     return mark
 
 

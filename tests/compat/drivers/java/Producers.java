@@ -21,6 +21,7 @@ final class Producers {
     }
 
     static void send(Main.Options options) throws Exception {
+        System.setProperty("rocketmq.message.compressType", options.text("compress", "ZLIB"));
         DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "PG_driver"));
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setInstanceName("producer-" + System.nanoTime());

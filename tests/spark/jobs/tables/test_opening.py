@@ -47,12 +47,14 @@ def ids(table: AnyTable) -> Counter[str]:
 @each_format
 def test_a_batch_is_in_the_table_once(table: AnyTable) -> None:
     assert table.last_batch(APP) is None
+    assert table.mark is None
     table.claim(APP, offsets(5))
     assert again(table).last_batch(APP) == (0, offsets(5))
     assert table.commit(APP, 1, offsets(9), files_of(table, 1, 5, 9))
     assert not table.commit(APP, 1, offsets(9), files_of(table, 1, 5, 9))
     assert again(table).last_batch(APP) == (1, offsets(9))
     assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(5, 9)})
+    assert table.mark == again(table).mark == Mark(APP, 1, offsets(9), table.run)
     assert len(table.files()) == 1
 
 

@@ -78,6 +78,10 @@ class Table(Protocol):
     root: str
     """Where data files go: a directory or a URL."""
 
+    @property
+    def mark(self) -> Mark | None:
+        """The last transaction that `files` know of; None before the first."""
+
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
         """The last committed batch and where it ended; `UsageError` if `app` is not the owner."""
 

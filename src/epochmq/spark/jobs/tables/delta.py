@@ -50,6 +50,10 @@ class DeltaArchive:
         self._table = self._open(schema, app)
         self._mark = self._find_mark()
 
+    @property
+    def mark(self) -> Mark | None:
+        return self._mark
+
     @staticmethod
     def is_at(storage: Storage) -> bool:
         """Whether a Delta table is there; a log without a commit is left of a start cut off."""

@@ -61,6 +61,10 @@ class IcebergArchive:
         self.storage = Storage(self.root)
         self._mark = self._find_mark()
 
+    @property
+    def mark(self) -> Mark | None:
+        return self._mark
+
     @staticmethod
     def is_at(storage: Storage) -> bool:
         """Whether a warehouse with a catalog of ours is there."""

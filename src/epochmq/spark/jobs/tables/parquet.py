@@ -35,6 +35,10 @@ class ParquetArchive:
         self._state = self._open(schema, app)
         self._mark = self._state.mark
 
+    @property
+    def mark(self) -> Mark | None:
+        return self._state.mark
+
     @staticmethod
     def is_at(storage: Storage) -> bool:
         """Whether a table with a manifest is there."""

@@ -1,0 +1,100 @@
+"""The pipeline on a cluster that takes TLS only: every part of it is told, and heeds it."""
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+from tests.spark import topics
+from tests.spark.sinking import batches
+from tests.spark.tls_cluster import TLS, TlsCluster, speaking_tls
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable
+from epochmq.spark.cluster import Cluster
+from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
+from epochmq.spark.jobs.audit_live import live_replicas
+from epochmq.spark.jobs.dlq import Dlq, dlq
+from epochmq.spark.log_home import find_brokers
+from epochmq.spark.log_learn import plan_brokers
+from epochmq.spark.log_options import parse_log_options
+from epochmq.spark.publish import PublishOffsets
+from epochmq.spark.rows import close_clusters
+from epochmq.spark.sink import batch_writer
+from epochmq.spark.source import batch_reader
+from epochmq.spark.tls_options import reach
+
+pytestmark = pytest.mark.process
+TOPIC = "Secret"
+BODY = StructType([StructField("body", BinaryType())])
+
+
+@pytest.fixture(scope="module")
+def namesrv() -> Iterator[str]:
+    with TlsCluster() as cluster:
+        with speaking_tls():
+            topics.fill(cluster.namesrv_addr, TOPIC, 20)
+        yield cluster.namesrv_addr
+        close_clusters()
+
+
+def read(given: dict[str, str], topic: str = TOPIC) -> list[bytes]:
+    """All bodies, by the reader that Spark pickles to its executors."""
+    options = {"subscribe": topic, "failoverTimeoutMs": "2s", **given}
+    planned = batch_reader(options, BODY)
+    reader = pickle.loads(pickle.dumps(planned))
+    return [
+        row["body"]
+        for part in planned.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_the_source_and_the_sink_speak_it(namesrv: str) -> None:
+    assert sorted(map(int, read(reach(namesrv, TLS)))) == list(range(20))
+    with speaking_tls():
+        topics.create(namesrv, "Written")
+    writer = pickle.loads(
+        pickle.dumps(batch_writer({**reach(namesrv, TLS), "topic": "Written"}, BODY, False))
+    )
+    writer.write(iter(batches({"body": [b"1", b"2", b"3"]})))
+    assert sorted(read(reach(namesrv, TLS), "Written")) == [b"1", b"2", b"3"]
+
+
+def test_whoever_is_not_told_is_locked_out(namesrv: str) -> None:
+    with pytest.raises(NotReachable):
+        read({"nameServer": namesrv, "failoverTimeoutMs": "300"})
+    strict = {"nameServer": namesrv, "tls.enable": "true", "failoverTimeoutMs": "300"}
+    with pytest.raises(EpochError):  # signed by itself: no authority of the system knows it
+        read(strict)
+    anyone = {**strict, "tls.client.authServer": "false", "failoverTimeoutMs": "2s"}
+    assert len(read(anyone)) == 20
+
+
+def test_offsets_are_published_through_it(namesrv: str) -> None:
+    listener = PublishOffsets(namesrv, "tls-group", tls=TLS)
+    with Cluster(namesrv, tls=TLS) as view:
+        queue, *_ = view.queues(TOPIC)
+        listener._publish({queue: 7})
+        assert view.committed("tls-group", queue) == 7
+    listener.close()
+
+
+def test_jobs_speak_it(namesrv: str, tmp_path: Path) -> None:
+    options = ArchiveOptions(namesrv, (TOPIC,), str(tmp_path / "table"), "parquet", tls=TLS)
+    assert run_archive(options, master="none").rows == 20
+    with pytest.raises(NotFound, match="has no dead letters"):
+        dlq(Dlq(namesrv, "tls-group", tls=TLS))
+    with (
+        pytest.raises(NotReachable, match="an audit compares two"),
+        live_replicas(namesrv, "broker-a", TLS),
+    ):
+        pass
+
+
+def test_a_learner_asks_through_it(namesrv: str) -> None:
+    assert find_brokers(namesrv, TLS) == ["broker-a"]
+    given = {"readFrom": "learner", "brokers": "broker-x", **reach(namesrv, TLS)}
+    with pytest.raises(NotFound, match=r"there is no broker broker-x; known .*: broker-a"):
+        plan_brokers(parse_log_options(given))
