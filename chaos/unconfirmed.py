@@ -28,7 +28,7 @@ TOPIC = "Unconfirmed"
 BEFORE, TAIL, AFTER = 20, 5, 10
 READ_S = 4.0
 """So long the reader looks for the tail: well below the 15 s after which the set shrinks."""
-WAIT_S = 120.0
+WAIT_S = 180.0
 SEND_MESSAGE_V2 = 310
 ANSWERS = {
     0: "SEND_OK",
@@ -154,6 +154,7 @@ def main(argv: Sequence[str]) -> None:
     """The story on each peer asked for, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m chaos unconfirmed", description=__doc__)
     parser.add_argument("--peer", choices=(OURS, JAVA), action="append")
+    parser.add_argument("--controllers", choices=(OURS, JAVA), help="others than the brokers' own")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument(
         "--all-ack", action="store_true", help="with allAckInSyncStateSet, not by default"
@@ -161,8 +162,10 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     config: Config = {"allAckInSyncStateSet": args.all_ack}
     for peer in args.peer or (OURS, JAVA):
+        made = Group(args.controllers or peer, peer, replicas=args.replicas, broker_config=config)
+        made.ready_timeout_s = WAIT_S
         try:
-            with Group(peer, peer, replicas=args.replicas, broker_config=config) as group:
+            with made as group:
                 print(report(Story(group, peer).run()), flush=True)
         finally:
             close_clusters()
