@@ -15,8 +15,11 @@ from bench import (
     replicated,
     rows,
     throughput,
+    timers,
     transactions,
 )
+
+TIMERS_OVER_S = 60.0
 
 
 def main() -> None:
@@ -24,11 +27,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["transactions"]
+    parts += ["timers", "transactions"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--kills", type=int, default=11)
+    parser.add_argument("--count", type=int, default=100_000, help="of timers")
     parser.add_argument("--gib", type=float, default=4.0)
     parser.add_argument("--peer", choices=["java", "none"], default="java")
     parser.add_argument("--out", type=Path, help="write the report to this file as well")
@@ -65,6 +69,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return importlib.import_module("bench.decode").table()  # type: ignore[no-any-return]
     if part == "transactions":
         return transactions.table(kinds, args.runs, args.seconds)
+    if part == "timers":
+        return timers.table(args.count, TIMERS_OVER_S, kill=False)
     if part == "footprint":
         return footprint.table(kinds)
     return recovery.table()

@@ -3,6 +3,7 @@
 import pytest
 from tests.broker.timer.timers import TimerBroker
 
+from epochmq.base.errors import SyncFailed
 from epochmq.store.timer.checkpoint import FILE, decode
 from epochmq.store.timer.files import TimerFiles
 from epochmq.wire.codes import ResponseCode
@@ -115,3 +116,16 @@ def test_rates_are_sampled() -> None:
     broker.run(5000)
     assert broker.timer.taken.total == 10
     assert broker.timer.given.rate(10) > 0
+
+
+def test_after_a_failed_sync_the_files_are_made_anew() -> None:
+    broker = TimerBroker()
+    broker.put(b"a", TIMER_DELAY_MS=5000)
+    broker.run(1500)
+    broker.disk.sync_fails = lambda path: path == "timerwheel"
+    with pytest.raises(SyncFailed):
+        broker.save()
+    broker.disk.sync_fails = lambda path: False
+    assert broker.run(100) == []
+    assert broker.timer.hands.rebuilds == 1
+    assert broker.run(5000) == [b"a"]

@@ -344,3 +344,16 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+
+
+def test_a_large_slot_is_collected_in_pieces(
+    broker: TimerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epochmq.broker.timer.hands.UNITS_COUNT", 7)
+    at = broker.clock.wall + 3000
+    broker.put(*[b"%d" % n for n in range(40)], TIMER_DELIVER_MS=at)
+    assert broker.run(2000) == []
+    assert broker.timer.next_deadline(broker.clock.wall) == broker.clock.wall
+    broker.put(b"late", TIMER_DELIVER_MS=at)
+    assert broker.run(999, 50) == []
+    assert len(broker.run(1)) == 41

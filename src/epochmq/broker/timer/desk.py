@@ -56,6 +56,7 @@ class TimerDesk:
         """Messages hung up, and delivered."""
         self._refused = 0
         self._sampled_at = 0
+        self._sync_failed = False
 
     def open(self) -> None:
         """Begin where the checkpoint says; files that it does not vouch for are made anew."""
@@ -84,6 +85,10 @@ class TimerDesk:
         self.hands.stop_enqueue = keys.timer_stop_enqueue
         self.hands.stop_dequeue = keys.timer_stop_dequeue
         hands = self.hands
+        if self._sync_failed:
+            self._sync_failed = False
+            log.error("the timer's files are made anew: the device did not take them")
+            hands.rebuild()
         hands.tick(wall, delivers=delivers)
         if not 0 <= wall - self._sampled_at < SAMPLE_MS:
             self._sampled_at = wall
@@ -125,12 +130,24 @@ class TimerDesk:
         def before() -> Callable[[], None]:
             if hands.rebuilds == rebuilds:
                 hands.clear(finished)
-            return hands.files.sync_point()
+            return self._noted(hands.files.sync_point())
 
         write = saver.take(progress, before)
         if write is not None:
             save = write  # narrowed for the closure
             when_synced(lambda ok: save() if ok else None)
+
+    def _noted(self, sync: Callable[[], None]) -> Callable[[], None]:
+        """A sync that is remembered when it fails: nobody knows then what the files hold."""
+
+        def noted() -> None:
+            try:
+                sync()
+            except EnvironmentFault:
+                self._sync_failed = True
+                raise
+
+        return noted
 
     def save_now(self, wall: int) -> None:
         """At the stop, everything delivered being on the device."""

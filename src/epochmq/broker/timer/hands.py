@@ -13,6 +13,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.metrics import TimerMetrics
+from epochmq.broker.timer.reading import SlotReading, takes_back
 from epochmq.broker.timer.timed import (
     Waiting,
     cancelled_name,
@@ -35,8 +36,10 @@ ENQUEUE_COUNT = 256
 """Messages hung up in one tick."""
 DELIVER_COUNT = 256
 DELIVER_BYTES = 4 * 1024 * 1024
-SLOTS_COUNT = 2048
+SLOTS_COUNT = 1024
 """Empty slots passed in one tick."""
+UNITS_COUNT = 4096
+"""Units of one slot collected in one tick."""
 CLEAN_MS = 60_000
 _READ_BYTES = 1 << 30
 _FAR = 1 << 62
@@ -87,6 +90,8 @@ class TimerHands:
         self._outlet = outlet
         self._log_start = log_start
         self.delivers = False
+        self._reading: SlotReading | None = None
+        self._collecting = False
         self._backlog = False
         self._turn = 0
         """Counts what makes an answer of the outlet stale."""
@@ -99,6 +104,7 @@ class TimerHands:
             if self.core.is_behind(wall):
                 if not self.finished:
                     self._turn += 1
+                    self._reading = None
                     self.core.set_back(wall)
                 return
             if not self.stop_enqueue:
@@ -114,13 +120,14 @@ class TimerHands:
 
     def next_deadline(self, wall: int) -> int | None:
         """Wall time of the next tick that does something."""
-        if self._backlog:
+        if self._backlog or (self._collecting and self.delivers):
             return wall
         return self.core.next_deadline(wall) if self.delivers else None
 
     def rebuild(self) -> None:
         """Forget the own files; everything the timer topic still has is hung up again."""
         self._turn += 1
+        self._reading = None
         self.rebuilds += 1
         self.finished.clear()
         self.files.reset(self.core.position)
@@ -159,6 +166,7 @@ class TimerHands:
         if delivers == self.delivers:
             return
         self.delivers = delivers
+        self._reading = None
         self._turn += 1
         if delivers:
             high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
@@ -213,7 +221,7 @@ class TimerHands:
             after = offset + 1
         positions = self.files.add(links, wall) if links else []
         for link, entry, position in zip(links, entries, positions, strict=True):
-            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and _takes_back(link):
+            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
                 core.cancel(cancelled_name(entry))
         self.metrics.add([entry.topic for entry in entries], 1, wall)
         self.enqueued += len(links)
@@ -225,8 +233,8 @@ class TimerHands:
         core = self.core
         for _ in range(SLOTS_COUNT):
             slot_ms = core.wants(wall)
-            if slot_ms is not None:
-                self._open(slot_ms)
+            if slot_ms is not None and not self._open(slot_ms):
+                return
             batch = core.batch(wall, DELIVER_COUNT)
             if batch:
                 self._put(batch, wall)
@@ -237,15 +245,22 @@ class TimerHands:
             if held:
                 self.finished.append(slot_ms)
 
-    def _open(self, slot_ms: int) -> None:
-        """Collect a slot's units; what cancels others is read at once."""
-        units = list(self.files.walk(slot_ms))
-        self.core.opened((unit.deliver_wall_ms, position) for position, unit in units)
-        for _, unit in units:
-            raw = self._record(unit) if _takes_back(unit) else None
+    def _open(self, slot_ms: int) -> bool:
+        """Collect a slot's units, a large slot's in several ticks; whether it is open now."""
+        reading = self._reading
+        if reading is None or reading.slot_ms != slot_ms:
+            reading = self._reading = SlotReading(self.files, slot_ms)
+        self._collecting = not reading.read(UNITS_COUNT)
+        if self._collecting:
+            return False
+        self._reading = None
+        self.core.opened(reading.units())
+        for position in reading.deletes:
+            raw = self._record(self.files.unit(position))
             entry = None if raw is None else waiting(raw)
             if entry is not None:
                 self.core.cancel(cancelled_name(entry))
+        return True
 
     def _put(self, batch: Sequence[int], wall: int) -> None:
         """Put what is due; what needs no put counts as held."""
@@ -344,8 +359,3 @@ class TimerHands:
 
 def _keep(raw: memoryview) -> bool:
     return True
-
-
-def _takes_back(unit: Unit | Link) -> bool:
-    """Whether this one cancels others now, and is not only on its way there."""
-    return bool(unit.magic & DELETE) and not unit.magic & ROLL
