@@ -1,6 +1,7 @@
 """`epochmq consume`: usage, filters, pipes, signals."""
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_a_group_goes_on_where_it_was(world: World) -> None:
     assert sorted(first + rest) == [f"body-{n}" for n in range(6)]
     assert len(first) == 4
     assert world.run(*args).lines == []
+
+
+def test_a_group_pops_and_what_was_not_printed_comes_again(world: World) -> None:
+    args = ("consume", TOPIC, "-g", "C_pop", "--pop", "--from", "first", "--exit")
+    seen = world.run(*args, "--count", "4").lines
+    assert len(seen) == 4
+    ends = time.monotonic() + 30  # long before the minute is over for which all were popped
+    while len(seen) < 6 and time.monotonic() < ends:
+        seen += world.run(*args).lines
+    assert sorted(seen) == [f"body-{n}" for n in range(6)]
+    assert world.run(*args).lines == []
+    revive = "rmq_sys_REVIVE_LOG_DefaultCluster:0"
+    (row,) = world.run("message", "at", revive, "0", "-o", "json").rows
+    assert (row["state"], row["real_topic"], row["group"]) == ("POP check point", TOPIC, "C_pop")
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,10 @@ from .peers import admin, wire
 from .peers.cluster import Cluster
 
 SET_MESSAGE_REQUEST_MODE = 401
-POP_MESSAGE = 200050
-NOT_SUPPORTED = 3
 
 
 def popping(cluster: Cluster, name: str, *, sharing: int = 0) -> tuple[str, str]:
     """A topic of four queues and a group that pops it."""
-    if wire.call(cluster.broker_addr, POP_MESSAGE, {}).code == NOT_SUPPORTED:
-        pytest.skip("the broker serves no POP")
     topic = admin.create_topic(cluster.broker_addr, unique(f"Pop_{name}"))
     group = admin.set_group(cluster.broker_addr, unique(f"G_pop_{name}"), 16)
     body = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": sharing}

@@ -62,9 +62,12 @@ def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="session", params=["java"])
-def pop_cluster() -> Iterator[Cluster]:
-    """A broker that serves POP."""
+@pytest.fixture(scope="session", params=["epochmq", "java"])
+def pop_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Ours, then RocketMQ's own: each revives what was popped in a time of its own."""
+    if request.param == "epochmq":
+        yield request.getfixturevalue("cluster")
+        return
     try:
         peer = JavaCluster()
     except UnavailableError as missing:
