@@ -149,8 +149,11 @@ class BrokerNode:
         """Begin with messages for an exact time, unless they are switched off."""
         if self.options.timer_wheel_enable:
             store, outlet = self.store, self.outlet
+            pointers = store.pointers
             self.timer = TimerDesk(
-                self.disk, store, outlet, lambda: self.options, lambda: store.pointers.start
+                *(self.disk, store, outlet),
+                lambda: self.options,
+                lambda: (pointers.start, pointers.appended),
             )
             self.timer.open()
 

@@ -259,7 +259,7 @@ def test_garbage_changes_nothing_and_is_told(body: bytes) -> None:
 
 
 def with_timer(node: FakeNode) -> TimerDesk:
-    made = TimerDesk(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: 0)
+    made = TimerDesk(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: (0, 0))
     node.timer = made
     return made
 

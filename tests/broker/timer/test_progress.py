@@ -12,7 +12,7 @@ WALL = 1_700_000_000_000
 
 def test_it_is_dirty_when_something_moved() -> None:
     core = Timer(1000, 60)
-    progress = TimerProgress(core)
+    progress = TimerProgress(core, lambda: 77)
     progress.step_version(1)
     assert not progress.dirty
     core.begin_again(0, 104)
@@ -24,7 +24,13 @@ def test_it_is_dirty_when_something_moved() -> None:
     assert not progress.dirty
     progress.dirty = True
     assert progress.dirty
-    again = TimerProgress(Timer(1000, 60))
+    progress.is_synced(progress.sealed())
+    core.begin_again(0, 208)
+    assert decode(progress.encode(), 1000, 76) is None  # the log lost what it speaks of
+    newest = decode(progress.encode(), 1000, 77)
+    assert newest is not None
+    assert newest.log_position == 208
+    again = TimerProgress(Timer(1000, 60), lambda: 0)
     again.begin(found)
     assert again.checkpoint() == found
     assert not again.dirty
@@ -32,7 +38,7 @@ def test_it_is_dirty_when_something_moved() -> None:
 
 def test_a_masters_word_is_taken_over() -> None:
     core = Timer(1000, 60)
-    progress = TimerProgress(core)
+    progress = TimerProgress(core, lambda: 77)
     word = TimerCheckpoint(WALL, 999, 7, 5, 1, 2, 3)
     progress.adopt(word.body())
     assert (core.read_ms, core.covered, core.cursor) == (WALL, 5, 0)

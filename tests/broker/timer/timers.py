@@ -25,7 +25,7 @@ class TimerBroker(Desk):
             store,
             node.outlet,
             lambda: node.options,
-            lambda: store.pointers.start,
+            lambda: (store.pointers.start, store.pointers.appended),
             wheel_bytes=WHEEL_BYTES,
         )
         self.timer.open()

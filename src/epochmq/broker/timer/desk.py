@@ -39,7 +39,7 @@ class TimerDesk:
         store: TimerStore,
         outlet: Outlet,
         options: Callable[[], TimerKeys],
-        log_start: Callable[[], int],
+        log_bounds: Callable[[], tuple[int, int]],
         *,
         wheel_bytes: int = WHEEL_BYTES,
     ) -> None:
@@ -48,8 +48,9 @@ class TimerDesk:
         wheel = Wheel(disk, wheel_bytes)
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
-        self.hands = TimerHands(core, files, store, outlet, log_start)
-        self.progress = TimerProgress(core)
+        self.hands = TimerHands(core, files, store, outlet, lambda: log_bounds()[0])
+        self.progress = TimerProgress(core, lambda: log_bounds()[1])
+        self._log_bounds = log_bounds
         self._disk = disk
         self._options = options
         self.taken, self.given = Meter(), Meter()
@@ -63,12 +64,12 @@ class TimerDesk:
         hands, progress = self.hands, self.progress
         load_table(self._disk, hands.metrics)
         data = self._disk.read_file(progress.file)
-        found = checkpoint.decode(data or b"", hands.core.precision_ms)
+        found = checkpoint.decode(data or b"", hands.core.precision_ms, self._log_bounds()[1])
         if found is None:
             if not data and not hands.files.exist(self._disk):
                 return  # the first start
             if data:
-                log.error("%s is damaged: all messages count as not delivered", progress.file)
+                log.error("%s says nothing: all messages count as not delivered", progress.file)
             hands.rebuild()
             return
         progress.begin(found)
@@ -112,10 +113,10 @@ class TimerDesk:
     def save(
         self, wall: int, saver: Saving, when_synced: Callable[[Callable[[bool], None]], None]
     ) -> None:
-        """Save how far it is, once what was delivered is on the device itself.
+        """Save how far it is: the files are synced, then the checkpoint is written.
 
-        Then the slots behind are emptied, the files synced, the checkpoint written: in this order
-        (facts/store.md 7.2).
+        Slots that are delivered are emptied once the deliveries are on the device themselves, and
+        the checkpoint remembers the newest state of which that is so (facts/store.md 7.2).
         """
         hands, progress = self.hands, self.progress
         if hands.delivers:  # a replica has its master's versions
@@ -124,18 +125,20 @@ class TimerDesk:
         metrics = saver.take(hands.metrics)
         if metrics is not None:
             metrics()
-        finished, hands.finished = hands.finished, []
-        rebuilds = hands.rebuilds
-
-        def before() -> Callable[[], None]:
-            if hands.rebuilds == rebuilds:
-                hands.clear(finished)
-            return self._noted(hands.files.sync_point())
-
-        write = saver.take(progress, before)
+        write = saver.take(progress, lambda: self._noted(hands.files.sync_point()))
         if write is not None:
-            save = write  # narrowed for the closure
-            when_synced(lambda ok: save() if ok else None)
+            write()
+        finished = frozenset(hands.finished)
+        if write is None and not finished:
+            return
+        rebuilds, sealed = hands.rebuilds, progress.sealed()
+
+        def synced(ok: bool) -> None:
+            if ok and hands.rebuilds == rebuilds:
+                progress.is_synced(sealed)
+                hands.clear(finished)
+
+        when_synced(synced)
 
     def _noted(self, sync: Callable[[], None]) -> Callable[[], None]:
         """A sync that is remembered when it fails: nobody knows then what the files hold."""
@@ -156,7 +159,8 @@ class TimerDesk:
         if hands.delivers:
             hands.metrics.step_version(wall)
             progress.step_version(wall)
-        hands.clear(hands.finished)
+        hands.clear(frozenset(hands.finished))
+        progress.is_synced(progress.sealed())
         hands.files.sync_point()()
         for table in (progress, hands.metrics):
             self._disk.write_file(table.file, table.encode())

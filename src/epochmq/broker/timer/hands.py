@@ -6,7 +6,7 @@ role's row says so. When the own files are found wrong they are made anew from t
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
@@ -135,8 +135,9 @@ class TimerHands:
         first = max(self._store.queue_bounds(TIMER_TOPIC, 0)[0], 0)
         self.core.begin_again(first, self.files.log.end)
 
-    def clear(self, slots_ms: Sequence[int]) -> None:
+    def clear(self, slots_ms: Collection[int]) -> None:
         """Empty slots that are delivered; one that is damaged shows when it is needed."""
+        self.finished = [slot_ms for slot_ms in self.finished if slot_ms not in slots_ms]
         try:
             self.files.clear(slots_ms)
         except (TimerDamaged, EnvironmentFault) as error:

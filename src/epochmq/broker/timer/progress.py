@@ -1,5 +1,7 @@
 """config/timercheck as the broker keeps it: a table like others, but binary."""
 
+from collections.abc import Callable
+
 from epochmq.broker.timer.core import Timer
 from epochmq.model.data_version import DataVersion
 from epochmq.store.timer import checkpoint
@@ -11,8 +13,10 @@ class TimerProgress:
 
     file = checkpoint.FILE
 
-    def __init__(self, core: Timer) -> None:
+    def __init__(self, core: Timer, log_end: Callable[[], int]) -> None:
         self._core = core
+        self._log_end = log_end
+        self._synced = b""
         self.version = DataVersion()
         self._saved = core.updates
 
@@ -42,7 +46,15 @@ class TimerProgress:
         )
 
     def encode(self) -> bytes:
-        return self.checkpoint().encode(self._core.precision_ms)
+        return self.checkpoint().encode(self._core.precision_ms, self._log_end(), self._synced)
+
+    def sealed(self) -> bytes:
+        """The state of now, for `is_synced` once what was delivered by now is on the device."""
+        return self.checkpoint().sealed(self._core.precision_ms, self._log_end())
+
+    def is_synced(self, sealed: bytes) -> None:
+        """This state stands, whatever a power cut takes; the next save says so."""
+        self._synced = sealed
 
     def adopt(self, body: bytes) -> None:
         """What the master answered; `ValueError` when that is none."""

@@ -1,8 +1,12 @@
 """config/timercheck: how far the timer is, in 56 of 4096 bytes (facts/store.md 7.2).
 
-Behind them come 16 of ours: a mark, the precision (i64) that the wheel was written with, and a
-CRC-32 of all that. With them the position in the timer's log is believed; without them (a Java
-broker wrote it, or another precision is asked for) only time and queue offset are.
+Behind them come 24 of ours: a mark, the precision (i64) that the wheel was written with, the log's
+end (i64) by which everything delivered was written, and a CRC-32 of all that. With them the
+position in the timer's log is believed; without them (a Java broker wrote it, or another precision
+is asked for) only time and queue offset are.
+
+At byte 1024 the same follows for the newest state whose deliveries were on the device. After a
+power cut the log may end before what the first one speaks of: then the second one counts.
 """
 
 from struct import Struct
@@ -13,7 +17,8 @@ FILE = "config/timercheck"
 FILE_BYTES = 4096
 _FIELDS = Struct(">7q")
 _SHORT = Struct(">4q")
-_OURS = Struct(">4sq")
+_OURS = Struct(">4sqq")
+_SECOND_AT = 1024
 _MARK = b"EMQT"
 
 
@@ -34,26 +39,41 @@ class TimerCheckpoint(NamedTuple):
         """The 56 bytes that GET_TIMER_CHECK_POINT 60 answers."""
         return _FIELDS.pack(*self)
 
-    def encode(self, precision_ms: int) -> bytes:
-        """The file."""
-        data = self.body() + _OURS.pack(_MARK, precision_ms)
-        return (data + crc32(data).to_bytes(4, "big")).ljust(FILE_BYTES, b"\0")
+    def encode(self, precision_ms: int, log_end: int, synced: bytes = b"") -> bytes:
+        """The file; `synced` is what `sealed` gave of the newest state that is on the device."""
+        return self.sealed(precision_ms, log_end).ljust(_SECOND_AT, b"\0") + synced.ljust(
+            FILE_BYTES - _SECOND_AT, b"\0"
+        )
+
+    def sealed(self, precision_ms: int, log_end: int) -> bytes:
+        """With what vouches for it."""
+        data = self.body() + _OURS.pack(_MARK, precision_ms, log_end)
+        return data + crc32(data).to_bytes(4, "big")
 
 
-def decode(data: bytes, precision_ms: int = 0) -> TimerCheckpoint | None:
-    """What a file or an answer says; None when it says nothing that can be."""
+def decode(data: bytes, precision_ms: int = 0, log_end: int = 1 << 62) -> TimerCheckpoint | None:
+    """What a file or an answer says, the log ending at `log_end`; None when it says nothing."""
+    if len(data) >= _FIELDS.size and data.startswith(_MARK, _FIELDS.size):
+        first = _ours(data, precision_ms, log_end)
+        return first or _ours(data[_SECOND_AT:], precision_ms, log_end)
     if len(data) >= _FIELDS.size:
-        found = TimerCheckpoint(*_FIELDS.unpack_from(data))
-    elif len(data) >= _SHORT.size:  # before 5.2 the version was not in it
-        found = TimerCheckpoint(*_SHORT.unpack_from(data))
-    else:
-        return None
-    if min(found.last_read_ms, found.queue_offset, found.master_offset) < 0:
-        return None
+        return _possible(TimerCheckpoint(*_FIELDS.unpack_from(data))._replace(log_position=-1))
+    if len(data) >= _SHORT.size:  # before 5.2 the version was not in it
+        return _possible(TimerCheckpoint(*_SHORT.unpack_from(data))._replace(log_position=-1))
+    return None
+
+
+def _possible(found: TimerCheckpoint) -> TimerCheckpoint | None:
+    wrong = min(found.last_read_ms, found.queue_offset, found.master_offset) < 0
+    return None if wrong else found
+
+
+def _ours(data: bytes, precision_ms: int, log_end: int) -> TimerCheckpoint | None:
     end = _FIELDS.size + _OURS.size
-    if len(data) < end + 4 or not data.startswith(_MARK, _FIELDS.size):
-        return found._replace(log_position=-1)
-    if crc32(data[:end]).to_bytes(4, "big") != data[end : end + 4]:
+    if len(data) < end + 4 or crc32(data[:end]).to_bytes(4, "big") != data[end : end + 4]:
         return None
-    same = _OURS.unpack_from(data, _FIELDS.size)[1] == precision_ms
-    return found if same else found._replace(log_position=-1)
+    mark, precision, claimed = _OURS.unpack_from(data, _FIELDS.size)
+    if mark != _MARK or claimed > log_end:
+        return None
+    found = TimerCheckpoint(*_FIELDS.unpack_from(data))
+    return _possible(found if precision == precision_ms else found._replace(log_position=-1))
