@@ -11,6 +11,7 @@ from bench import (
     floor,
     footprint,
     groups,
+    pop,
     recovery,
     replicated,
     rows,
@@ -27,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions"]
+    parts += ["timers", "transactions", "pop"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -71,6 +72,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return transactions.table(kinds, args.runs, args.seconds)
     if part == "timers":
         return timers.table(args.count, TIMERS_OVER_S, kill=False)
+    if part == "pop":
+        return pop.table(kinds, args.runs, args.seconds)
     if part == "footprint":
         return footprint.table(kinds)
     return recovery.table()
