@@ -1,8 +1,8 @@
 """POP: messages received and acknowledged a second; ours and Java's in turn.
 
-Connections speak the protocol as Java's POP consumer does: a pop of up to 32 messages of all queues,
-an acknowledgement for each of them, the next pop once all are answered. What is counted is what was
-acknowledged with SUCCESS.
+Connections speak the protocol as Java's POP consumer does: a pop of up to 32 messages of all
+queues, an acknowledgement for each of them, the next pop once all are answered. What is counted is
+what was acknowledged with SUCCESS.
 """
 
 import asyncio

@@ -154,6 +154,7 @@ class BrokerSink:
         finally:
             self.desk.in_turn = False
         node = self.node
+        node.pop.write_acks(node.clock.wall_ms())
         node.announce()
         if node.topics.dirty or node.groups.dirty:
             self.save_metadata()

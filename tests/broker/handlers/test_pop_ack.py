@@ -159,6 +159,21 @@ def test_what_cannot_be_hidden(desk: PopDesk) -> None:
     assert say(desk, hide(one, 9_000)) == ResponseCode.NO_MESSAGE
 
 
+def test_acknowledgements_of_one_turn_are_one_record(desk: PopDesk) -> None:
+    one, two, three = desk.pop(invisible_ms=5_000)
+    client = desk.client()
+    client.put(ack(one), ack(three), ack(three))
+    assert client.take() == []
+    desk.turn()
+    assert [answer.code for answer in client.take()] == [0, 0, 0]
+    queue_id = int(one.handle.split()[3])
+    assert len(desk.stored("rmq_sys_REVIVE_LOG_c", queue_id)) == 2
+    client.put(ack(two))
+    desk.tick(5_000)  # due in the same turn: the acknowledgement goes first
+    assert client.take()[0].code == 0
+    assert desk.stored(RETRY) == []
+
+
 # Several at once -----------------------------------------------------------------------------
 
 

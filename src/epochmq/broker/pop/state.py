@@ -80,7 +80,8 @@ class PopState:
         )
         self._running = False
         self._next_queue = -1
-        self._ready = False
+        self._acks: dict[tuple[int, Key], tuple[list[int], list[Callable[[bool], None]]]] = {}
+        """Acknowledgements of this turn: messages, and who wants to hear of it."""
 
     def adopt_options(self, options: PopKeys) -> None:
         self._options = options
@@ -89,6 +90,7 @@ class PopState:
 
     def tick(self, now: int, wall: int, *, delivers: bool) -> None:
         """Bounded work: progress that is confirmed now, young check points, reviving."""
+        self.write_acks(wall)  # before what is due is looked at
         self.confirmed.settle()
         for slot in self.buffer.due(now, WRITES_PER_TICK):
             self._write(slot, now, wall)
@@ -119,6 +121,7 @@ class PopState:
 
     def finish(self, now: int, wall: int) -> None:
         """Before a stop: young check points go into the log, so that nothing is repeated."""
+        self.write_acks(wall)
         for slot in self.buffer.take_all():
             self._write(slot, now, wall)
 
@@ -225,7 +228,10 @@ class PopState:
     def ack(
         self, key: Key, queue_id: int, offsets: list[int], wall: int, done: Callable[[bool], None]
     ) -> None:
-        """Acknowledge messages of one check point; `done` hears whether that is kept."""
+        """Acknowledge messages of one check point; `done` hears whether that is kept.
+
+        What must be written goes out with `write_acks`, one record a check point.
+        """
         left: list[int] = []
         for offset in offsets:
             slot = self.buffer.ack(key, offset)
@@ -236,13 +242,29 @@ class PopState:
         if not left:
             done(True)
             return
-        draft = records.ack_draft(key, left, self.topic, queue_id, wall, self._host)
+        waiting = self._acks.setdefault((queue_id, key), ([], []))
+        waiting[0].extend(offset for offset in left if offset not in waiting[0])
+        waiting[1].append(done)
+
+    def write_acks(self, wall: int) -> None:
+        """Write the acknowledgements of this turn, all at once."""
+        if not self._acks:
+            return
+        acks, self._acks = self._acks, {}
+        drafts = [
+            records.ack_draft(key, offsets, self.topic, queue_id, wall, self._host)
+            for (queue_id, key), (offsets, _) in acks.items()
+        ]
 
         def stored(outcomes: Sequence[Outcome]) -> None:
-            kept = outcomes[0] is Outcome.STORED
-            core = self.hands.queues.get(queue_id)
-            if kept and core is not None:
-                core.take_acks(key, left)
-            done(kept)
+            for ((queue_id, key), (offsets, waiting)), outcome in zip(
+                acks.items(), outcomes, strict=True
+            ):
+                kept = outcome is Outcome.STORED
+                core = self.hands.queues.get(queue_id)
+                if kept and core is not None:
+                    core.take_acks(key, offsets)
+                for done in waiting:
+                    done(kept)
 
-        self._outlet.put([draft], Origin.POP, wall, stored)
+        self._outlet.put(drafts, Origin.POP, wall, stored)
