@@ -103,9 +103,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("OFF")
     config: dict[str, Any] = {"mappedFileSizeCommitLog": peers.GIB}
     print(f"{args.rows:,} rows of {BODY_BYTES:,} B and more, {os.cpu_count()} cores\n")
-    print(
-        "| columns | broker rows/s | Parquet rows/s | ratio | CPU us a row: broker | Parquet | ratio |"
-    )
+    print("| columns | rows/s: broker | Parquet | ratio | CPU us a row: broker | Parquet | ratio |")
     print("|---|---|---|---|---|---|---|")
     with EpochCluster(broker_config=config) as cluster, tempfile.TemporaryDirectory() as place:
         asyncio.run(fill(cluster.namesrv_addr, args.rows))

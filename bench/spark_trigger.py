@@ -123,8 +123,8 @@ def triggers(query: StreamingQuery, seconds: float, warm: int) -> str:
     query.stop()
     if failure := query.exception():
         raise failure
-    parts = ("triggerExecution", "latestOffset", "queryPlanning", "walCommit", "addBatch")
-    parts += ("commitOffsets",)
+    parts = ["triggerExecution", "latestOffset", "queryPlanning", "walCommit", "addBatch"]
+    parts.append("commitOffsets")
     times = {part: [each.durationMs.get(part, 0) for each in progress] for part in parts}
     whole = times.pop("triggerExecution")
     p95 = statistics.quantiles(whole, n=20)[-1]
