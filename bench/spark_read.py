@@ -68,25 +68,26 @@ def source(spark: SparkSession, namesrv: str, options: dict[str, str]) -> DataFr
 
 
 def drain(rows: DataFrame) -> tuple[float, float]:
-    """Seconds to read every row and column, and of CPU."""
-    cpu, began = cpu_of_all(), time.perf_counter()
+    """Seconds to read all rows and columns, and of CPU; a process that ended is left out."""
+    before, began = cpu_of_all(), time.perf_counter()
     rows.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began, cpu_of_all() - cpu
+    seconds, after = time.perf_counter() - began, cpu_of_all()
+    return seconds, sum(cpu - before.get(pid, 0.0) for pid, cpu in after.items())
 
 
-def cpu_of_all() -> float:
-    """CPU seconds of this process and all that it started, the ended ones as far as waited for."""
+def cpu_of_all() -> dict[int, float]:
+    """CPU seconds of this process and all that it started, by process."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             pid = int(stat.parent.name)
-            parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+            parents[pid], ticks[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
     ours = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    return sum(ticks[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
+    return {pid: ticks[pid] / os.sysconf("SC_CLK_TCK") for pid in ours}
 
 
 def main() -> None:
