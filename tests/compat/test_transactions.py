@@ -18,9 +18,10 @@ from .conftest import had
 from .contract import unique
 from .drivers.driver import Driver
 from .peers import admin
-from .peers.cluster import Cluster
+from .peers.cluster import Cluster, Config
 from .peers.epochmq import EpochCluster
 from .peers.group import Group
+from .peers.java import JavaCluster
 from .peers.process import wait_until
 from .peers.records import read_topic
 
@@ -129,6 +130,35 @@ def test_kill_9_between_a_commit_and_its_op_message(tmp_path: Path) -> None:
         expected = ["k-0", "k-2", "k-4", "k-6"]
         wait_until(lambda: bodies(cluster.broker_addr, topic) == expected, 10, "committed")
         assert {e["body"] for e in asked if e["event"] == "checked"} == {"k-2", "k-3", "k-6", "k-7"}
+
+
+@pytest.mark.parametrize("kinds", [("java", "epochmq"), ("epochmq", "java")], ids="-to-".join)
+def test_open_transactions_change_the_broker(kinds: tuple[str, str], tmp_path: Path) -> None:
+    """One broker's store is opened by the other: what is over stays so, the rest is asked about."""
+    first, second = kinds
+    topic, group = unique("tx"), unique("PG")
+    with OURS.build() as driver:
+        with of(first, tmp_path, {**QUICK, "transactionCheckInterval": 600_000}) as cluster:
+            admin.create_topic(cluster.broker_addr, topic)
+            driver.run(
+                "transact", cluster.namesrv_addr, topic,
+                group=group, local="mixed", check="unknown", prefix="x", count=8, linger_ms=1500,
+            )  # fmt: skip
+            wait_until(lambda: bodies(cluster.broker_addr, topic) == ["x-0", "x-4"], 10, "ended")
+            cluster.stop_broker()
+        with of(second, tmp_path, QUICK) as cluster:
+            driver.run(
+                "transact", cluster.namesrv_addr, topic, within_s=90,
+                group=group, send=False, check="mixed", wait_checks=4, linger_ms=3000,
+            )  # fmt: skip
+            expected = ["x-0", "x-2", "x-4", "x-6"]
+            wait_until(lambda: bodies(cluster.broker_addr, topic) == expected, 10, "committed")
+
+
+def of(kind: str, root: Path, config: Config) -> Cluster:
+    if kind == "java":
+        return had(lambda: JavaCluster(root, config))
+    return EpochCluster(root, config)
 
 
 def test_a_failover_commits_each_once(tmp_path: Path) -> None:
