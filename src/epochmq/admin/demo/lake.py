@@ -19,6 +19,7 @@ from epochmq.spark.jobs.needs import check_java, need
 
 FOLDER = "lake"
 MASTER = "local[2]"
+NO_SPARK = "none"
 INTERVAL_S = 2.0
 COLUMNS = "carrier string, hour int, dep_delay int"
 STOP_S = 60.0
@@ -64,7 +65,7 @@ class Lake:
         """Archive what comes, from now on; the topic exists."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        command = self._archive(namesrv, "--stream", "--interval", str(INTERVAL_S))
+        command = self._archive(namesrv, MASTER, "--stream", "--interval", str(INTERVAL_S))
         with self._log.open("ab") as log:
             self._stream = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -77,7 +78,8 @@ class Lake:
         if stream is not None and stream.poll() is not None:
             raise EnvironmentFault(f"the archive ended by itself; see {self._log}")
         self.stop()
-        self._run(self._archive(namesrv), "the archive's last part")
+        # Little is left: done before a JVM has started.
+        self._run(self._archive(namesrv, NO_SPARK), "the archive's last part")
 
     def stop(self) -> None:
         """End the stream; it may be in the middle of something and is given time."""
@@ -98,10 +100,10 @@ class Lake:
         self._run([sys.executable, "-m", module, str(self.table), str(found)], "Spark SQL")
         return msgspec.json.decode(found.read_bytes(), type=Facts)
 
-    def _archive(self, namesrv: str, *more: str) -> list[str]:
+    def _archive(self, namesrv: str, master: str, *more: str) -> list[str]:
         command = [sys.executable, "-m", "epochmq", "pipeline", "archive", self._topic]
         command += ["--namesrv", namesrv, "--table", str(self.table), "--format", "delta"]
-        command += ["--typed", "json", "--typed-schema", COLUMNS, "--master", MASTER]
+        command += ["--typed", "json", "--typed-schema", COLUMNS, "--master", master]
         return [*command, *more]
 
     def _run(self, command: list[str], what: str) -> None:
