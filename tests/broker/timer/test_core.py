@@ -148,6 +148,19 @@ def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
     assert again.done_ms == WALL + 899
 
 
+def test_what_is_done_waits_for_one_that_came_late_meanwhile() -> None:
+    core = timer()
+    core.opened([(WALL + 100, 0), (WALL + 300, 52)])
+    assert deliver(core, [], WALL + 200) == [0]
+    assert core.done_ms == WALL + 200
+    assert core.batch(WALL + 400, 100) == [52]
+    assert core.joined(WALL, WALL + 50, 104)
+    core.settled([True], WALL + 400, 156)
+    assert core.done_ms == WALL + 200
+    assert deliver(core, [], WALL + 500) == [104]
+    assert core.done_ms == WALL + 500
+
+
 def test_what_is_too_far_rolls() -> None:
     core = timer()
     window = WINDOW * 1000

@@ -357,3 +357,26 @@ def test_a_large_slot_is_collected_in_pieces(
     broker.put(b"late", TIMER_DELIVER_MS=at)
     assert broker.run(999, 50) == []
     assert len(broker.run(1)) == 41
+
+
+def test_a_topic_that_was_cut_below_the_wheel(broker: TimerBroker) -> None:
+    """rocketmq#7480"""
+    broker.put(b"a", TIMER_DELAY_MS=5000)
+    broker.run(1000)
+    broker.delivers = False
+    broker.tick()
+    core = broker.timer.hands.core
+    core.cursor = core.covered = 99
+    broker.delivers = True
+    broker.tick()
+    assert (broker.timer.hands.rebuilds, core.covered) == (1, 1)
+    assert broker.run(5000) == [b"a"]
+
+
+def test_a_message_that_the_log_kept_too_briefly(broker: TimerBroker) -> None:
+    broker.put(b"gone", b"kept", TIMER_DELAY_MS=2000)
+    broker.run(500)
+    point_nowhere(broker)
+    broker.timer.hands._log_start = lambda: 8
+    assert broker.run(2000) == [b"kept"]
+    assert (broker.timer.hands.discarded, broker.timer.hands.rebuilds) == (1, 0)
