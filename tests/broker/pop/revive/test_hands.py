@@ -70,6 +70,20 @@ def test_the_progress_is_the_last_record_that_is_done_with() -> None:
     assert progress(desk)[queue] == 1
 
 
+def test_nothing_is_delivered_before_the_queue_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    (one,) = desk.pop(invisible_ms=1_000)
+    desk.ack(one)
+    monkeypatch.setattr("epochmq.broker.pop.revive.hands.READ_COUNT", 1)
+    desk.node.pop.role_changed()  # reads from the beginning again
+    for _ in range(3):
+        desk.tick(1_000)
+    assert desk.stored(RETRY) == []
+
+
 class Moody:
     """An outlet's route that refuses what it is told to."""
 
@@ -96,7 +110,9 @@ def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
     desk.node.outlet.route = Moody(desk, Outcome.STORED, Outcome.LATER)
     desk.tick(1_000)
     assert [message.body for message in desk.stored(RETRY)] == [b"a"]
-    desk.tick(core.RETRY_MS)
+    desk.tick(core.RETRY_MS - 1)
+    assert len(desk.stored(RETRY)) == 1
+    desk.tick(1)
     assert [message.body for message in desk.stored(RETRY)] == [b"a", b"b"]
     assert max(progress(desk)) == 0
 
