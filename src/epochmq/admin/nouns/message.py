@@ -194,27 +194,7 @@ def row_of(message: "StoredMessage") -> Row:
     row["born_host"] = format_addr(*message.born_host)
     row["store_host"] = format_addr(*message.store_host)
     row["size"] = message.size
-    kind = _kind(message)
-    if kind is not None:
-        row["kind"] = kind
     return row
-
-
-def _kind(message: "StoredMessage") -> str | None:
-    """What a message of a transaction is that nobody may see yet, or ever; None for others."""
-    from epochmq.model import names
-    from epochmq.model import property_names as props
-
-    words = {
-        names.HALF_TOPIC: "half message",
-        names.TRANS_CHECK_MAX_TIME_TOPIC: "half message that was given up",
-    }.get(message.topic)
-    if words is None:
-        return None
-    found = message.properties
-    place = f"{found.get(props.REAL_TOPIC)}:{found.get(props.REAL_QID)}"
-    asked = found.get(props.TRANSACTION_CHECK_TIMES, "0")
-    return f"{words} for {place} of group {found.get(props.PGROUP)}, asked {asked} times"
 
 
 def print_detail(output: str, row: Row) -> None:
