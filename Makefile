@@ -71,9 +71,7 @@ chaos: setup
 FORMAT ?= delta
 COUNT ?= 60
 soak-spark: setup ## kill drivers, executors and masters while Spark archives
-	$(PY) -m chaos spark-kill --format $(FORMAT) --victim driver --count $(COUNT)
-	$(PY) -m chaos spark-kill --format $(FORMAT) --victim executor --count $$(( ($(COUNT) + 2) / 3 ))
-	$(PY) -m chaos spark-kill --format $(FORMAT) --victim master --count $$(( ($(COUNT) + 2) / 3 ))
+	$(PY) -m chaos spark-kill --format $(FORMAT) --count $(COUNT)
 
 fix: setup ## apply formatting and safe lint fixes, build documents, tighten the ratchet
 	$(PY) -m ruff check --fix --quiet . || true
