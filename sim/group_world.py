@@ -204,9 +204,9 @@ class GroupHistory:
         self.draw_sizes(sizes)
         common = controller_options(cluster, sizes)
         cluster.add_controllers(self.controller_count, lambda h: self.boot(h, common))
-        cluster.add_brokers(self.broker_count, lambda h: self.broker(h))
+        cluster.add_brokers(self.broker_count, lambda h: self.make_broker(h))
         self.clients = [
-            world.add_host(f"p{n}", lambda h: self.client(h))
+            world.add_host(f"p{n}", lambda h: self.make_client(h))
             for n in range(1, 1 + self.client_count)
         ]
         self.injector = GroupInjector(world, cluster.net)
@@ -264,10 +264,10 @@ class GroupHistory:
             Drain(self.oracle),
         ]
 
-    def broker(self, host: Host) -> Broker:
+    def make_broker(self, host: Host) -> Broker:
         return Broker(self, host)
 
-    def client(self, host: Host) -> Client:
+    def make_client(self, host: Host) -> Client:
         return Client(self, host)
 
     # What processes ask of the history ------------------------------------------------------------

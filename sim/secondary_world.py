@@ -49,10 +49,10 @@ class SecondaryHistory(GroupHistory):
         self.delayed = Delayed(self.oracle, len(self.delays_ms), skew_us)
         return [*super().checkers(), self.delayed]
 
-    def broker(self, host: Host) -> SecondaryBroker:
+    def make_broker(self, host: Host) -> SecondaryBroker:
         return SecondaryBroker(self, host)
 
-    def client(self, host: Host) -> "SecondaryClient":
+    def make_client(self, host: Host) -> "SecondaryClient":
         return SecondaryClient(self, host)
 
     def be_well(self) -> None:

@@ -18,4 +18,4 @@ def test_messages_were_delayed_and_masters_changed() -> None:
     """INV-91; says nothing where only some of the histories were played."""
     if SEEN["histories"] >= COUNT:
         assert SEEN["covered.delayed"] > 10 * COUNT
-        assert SEEN["covered.became_master"] > 2 * COUNT
+        assert SEEN["covered.became_master"] > COUNT

@@ -55,3 +55,19 @@ def test_older_points_are_covered_by_newer_ones() -> None:
     assert flusher.done(newest) == 2
     assert flusher.done(5) is None
     assert (pointers.synced, flusher.count) == (20, 2)
+
+
+def test_a_cut_voids_every_point_under_way_also_two_of_one_end() -> None:
+    """A flush and the index's sync may both be under way to one end (INV-11)."""
+    _disk, log, pointers, flusher = made()
+    log.write(b"x" * 100)
+    first, _ = flusher.point(1)
+    second, _ = flusher.point(1)
+    assert first == second == 100
+    flusher.done(first)
+    pointers.synced = 40
+    flusher.cut(40)
+    flusher.done(second)
+    assert pointers.synced == 40, "it says nothing about what is written there next"
+    flusher.done(flusher.point(2)[0])
+    assert pointers.synced == 100

@@ -22,6 +22,8 @@ class Flusher:
         self._waiting: deque[tuple[int, Waiter]] = deque()
         self._marks: deque[tuple[int, int]] = deque()
         self._failed = False
+        self._open: list[int] = []
+        """Ends of the sync points under way; two may have one end (a flush and the index's)."""
         self._void: list[int] = []
         """Ends of sync points taken before the log was cut below them."""
         self._cut_at = 0
@@ -33,6 +35,7 @@ class Flusher:
         end = self._log.end
         files = [segment.file for segment in self._log.between(self._pointers.synced, end)]
         self._marks.append((end, wall))
+        self._open.append(end)
 
         def sync() -> None:
             for file in files:  # in the log's order: a later file is worth nothing without this one
@@ -46,6 +49,8 @@ class Flusher:
         if offset in self._void:
             self._void.remove(offset)
             offset = min(offset, self._cut_at)
+        elif offset in self._open:
+            self._open.remove(offset)
         if offset > self._pointers.synced:
             self._pointers.synced = offset
         self.count += 1
@@ -56,7 +61,8 @@ class Flusher:
     def cut(self, end: int) -> None:
         """The log was cut to `end`: syncs on their way say nothing about what comes there next."""
         self._cut_at = min(end, self._cut_at) if self._void else end
-        self._void += [mark for mark, _ in self._marks if mark > end]
+        self._void += [point for point in self._open if point > end]
+        self._open = [point for point in self._open if point <= end]
         self._marks = deque(mark for mark in self._marks if mark[0] <= end)
         waiting, self._waiting = self._waiting, deque()
         for offset, callback in waiting:
@@ -84,5 +90,6 @@ class Flusher:
     def fail(self) -> None:
         """No further sync will be believed."""
         self._failed = True
+        self._open.clear()
         while self._waiting:
             self._waiting.popleft()[1](False)
