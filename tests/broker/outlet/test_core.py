@@ -105,3 +105,18 @@ def test_who_may_not_write_keeps_it_for_later() -> None:
     outlet.put(drafts(2), Origin.DELAYED, 0, found.append)
     assert found == [[Outcome.LATER] * 2]
     assert store.appended == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "outcome"),
+    [(Origin.TRANSACTION, Outcome.UNSURE), (Origin.TIMER, Outcome.LATER)],
+)
+def test_what_was_written_and_perhaps_not_kept(origin: Origin, outcome: Outcome) -> None:
+    """A transaction must not be put twice: it says that nobody knows."""
+    store = FakeStore(stored(100), PutStatus.MESSAGE_ILLEGAL)
+    said: list[Sequence[Outcome]] = []
+    Outlet(Local(store, sync_flush=True)).put(drafts(2), origin, 5, said.append)
+    ((_, release),) = store.waiting
+    release(False)
+    other = Outcome.ILLEGAL if origin is Origin.TRANSACTION else Outcome.LATER
+    assert said == [[outcome, other]]

@@ -226,6 +226,63 @@ def test_a_clock_that_goes_back_is_followed() -> None:
     assert not core.is_behind(WALL)
 
 
+def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() -> None:
+    core = timer()
+    core.opened([(WALL + 5, 0), (WALL + 9, 52), (WALL + 20, 104)])
+    assert core.batch(WALL + 9, 100) == [0, 52]
+    assert core.joined(WALL, WALL - 7, 156)
+    core.enqueued(4, 208)
+    core.settled([False, False], WALL + 9, 208)
+    assert core.batch(WALL + 9 + RETRY_MS, 1) == [156]
+    core.put_back(1)
+    core.settled([], WALL + 9 + RETRY_MS, 208)
+    assert (core.done_ms, core.covered) == (WALL, 0)  # nothing is held yet
+    assert deliver(core, [], WALL + 9 + RETRY_MS) == [156, 0, 52, 104]
+    assert (core.done_ms, core.covered) == (WALL + 9 + RETRY_MS, 4)
+
+
+def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
+    core = timer(WALL + 3000)
+    hang(core, 0, WALL + 3500)
+    core.opened([(WALL + 3500, 0)])
+    assert hang(core, 1, WALL + 500) == Place(WALL + 3000, DEFAULT, WALL + 500)
+    core.set_back(WALL)
+    assert hang(core, 2, WALL + 700) == Place(WALL, DEFAULT, WALL + 700)
+    assert deliver(core, [(WALL + 700, 104)], WALL + 700) == [104]
+    assert (core.done_ms, core.covered, core.kept_cursor) == (WALL + 700, 0, 0)
+    assert core.advance(WALL + 1000, 156)
+    for slot in (1000, 2000):
+        core.opened([])
+        assert core.advance(WALL + slot + 1000, 156)
+    assert (core.done_ms, core.covered, core.position) == (WALL + 3000, 0, 0)
+    units = [(WALL + 3500, 0), (WALL + 500, 52)]
+    assert deliver(core, units, WALL + 3000) == [52]
+    assert (core.done_ms, core.covered) == (WALL + 3000, 3)
+    assert deliver(core, [], WALL + 3500) == [0]
+    assert core.advance(WALL + 4000, 156)
+    assert (core.covered, core.position) == (3, 156)
+
+
+def test_a_slot_that_lies_ahead_is_forgotten_with_the_wheel() -> None:
+    for forget in (Timer.fall_back, lambda core: core.begin_again(0, 0)):
+        core = timer(WALL + 3000)
+        hang(core, 0, WALL + 500)
+        core.set_back(WALL)
+        forget(core)
+        hang(core, 0, WALL + 500)
+        assert deliver(core, [(WALL + 500, 0)], WALL + 500) == [0]
+        assert core.covered == 1
+
+
+def test_a_pause_ends_when_the_clock_goes_back() -> None:
+    core = timer(WALL + 60_000)
+    core.opened([(WALL + 60_001, 0)])
+    assert core.batch(WALL + 60_001, 1) == [0]
+    core.settled([False], WALL + 60_001, 52)
+    core.set_back(WALL)
+    assert deliver(core, [(WALL + 1, 52)], WALL + 1) == [52]
+
+
 @dataclass
 class Log:
     """The slow model's timer topic: (deliver time, store time) by queue offset."""
@@ -286,6 +343,8 @@ class Machine(RuleBasedStateMachine):
             core.opened([(time, at) for at, time, _ in self.wheel.get(slot, [])])
         if not self.flying:
             self.flying = core.batch(self.wall, 4)
+            rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
+            assert all(self.log.rows[rows[at]][0] <= self.wall for at in self.flying), "early"
 
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
@@ -296,7 +355,6 @@ class Machine(RuleBasedStateMachine):
         )
         rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
         for at, ok in zip(self.flying, held, strict=True):
-            assert self.log.rows[rows[at]][0] <= self.wall, "early"
             if ok:
                 self.delivered.setdefault(rows[at], []).append(self.wall)
         self.core.settled(held, self.wall, self.end)
@@ -325,7 +383,7 @@ class Machine(RuleBasedStateMachine):
         core = self.core = Timer(1000, WINDOW)
         core.restore(*self.saved)
         core.begin_again(0, 0)
-        self._cut(0)
+        self._make_anew()
 
     @rule()
     def stand_down(self) -> None:
@@ -339,6 +397,11 @@ class Machine(RuleBasedStateMachine):
         core = self.core = Timer(1000, WINDOW)
         core.adopt(*word)
         core.take_over(self.wall, len(self.log.rows))
+        self._make_anew()
+
+    def _make_anew(self) -> None:
+        """What an older checkpoint vouched for is not on the new wheel (ADR 0045)."""
+        self.saved = (*self.saved[:2], 0, 0)
         self._cut(0)
 
     def _cut(self, position: int) -> None:
@@ -365,13 +428,24 @@ class Machine(RuleBasedStateMachine):
             if self.flying:
                 rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
                 for at in self.flying:
-                    assert self.log.rows[rows[at]][0] <= self.wall
                     self.delivered.setdefault(rows[at], []).append(self.wall)
                 self.core.settled([True] * len(self.flying), self.wall, self.end)
                 self.flying = []
             self.core.advance(self.wall, self.end)
             self.wall += 500
         assert set(self.delivered) == set(range(len(self.log.rows))), "lost"
+
+
+def test_a_late_one_hung_before_the_clock_went_back_comes() -> None:
+    run = Machine()
+    run.put()
+    run.clock_steps_back(ms=1)
+    run.send(delays=[1])
+    run.enqueue(count=1)
+    run.clock_steps_back(ms=2000)
+    run.enqueue(count=1)
+    run.teardown()
+    run.the_pair_never_claims_what_was_not_delivered()
 
 
 TestMachine = Machine.TestCase

@@ -10,14 +10,15 @@ before queue offset `covered` those with a time up to `done_ms` are delivered. I
 when nothing is under way, and stays before the time of any that came late and still waits. That
 time follows from the message alone (its own, or, too far away, its store time): every replica
 hangs it into the same slot. A message before `covered` whose time is done is skipped; one behind
-it is late and hangs in the open slot.
+it is late and hangs in the open slot. When the clock goes back that slot lies ahead again, after
+the times of its late ones: until it is reached, `covered` stays where it is.
 
 Pure: wall time, offsets and positions come in. The shell enqueues by `place` and `enqueued`, opens
 the slot that `wants` names, puts what `batch` gives and reports it by `settled`.
 """
 
 from array import array
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -58,6 +59,8 @@ class Timer:
         """End of the timer log when the wheel held exactly what is before `kept_cursor`."""
         self.kept_cursor = 0
         self.is_open = False
+        self._late_ms = 0
+        """The last slot that a late message was hung into."""
         self.updates = 0
         """Counts moves of what must be saved."""
         self._due: array[int] = array("Q")
@@ -89,6 +92,7 @@ class Timer:
     def fall_back(self) -> int:
         """This broker delivers no longer: back to what is kept; where to cut the timer log."""
         self.cursor = self.kept_cursor
+        self._late_ms = 0
         self._close()
         return self.position
 
@@ -96,6 +100,7 @@ class Timer:
         """The wheel is empty: hang everything up again from queue offset `first` on."""
         self.cursor = self.kept_cursor = min(first, self.covered)
         self.position = position
+        self._late_ms = 0
         self.updates += 1
         self._close()
 
@@ -112,6 +117,7 @@ class Timer:
     def set_back(self, wall: int) -> None:
         """Follow the clock; slots that are delivered must have been emptied."""
         self._done(self._aligned(wall))
+        self._failures = self._retry_at = 0  # a pause until a time of the old clock
         self._close()
         self.updates += 1
 
@@ -149,6 +155,8 @@ class Timer:
 
     def joined(self, slot_ms: int, deliver_wall_ms: int, position: int) -> bool:
         """A message was hung up; whether that was in the open slot."""
+        if deliver_wall_ms <= slot_ms:
+            self._late_ms = max(self._late_ms, slot_ms)
         if not self.is_open or slot_ms != self.read_ms:
             return False
         insort(self._due, self._key(deliver_wall_ms, position), self._at)
@@ -221,7 +229,9 @@ class Timer:
             self._failures = self._retry_at = 0
             self._note(wall, position)
             return
-        self._due = array("Q", again) + self._due[self._at :]
+        due, at = self._due, self._at  # some may have joined meanwhile that go before them
+        stop = bisect_right(due, again[-1], at)
+        self._due = array("Q", sorted(again + due[at:stop].tolist())) + due[stop:]
         self._at = 0
         self._retry_at = wall + min(RETRY_MS << min(self._failures, 10), RETRY_MAX_MS)
         self._failures += 1
@@ -233,9 +243,8 @@ class Timer:
             return False
         if self._due or self.cursor != self.covered:  # an idle wheel writes nothing
             self.updates += 1
+        self._cover(position)
         self._done(over)
-        self.covered = self.kept_cursor = self.cursor
-        self.position = position
         self._close()
         return True
 
@@ -245,10 +254,15 @@ class Timer:
         if self._at < len(self._due):
             done = min(done, self.read_ms + (self._due[self._at] >> _POSITION_BITS) - 1)
         if done >= self.done_ms:
+            self._cover(position)
             self.done_ms = done
+            self.updates += 1
+
+    def _cover(self, position: int) -> None:
+        """All that hangs counts, but not while late ones wait in a slot after their times."""
+        if self._late_ms <= self.read_ms:
             self.covered = self.kept_cursor = self.cursor
             self.position = position
-            self.updates += 1
 
     # Beside ----------------------------------------------------------------------------------
 

@@ -55,6 +55,14 @@ def test_written_after_its_stay_with_what_is_acknowledged() -> None:
     assert len(core) == 0
 
 
+def test_what_was_acknowledged_meanwhile_is_not_due() -> None:
+    core, over, other = buffer(), slot(0, count=1), slot(5)
+    core.add(over, 0)
+    core.add(other, 1)
+    core.ack(over.check_point.key, 0)
+    assert core.due(10_001, 9) == [other]
+
+
 def test_written_before_it_is_due() -> None:
     core = buffer()
     assert core.add(slot(0, invisible_ms=5_000), 0)
