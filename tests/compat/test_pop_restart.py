@@ -21,6 +21,8 @@ INVISIBLE_MS = 4_000
 MARK_V1 = "1"
 NOTHING_YET = (210, 14)
 """No message; no master yet."""
+NOT_MASTER_YET = "this broker is a replica"
+"""Elected, and the role not taken yet."""
 
 
 class Handed(NamedTuple):
@@ -63,7 +65,8 @@ class Consumer:
             },
         )  # fmt: skip
         if answer.code:
-            assert answer.code in NOTHING_YET, answer
+            early = (answer.remark or "").startswith(NOT_MASTER_YET)
+            assert early or answer.code in NOTHING_YET, answer
             return []
         starts = {}
         for entry in answer.ext["startOffsetInfo"].split(";"):
