@@ -11,9 +11,11 @@ from chaos.drain import compare_logs
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
+from epochmq.wire.codes import RequestCode
 
 from .conftest import had
-from .peers.group import JAVA, OURS, Group
+from .peers import wire
+from .peers.group import JAVA, OURS, Group, Server
 from .peers.process import wait_until
 
 TOPIC = "OnJavaControllers"
@@ -26,12 +28,19 @@ def group() -> Iterator[Group]:
     made = had(lambda: Group(JAVA, OURS, replicas=2))
     with made as running:
         asyncio.run(make_topic(running.namesrv_addr))
+        # The log alone tells a new master of the topic, but not of its one queue.
+        for broker in running.brokers:
+            wait_until(lambda broker=broker: knows(broker), FAILOVER_S, "the topic copied")
         yield running
 
 
 async def make_topic(namesrv: str) -> None:
     async with Admin(namesrv) as admin:
         await admin.create_topic(TopicConfig(TOPIC, 1, 1))
+
+
+def knows(broker: Server) -> bool:
+    return TOPIC in wire.call(broker.address, RequestCode.GET_ALL_TOPIC_CONFIG, {}).body.decode()
 
 
 async def send(namesrv: str, prefix: str) -> dict[bytes, int]:

@@ -96,7 +96,9 @@ async def test_the_checkpoint_tells_of_nothing_that_is_not_on_the_device(
         sync(fd)
 
     def told(checkpoint: Checkpoint) -> None:
-        done.append("checkpoint")
+        assert isinstance(checkpoint._disk, RealDisk)
+        if checkpoint._disk.root == str(tmp_path / "copy"):  # the broker writes one of its own
+            done.append("checkpoint")
         write(checkpoint)
 
     async with masters(tmp_path / "origin", 1) as broker:

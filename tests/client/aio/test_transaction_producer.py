@@ -116,7 +116,7 @@ async def test_another_process_of_the_group_answers(quick: str, topic: str) -> N
     other = Listener(check=COMMIT)
     async with TransactionProducer(quick, "PG2", other, topics=[topic]):
         await until(lambda: seen(quick, topic), [b"a"])
-    assert len(other.checked) == 1
+    assert other.checked  # more than once when the answer took longer than the interval
 
 
 async def test_wrong_use(quick: str, topic: str) -> None:

@@ -139,6 +139,12 @@ class LocalCluster:
         """Whether somebody stopped it on purpose: no file tells of a process any more."""
         return not any(self._pid_file(name).exists() for name in self.names)
 
+    def failed(self) -> list[str]:
+        """Servers that ended although nobody stopped them; waits while somebody is stopping."""
+        with self._locked():
+            dead = [part.name for part in self.parts() if part.pid is None]
+            return [] if self.is_given_up else dead
+
     def last_words(self, name: str) -> str:
         """The last line that a server logged."""
         with contextlib.suppress(OSError):

@@ -61,12 +61,14 @@ async def _until_stop(cluster: LocalCluster, stop: Stop, draw: object) -> int:
     while not stop.asked:
         if cluster.is_given_up:
             return exits.OK
-        dead = [part.name for part in cluster.parts() if part.pid is None]
-        if dead and not cluster.controllers:
-            for name in dead:
+        if any(part.pid is None for part in cluster.parts()) and not cluster.controllers:
+            failed = await asyncio.to_thread(cluster.failed)
+            for name in failed:
                 note(f"epochmq: the {name} ended: {cluster.last_words(name)}")
                 note(f"epochmq: see {cluster.log(name)}")
-            return exits.FAILED
+            if failed:
+                return exits.FAILED
+            continue
         if callable(draw):
             draw(screen(cluster), refresh=True)
         try:

@@ -12,6 +12,11 @@ rather than lose a message (INV-28).
 - A check point that stays open for long while others pass it would hold `progress` back. It is
   written again at the queue's end, with what is known of it (`copy`); the copy takes its place when
   it is read and knows as much as is known then, else another copy is made.
+- A copy may lie behind acknowledgements that it does not know of, and must not open anew what they
+  ended. So a check point stays, and holds `progress`, until its copy is read; a copy that knows
+  less than is known holds `progress` where it is, or lets it pass the copy. Copies that a former
+  life wrote come by surprise: until everything is read that lay in the queue at the start (`end`),
+  `progress` stays, and what was acknowledged of check points that are not open is remembered.
 
 Pure: records and `now` (monotonic ms), `wall` ms come in; check points to deliver come out.
 """
@@ -32,6 +37,9 @@ BACK_OFF_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200,
 
 COPY_BEHIND = 20_000
 """Records that may lie behind an open check point before it is copied."""
+
+REMEMBERED_MAX = 100_000
+"""Check points of which it is remembered what was acknowledged while they were not open."""
 
 COPY_LEFT_MS = 5_000
 """What is due sooner than this is not copied: it is done soon by itself."""
@@ -61,6 +69,7 @@ class Entry:
         "delivered",
         "due_ms",
         "failures",
+        "first_place",
         "full",
         "offsets",
         "place",
@@ -69,7 +78,7 @@ class Entry:
     def __init__(self, check_point: CheckPoint, place: int, due_ms: int) -> None:
         self.check_point = check_point
         self.offsets = check_point.offsets()
-        self.place = place
+        self.place = self.first_place = place
         self.due_ms = due_ms
         self.full = (1 << len(self.offsets)) - 1
         self.acked = check_point.done & self.full
@@ -93,10 +102,13 @@ class Entry:
 
 
 class Revive:
-    """One revive queue. `position` is the next record to read."""
+    """One revive queue. `position` is the next record to read, `end` where new ones go."""
 
-    def __init__(self, position: int = 0) -> None:
+    def __init__(self, position: int = 0, end: int = 0) -> None:
         self.position = position
+        self._start, self._end = position, end
+        self._done_before: dict[Key, tuple[int, set[int]]] = {}
+        self._stale: list[tuple[int, int]] = []
         self._entries: dict[Key, Entry] = {}
         self._places: deque[tuple[int, Entry]] = deque()
         self._due: list[tuple[int, int, Entry]] = []
@@ -111,15 +123,9 @@ class Revive:
 
     def take_check_point(self, found: CheckPoint, place: int, now: int, wall: int) -> None:
         """A check point, or the copy of one, was read at `place`."""
-        key = found.key
-        entry = self._entries.get(key)
+        entry = self._entries.get(found.key)
         if entry is None:
-            left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
-            entry = Entry(found, place, now + left)
-            if not entry.finished:
-                self._entries[key] = entry
-                self._places.append((place, entry))
-                self._plan(entry)
+            self._open(found, place, now, wall)
             return
         known = entry.done
         entry.acked |= found.done & entry.full
@@ -127,6 +133,8 @@ class Revive:
         if known & ~found.done == 0:
             entry.place = place
             self._places.append((place, entry))
+        else:
+            self._stale.append((entry.first_place, place))
         self._look(entry)
 
     def take_acks(self, key: Key, offsets: Sequence[int]) -> None:
@@ -134,6 +142,7 @@ class Revive:
         entry = self._entries.get(key)
         if entry is None:
             self._orphans += 1
+            self._remember(key, self.position, offsets)
             return
         for offset in offsets:
             if offset in entry.offsets:
@@ -195,7 +204,7 @@ class Revive:
     def copy(self, now: int) -> CheckPoint | None:
         """The check point to write again at the queue's end, with what is known of it."""
         self._sweep()
-        if not self._places:
+        if self._has_old_copies or not self._places:
             return None
         entry = self._places[0][1]
         stays = entry.due_ms > now + COPY_LEFT_MS
@@ -210,14 +219,24 @@ class Revive:
         entry = self._entries.get(key)
         if entry is not None:
             entry.copying = False
+            self._look(entry)
 
     # How far ---------------------------------------------------------------------------------
 
     @property
     def progress(self) -> int:
         """The first record of the queue that is still needed."""
+        if self._has_old_copies:
+            return self._start
+        self._done_before.clear()
         self._sweep()
-        return self._places[0][0] if self._places else self.position
+        first = self._places[0][0] if self._places else self.position
+        for known_from, copy_at in reversed(self._stale):
+            if known_from < first <= copy_at:
+                first = known_from
+        while self._stale and self._stale[0][1] < first:
+            del self._stale[0]
+        return first
 
     def next_deadline(self) -> int | None:
         """When `due` answers something (monotonic); may be early, never late."""
@@ -236,12 +255,39 @@ class Revive:
 
     # Inside ----------------------------------------------------------------------------------
 
-    def _look(self, entry: Entry) -> bool:
-        """Forget the check point when nothing of it is open."""
+    @property
+    def _has_old_copies(self) -> bool:
+        """Whether copies may lie ahead that a former life wrote."""
+        return self.position < self._end
+
+    def _open(self, found: CheckPoint, place: int, now: int, wall: int) -> None:
+        left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
+        entry = Entry(found, place, now + left)
+        known_from, done = self._done_before.get(found.key, (place, set()))
+        known = sum(1 << bit for bit, at in enumerate(entry.offsets) if at in done)
+        if known & ~entry.acked:
+            self._stale.append((known_from, place))
+            entry.acked |= known
+            entry.first_place = known_from
         if not entry.finished:
-            return False
-        self._entries.pop(entry.check_point.key, None)
-        return True
+            self._entries[found.key] = entry
+            self._places.append((place, entry))
+            self._plan(entry)
+
+    def _remember(self, key: Key, place: int, offsets: Sequence[int]) -> None:
+        """What is done of a check point that is not open; beyond the limit a copy repeats it."""
+        if self._has_old_copies and len(self._done_before) < REMEMBERED_MAX:
+            _, done = self._done_before.setdefault(key, (place, set()))
+            done.update(offsets)
+
+    def _look(self, entry: Entry) -> bool:
+        """Forget the check point when nothing of it is open; whether that is so."""
+        if entry.finished and not entry.copying:
+            self._entries.pop(entry.check_point.key, None)
+            if self.position - entry.first_place > COPY_BEHIND:
+                done = [at for bit, at in enumerate(entry.offsets) if entry.done >> bit & 1]
+                self._remember(entry.check_point.key, entry.first_place, done)
+        return entry.finished
 
     def _plan(self, entry: Entry) -> None:
         self._number += 1
@@ -255,5 +301,9 @@ class Revive:
 
     def _sweep(self) -> None:
         places = self._places
-        while places and (places[0][1].finished or places[0][1].place != places[0][0]):
+        while places and self._is_over(*places[0]):
             places.popleft()
+
+    @staticmethod
+    def _is_over(place: int, entry: Entry) -> bool:
+        return (entry.finished and not entry.copying) or entry.place != place

@@ -104,7 +104,7 @@ class ReviveHands:
         for queue_id in range(count):
             low, high = self._store.queue_bounds(self.topic, queue_id)
             last = self._offsets.get(REVIVE_GROUP, self.topic, queue_id)
-            self.queues[queue_id] = Revive(min(max(last + 1, low), high))
+            self.queues[queue_id] = Revive(min(max(last + 1, low), high), high)
 
     def stop(self) -> None:
         """Another role: what is known here may be wrong elsewhere."""
