@@ -1,0 +1,169 @@
+"""Groups of a master and a slave without controllers, whose slaves stand in (RIP-32)."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from . import wire
+from .cluster import Config
+from .group import CLUSTER, OURS, Server
+from .java import TEST_FLAGS, TEST_HEAP
+from .ports import free_broker_port, free_port
+from .process import wait_until
+
+_GET_BROKER_MEMBER_GROUP = 901
+USEFUL: Config = {
+    "enableSlaveActingMaster": True,
+    "enableRemoteEscape": True,
+    "slaveReadEnable": True,
+    "totalReplicas": 2,
+    "inSyncReplicas": 2,
+    "minInSyncReplicas": 1,
+    "enableAutoInSyncReplicas": True,
+    "brokerNotActiveTimeoutMillis": 5000,
+}
+"""The least that makes the mode useful (facts/acting-master.md 2.1); the rest is by default."""
+
+
+class Pairs:
+    """A name server, and in each group of ``names`` a SYNC_MASTER of id 0 and a SLAVE of id 1.
+
+    ``brokers`` and ``namesrv`` say whose they are; ``broker_config`` adds to or overrides
+    ``USEFUL`` and what is needed to run on one machine, for all brokers.
+    """
+
+    ready_timeout_s = 90.0
+
+    def __init__(
+        self,
+        brokers: str = OURS,
+        *,
+        names: Sequence[str] = ("broker-a", "broker-b"),
+        namesrv: str | None = None,
+        root: Path | None = None,
+        broker_config: Config | None = None,
+        namesrv_config: Config | None = None,
+        heap: Sequence[str] = TEST_HEAP,
+        flags: Sequence[str] = TEST_FLAGS,
+    ) -> None:
+        self._own_root = root is None
+        self.root = Path(tempfile.mkdtemp(prefix="pairs-")) if root is None else root.resolve()
+        self._java_heap = {"heap": heap, "flags": flags}
+        self._more = broker_config or {}
+        self.namesrv = self._make_namesrv(namesrv or brokers, namesrv_config or {})
+        self.masters = {name: self._make_broker(brokers, name, 0) for name in names}
+        self.slaves = {name: self._make_broker(brokers, name, 1) for name in names}
+
+    def _make_namesrv(self, kind: str, more: Config) -> Server:
+        port = free_port()
+        config: dict[str, str | int | bool] = {
+            "listenPort": port,
+            "bindAddress": "127.0.0.1",
+            "supportActingMaster": True,
+            **more,
+        }
+        if kind != OURS:
+            config["scanAvailableNameSrv"] = False
+        return Server(kind, "namesrv", self.root / "namesrv", port, config)
+
+    def _make_broker(self, kind: str, name: str, number: int) -> Server:
+        port = free_broker_port()
+        root = self.root / f"{name}-{number}"
+        store = root / "store"
+        config: dict[str, str | int | bool] = {
+            "brokerClusterName": CLUSTER,
+            "brokerName": name,
+            "brokerId": number,
+            "brokerRole": "SLAVE" if number else "SYNC_MASTER",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "listenPort": port,
+            "haListenPort": port + 1,
+            "namesrvAddr": self.namesrv_addr,
+            "storePathRootDir": str(store),
+            "storePathCommitLog": str(store / "commitlog"),
+            "mappedFileSizeCommitLog": 64 << 20,
+            **USEFUL,
+            **self._more,
+        }
+        return Server(kind, "broker", root, port, config, **self._java_heap)
+
+    # Lookups ---------------------------------------------------------------------------------
+
+    @property
+    def namesrv_addr(self) -> str:
+        """What a client is given."""
+        return self.namesrv.address
+
+    def members(self, name: str) -> dict[int, str]:
+        """The group as the name server has it, by true ids; nothing while it does not answer."""
+        header = {"clusterName": CLUSTER, "brokerName": name}
+        with suppress(OSError, KeyError, ValueError):
+            found = wire.call(self.namesrv_addr, _GET_BROKER_MEMBER_GROUP, header).json()
+            addresses = found["brokerMemberGroup"]["brokerAddrs"]
+            return {int(number): address for number, address in addresses.items()}
+        return {}
+
+    def is_ready(self) -> bool:
+        """The name server knows every living broker, and no other."""
+        return all(
+            self.members(name)
+            == {
+                number: server.address
+                for number, server in enumerate((self.masters[name], self.slaves[name]))
+                if server.process.is_alive
+            }
+            for name in self.masters
+        )
+
+    # Life ------------------------------------------------------------------------------------
+
+    @property
+    def servers(self) -> list[Server]:
+        """All, in the order of their start."""
+        return [self.namesrv, *self.masters.values(), *self.slaves.values()]
+
+    def start(self) -> Self:
+        """Start everything and return when the name server knows all."""
+        self.namesrv.start()
+        for server in self.servers[1:]:
+            server.start()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self) -> None:
+        """Wait until ``is_ready``; a failure carries the ends of all logs."""
+        try:
+            wait_until(self.is_ready, self.ready_timeout_s, "pairs ready")
+        except TimeoutError as late:
+            tails = (f"--- {s.root.name}\n{s.process.log_tail(12)}" for s in self.servers)
+            raise TimeoutError("\n".join((str(late), *tails))) from None
+
+    def stop(self) -> None:
+        """Kill all; a temporary root is removed."""
+        for server in reversed(self.servers):
+            server.process.kill9()
+        if self._own_root:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
