@@ -9,6 +9,7 @@ from sim.violation import Violation
 from tests.compat.peers.group import Group
 
 from chaos.failover import FAULTS, Failover, Outcome
+from chaos.figures import percentile
 
 
 def main() -> None:
@@ -22,6 +23,11 @@ def main() -> None:
         from chaos import unconfirmed
 
         unconfirmed.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["acting"]:
+        from chaos import acting
+
+        acting.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("fault", choices=FAULTS)
@@ -58,11 +64,6 @@ def report(outcome: Outcome) -> str:
             + "; ".join(f"{n} x {text}" for text, n in sorted(outcome.errors.items())),
         )
     )
-
-
-def percentile(ordered: list[float], share: int) -> float:
-    """The value below which `share` per cent of them are (nearest rank)."""
-    return ordered[min(len(ordered) - 1, len(ordered) * share // 100)]
 
 
 if __name__ == "__main__":

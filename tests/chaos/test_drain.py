@@ -5,9 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from chaos.__main__ import percentile, report
+from chaos.__main__ import report
 from chaos.drain import compare_logs
 from chaos.failover import Outcome
+from chaos.figures import percentile
 
 FILE = 1_000
 
