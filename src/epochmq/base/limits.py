@@ -76,6 +76,10 @@ POP_INVISIBLE_MS_MAX = 3 * 24 * 60 * 60 * 1000
 POP_ORDER_QUEUES_MAX = 200_000
 """Queues of which a batch of an ordered pop is out."""
 POP_ACKS_PER_REQUEST_MAX = 1_024
+ESCAPES_MAX = 20_000
+"""Messages that wait for a master of another group; more are put again later."""
+ESCAPES_REMEMBERED_MAX = 65_536
+"""Messages handed over by other groups of which a repeat is told from the first."""
 BATCH_RECORDS_MAX = 65_536
 SQL_LENGTH_MAX = 16 * 1024
 SQL_DEPTH_MAX = 64

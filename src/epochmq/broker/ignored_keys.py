@@ -83,7 +83,7 @@ _BROKER = """
     enableFastChannelEventProcess enableLmqStats enableNetWorkFlowControl
     enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
     enablePopLog enablePopMessageThreshold enableRegisterProducer
-    enableRemoteEscape enableSingleTopicRegister
+    enableSingleTopicRegister
     enableSkipLongAwaitingAck enableSplitRegistration estimateAccumulation
     expectConsumerNumUseFilter fetchNameSrvAddrByDnsLookup
     fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval filterDataCleanTimeSpan

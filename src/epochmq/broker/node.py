@@ -19,6 +19,7 @@ from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
+from epochmq.broker.outlet.by_role import ByRole
 from epochmq.broker.outlet.core import Local, Outlet
 from epochmq.broker.place import FOREVER, Place, Replica
 from epochmq.broker.pop.state import PopState
@@ -50,6 +51,10 @@ class BrokerNode:
 
     pop_arrived: Callable[[Arrivals], None] = staticmethod(lambda arrivals: None)
     """Serves pops that wait for queues with news; the pop desk sets it."""
+
+    escape_figures: Callable[[int], dict[str, str]] = staticmethod(lambda now: {})
+    """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets
+    it."""
 
     digest_runs = 0
     """Requests for digests that are being worked at."""
@@ -111,7 +116,7 @@ class BrokerNode:
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
         )
-        self.outlet = Outlet(self._own_log())
+        self.outlet = self._own_outlet()
         self.schedule = Schedule(delay_levels.parse(options.message_delay_level))
         self.delivery = Delivery(self.schedule, store, self.outlet)
         self.delay_offsets = DelayOffsets(
@@ -130,12 +135,18 @@ class BrokerNode:
         """Tells the queues of a topic on all brokers; the service sets it."""
 
     def _own_pop(self, options: BrokerOptions) -> PopState:
-        return PopState(
+        pop = PopState(
             *(self.store, self.outlet, self.offsets, self.topics, options),
             cluster=options.broker_cluster_name,
             broker_name=options.broker_name,
             host=self.store_host,
         )
+        pop.stands_in = lambda: self.escapes
+        return pop
+
+    def _own_outlet(self) -> Outlet:
+        self.ways_out = ByRole(self._own_log(), lambda: self.rights)
+        return Outlet(self.ways_out)
 
     def _own_log(self) -> Local:
         return Local(
@@ -174,6 +185,12 @@ class BrokerNode:
     def delivers(self) -> bool:
         """Whether delayed messages are moved on here, now."""
         return self.rights.secondary and self.settle_at is None
+
+    @property
+    def escapes(self) -> bool:
+        """Whether what it moves on goes to another master: it stands in for its own (RIP-32)."""
+        rights = self.rights
+        return rights.secondary and not rights.writable
 
     @property
     def route_id(self) -> int:

@@ -17,6 +17,7 @@ from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
 from epochmq.broker.assign_keys import AssignKeys
+from epochmq.broker.escape_keys import EscapeKeys
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
@@ -37,7 +38,7 @@ _MEMORY_BYTES = 8 * 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerOptions(
-    ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys, PopKeys
+    ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys, PopKeys, EscapeKeys
 ):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")

@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.afar.service import AfarMessages
 from epochmq.broker.assignment.core import RouteBook
 from epochmq.broker.assignment.service import RouteWatch
 from epochmq.broker.beside.service import Beside
 from epochmq.broker.clients.members import SCAN_MS
+from epochmq.broker.escape.service import EscapeService
 from epochmq.broker.handlers.heartbeat import expire_clients
 from epochmq.broker.membership.build import build_member
 from epochmq.broker.membership.service import Member
@@ -73,6 +75,8 @@ class Broker:
         self.sink: BrokerSink
         self.registrar: Registrar
         self.routes: RouteWatch
+        self.escape: EscapeService
+        self.afar: AfarMessages
         self._ha_port_is_chosen = options.ha_listen_port != 0
         self.member: Member | PlainMember | None = None
         """Its place in its group; None before the start."""
@@ -184,6 +188,7 @@ class Broker:
             self._clock,
         )
         node.find_route = self.routes.find
+        self._open_ways_out()
         now = self._clock.now_ms()
         self._periods = [
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
@@ -197,6 +202,17 @@ class Broker:
         self._tick(now)
         await self.registrar.settle()
         self._ticker = loop.create_task(self._run())
+
+    def _open_ways_out(self) -> None:
+        """To masters of other groups: what this broker may not write, and what they have for it."""
+        node, options = self.node, self.options
+        servers = addresses(options.namesrv_addr)
+        self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
+        node.ways_out.away = self.escape
+        node.escape_figures = self.escape.figures
+        node.pop.choose_pin = self.escape.choose_pin
+        self.afar = AfarMessages(Peers(tls=client_tls(options)), servers, self._clock)
+        node.pop.hands.fetch = self.afar.fetch
 
     # Running ---------------------------------------------------------------------------------
 
@@ -221,6 +237,7 @@ class Broker:
             self.sink.stage.syncs.next_deadline(),
             self.registrar.next_deadline(),
             self.routes.next_deadline(),
+            self.escape.next_deadline(),
             node.stats.next_deadline(now),
             node.transactions.next_deadline(now),
             node.pop.next_deadline(now),
@@ -254,6 +271,7 @@ class Broker:
         node.stats.tick(now, wall)
         self.registrar.tick(now)
         self.routes.tick(now)
+        self.escape.tick(now)
         for period in self._periods:
             period.tick(now)
         if node.topics.dirty or node.groups.dirty:
@@ -335,6 +353,9 @@ class Broker:
             await self.registrar.stop()
         if hasattr(self, "routes"):
             await self.routes.close()
+        if hasattr(self, "escape"):
+            await self.escape.close()
+            await self.afar.close()
         if hasattr(self, "sink"):
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.escape.pins import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.send_lane import invalid_code
 from epochmq.broker.node import BrokerNode
@@ -71,7 +72,10 @@ def handle_ack(node: BrokerNode, command: Command, session: Session, now: int) -
     def done(kept: bool) -> None:
         session.answer(command, Reply() if kept else NOT_KEPT)
 
-    node.pop.ack(key, handle.revive_queue_id, [header.offset], node.clock.wall_ms(), done)
+    node.pop.ack(
+        *(key, handle.revive_queue_id, [header.offset], node.clock.wall_ms(), done),
+        invisible_ms=handle.invisible_time,
+    )
     return HELD
 
 
@@ -106,7 +110,7 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
         count=1,
         broker_name=node.options.broker_name,
     )
-    revive_queue = handle.revive_queue_id
+    revive_queue = node.pop.hiding_queue(handle.revive_queue_id, header.topic)
 
     def acked(kept: bool) -> None:
         answer = ChangeInvisibleTimeResponseHeader(wall, header.invisibleTime, revive_queue)
@@ -114,7 +118,10 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
 
     def written(kept: list[bool]) -> None:
         if kept[0]:
-            node.pop.ack(old, revive_queue, [header.offset], wall, acked)
+            node.pop.ack(
+                *(old, handle.revive_queue_id, [header.offset], wall, acked),
+                invisible_ms=handle.invisible_time,
+            )
         else:
             session.answer(
                 command, Reply(ResponseCode.SYSTEM_ERROR, "the new check point was not kept")
@@ -179,7 +186,10 @@ def _ack_batch(
         topic, one.consumer_group, one.queue_id, one.start_offset, one.pop_time,
         node.options.broker_name,
     )  # fmt: skip
-    node.pop.ack(key, one.revive_queue_id, offsets, node.clock.wall_ms(), done)
+    node.pop.ack(
+        *(key, one.revive_queue_id, offsets, node.clock.wall_ms(), done),
+        invisible_ms=one.invisible_time,
+    )
 
 
 def _batch_topic(one: BatchAck) -> str:
@@ -224,7 +234,7 @@ def _check_queue(node: BrokerNode, name: str, queue_id: int) -> None:
 
 
 def _check_revive_queue(node: BrokerNode, queue_id: int) -> None:
-    if not 0 <= queue_id < node.pop.revive_queues():
+    if not (0 <= queue_id < node.pop.revive_queues() or is_pinned(queue_id)):
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL, f"the receipt handle names revive queue {queue_id}"
         )

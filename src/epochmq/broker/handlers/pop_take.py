@@ -66,7 +66,8 @@ class Taking:
         """Messages that are left in the queues looked at."""
         self.parts: list[Part] = []
         self.pop_time = node.clock.wall_ms()
-        self.revive_queue = ORDER_QUEUE if request.order else node.pop.next_revive_queue()
+        topic = request.topic
+        self.revive_queue = ORDER_QUEUE if request.order else node.pop.next_revive_queue(topic)
 
     def run(self) -> None:
         """Take from the topic and, but for an ordered pop, its retry topics; seldom those first."""

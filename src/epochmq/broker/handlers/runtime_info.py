@@ -2,7 +2,7 @@
 
 Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
 Ours: `epochmqVersion`, `epochmqAppend` (the twin or Python), `storeFenced` (why nothing more is
-written, or nothing), `storeDiskFull`.
+written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051).
 """
 
 from epochmq import __version__
@@ -48,7 +48,7 @@ def handle_runtime_info(node: BrokerNode, command: Command, session: Session, no
 def runtime_info(node: BrokerNode) -> dict[str, str]:
     """The whole table, keys sorted."""
     table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
-    table |= {**_place(node), **_timer(node)}
+    table |= {**_place(node), **_timer(node), **node.escape_figures(node.clock.now_ms())}
     return dict(sorted(table.items()))
 
 

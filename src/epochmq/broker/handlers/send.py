@@ -11,6 +11,7 @@ the group commit. Where replicas must have the messages too, the same groups wai
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.broker.escape.repeats import Repeats
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket, refusal
 from epochmq.broker.handlers.send_lane import Lane, Lanes, SendFields, invalid_code
 from epochmq.broker.handlers.send_properties import (
@@ -18,6 +19,7 @@ from epochmq.broker.handlers.send_properties import (
     NOTHING_SPECIAL,
     RARE,
     Completer,
+    Parsed,
     read,
 )
 from epochmq.broker.handlers.send_run import RunStage, settle
@@ -25,6 +27,7 @@ from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
 from epochmq.broker.node import BrokerNode
+from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE
 from epochmq.model.properties import PAIR_END, decode
 from epochmq.model.sink_mark import mark_of
@@ -47,7 +50,8 @@ class SendStage:
         self.node = node
         self.lanes = Lanes(node)
         self.syncs = SyncWaits(node.store)
-        self.sinks = SinkGate(node.store.sinks)
+        self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.place.epoch))
+        self.sinks = SinkGate(self.repeats)
         self._drafts: list[Draft] = []
         self._tickets: list[Ticket] = []
         self._sessions: set[int] = set()
@@ -167,7 +171,7 @@ class SendStage:
         if asked.special or lane.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
             draft, queue_id = special_draft(self.node, draft, asked, lane, header, version)
         ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
-        if more & MARKED and self._is_repeat(header.properties or "", lane.topic, ticket):
+        if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
             return
         if not lane.bytes:
             self.lanes.used.append(lane)
@@ -179,9 +183,14 @@ class SendStage:
             self._newest = session
             self._sessions.add(session.id)
 
-    def _is_repeat(self, properties: str, topic: str, ticket: Ticket) -> bool:
-        """Whether a sink sent this one before; its answer comes when the turn ends."""
-        mark = mark_of(topic, decode(properties))
+    def _is_repeat(self, header: SendFields, asked: Parsed, ticket: Ticket) -> bool:
+        """Whether a sink, or a broker that escapes, sent this one before; its answer comes when the
+        turn ends.
+        """
+        if asked.escape_id:
+            mark = escape_mark(asked.escape_id, header.topic)
+        else:
+            mark = mark_of(header.topic, decode(header.properties or ""))
         if mark is None or self.sinks.admits(mark, ticket):
             return False
         self._sessions.add(ticket.session.id)

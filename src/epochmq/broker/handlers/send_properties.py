@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from epochmq.model import property_names as names
+from epochmq.model.escape_mark import ESCAPE_ID
 from epochmq.model.properties import NAME_END, PAIR_END, decode, encode
 from epochmq.model.property_names import KEYS_SEPARATOR
 from epochmq.model.sink_mark import SINK_ID
@@ -35,6 +36,8 @@ class Parsed(msgspec.Struct, gc=False):
     transactional: bool = False
     inner: bool = False
     """It says that it holds many messages (INNER_NUM)."""
+    escape_id: str = ""
+    """What the broker that hands it over calls it (ESCAPE_ID); never stored."""
 
 
 NOTHING_SPECIAL = Parsed("")
@@ -88,6 +91,7 @@ class Completer:
     def _rebuild(self, parsed: Parsed) -> None:
         props = decode(parsed.text)
         props.pop(names.POP_CK, None)
+        parsed.escape_id = props.pop(ESCAPE_ID, "")
         parsed.transactional = props.get(names.TRAN_MSG, "").lower() == "true"
         parsed.delay = to_number(props.get(names.DELAY, ""))
         if parsed.delay > 0:

@@ -6,10 +6,11 @@ replicas, so does it. An answer says nothing that the first one's answer could n
 
 from collections.abc import Sequence
 
+from epochmq.broker.escape.repeats import Memory
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.model.sink_mark import SinkMark
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.sinks import SETTLED, Place, SinkMemory
+from epochmq.store.sinks import SETTLED, Place
 from epochmq.wire.command import Command, Reply
 
 Repeat = tuple[Ticket, SinkMark]
@@ -18,7 +19,7 @@ Repeat = tuple[Ticket, SinkMark]
 class SinkGate:
     """The sinks' messages of the running turn."""
 
-    def __init__(self, memory: SinkMemory) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._staged: dict[SinkMark, Ticket] = {}
         self.repeats: list[Repeat] = []

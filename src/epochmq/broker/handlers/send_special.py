@@ -11,7 +11,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
-from epochmq.model.names import dlq_topic
+from epochmq.model.names import REVIVE_TOPIC_PREFIX, dlq_topic
 from epochmq.model.property_names import DELAY
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.topic import PERM_READ_WRITE
@@ -22,7 +22,11 @@ from epochmq.wire.codes import VERSION_3_4_9, ResponseCode
 def special_draft(
     node: BrokerNode, draft: Draft, asked: Parsed, lane: Lane, header: SendFields, version: int
 ) -> tuple[Draft, int]:
-    """The draft as it is to be stored, and the queue id to answer; raises `Refused`."""
+    """The draft as it is to be stored, and the queue id to answer; raises `Refused`.
+
+    Records of the revive topic that another broker hands over name the time when RocketMQ's timer
+    would put them there; here they go there at once (ADR 0047).
+    """
     level = asked.delay
     if asked.inner or draft.sys_flag & INNER_BATCH:  # a batch comes with its own request
         raise _refused(node, PutStatus.MESSAGE_ILLEGAL)
@@ -45,7 +49,7 @@ def special_draft(
         draft = delay(draft, node.schedule.level_for(level))
         if len(draft.properties) > PROPERTIES_BYTES_MAX:
             raise _refused(node, PutStatus.PROPERTIES_SIZE_EXCEEDED)
-    elif asked.timer:
+    elif asked.timer and not draft.topic.startswith(REVIVE_TOPIC_PREFIX):
         draft = timed_draft(node, draft)
     return draft, queue_id
 

@@ -15,8 +15,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from epochmq.broker.escape.pins import is_pinned
 from epochmq.model import record
 from epochmq.model.properties import find
+from epochmq.model.property_names import TIMER_DELIVER_MS
 from epochmq.model.tags import tags_code
 from epochmq.store.draft import Draft
 
@@ -25,6 +27,7 @@ MESSAGES_MAX = 32
 """Messages of one check point: `bm` is a Java int."""
 
 _SIGN = 1 << 31
+_TIMED_BEFORE_MS = 1_000
 
 
 class Key(NamedTuple):
@@ -118,12 +121,21 @@ def with_done(check_point: CheckPoint, done: int) -> CheckPoint:
 
 
 def check_point_draft(check_point: CheckPoint, topic: str, queue_id: int, wall: int) -> Draft:
+    """One for another master (a pinned queue) says when RocketMQ's timer is to bring it."""
     key = check_point.key
-    return _draft(topic, queue_id, wall, CK_TAG, _write(check_point), _uniq(key, key.start, CK_TAG))
+    uniq = _uniq(key, key.start, CK_TAG)
+    draft = _draft(topic, queue_id, wall, CK_TAG, _write(check_point), uniq)
+    return _timed(draft, check_point.due_wall_ms - _TIMED_BEFORE_MS)
 
 
 def ack_draft(
-    key: Key, offsets: list[int], topic: str, queue_id: int, wall: int, host: bytes
+    key: Key,
+    offsets: list[int],
+    topic: str,
+    queue_id: int,
+    wall: int,
+    host: bytes,
+    due_wall_ms: int = 0,
 ) -> Draft:
     """One message's acknowledgement, or several messages' as one record."""
     body: dict[str, object] = {
@@ -138,6 +150,15 @@ def ack_draft(
         tag, place = BATCH_ACK_TAG, str(offsets)
     draft = _draft(topic, queue_id, wall, tag, _write(body), _uniq(key, place, tag))
     draft.born_host = host
+    return _timed(draft, due_wall_ms)
+
+
+def _timed(draft: Draft, deliver_wall_ms: int) -> Draft:
+    """As RocketMQ's masters expect it: there the revive topic is written by the timer, check points
+    a second before their acknowledgements (facts/acting-master.md 10.4).
+    """
+    if is_pinned(draft.queue_id) and deliver_wall_ms > 0:
+        draft.properties += f"\x02{TIMER_DELIVER_MS}\x01{deliver_wall_ms}".encode()
     return draft
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
+from epochmq.broker.escape.pins import is_pinned
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.pop import records
@@ -20,6 +21,7 @@ from epochmq.broker.pop.windows.core import Window, Windows
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
+from epochmq.wire.codes import ResponseCode
 
 WRITES_PER_TICK = 1_024
 
@@ -35,6 +37,15 @@ class Taken:
     check_point: CheckPoint
     queue_id: int
     window: Window | None
+
+
+@dataclass
+class _Acked:
+    """Messages of one check point, and who wants to hear of it."""
+
+    offsets: list[int]
+    waiting: list[Callable[[bool], None]]
+    due_wall_ms: int
 
 
 class PopState:
@@ -80,8 +91,12 @@ class PopState:
         )
         self._running = False
         self._next_queue = -1
-        self._acks: dict[tuple[int, Key], tuple[list[int], list[Callable[[bool], None]]]] = {}
-        """Acknowledgements of this turn: messages, and who wants to hear of it."""
+        self._acks: dict[tuple[int, Key], _Acked] = {}
+        """Acknowledgements of this turn, by revive queue and check point."""
+        self.stands_in: Callable[[], bool] = _never
+        """Whether the own log is not to be written: a slave stands in for its master."""
+        self.choose_pin: Callable[[str], int | None] = _nowhere
+        """Which master keeps the check points of a topic then (`escape.pins`)."""
 
     def adopt_options(self, options: PopKeys) -> None:
         self._options = options
@@ -129,9 +144,28 @@ class PopState:
         config = self._topics.get(self.topic)
         return self._options.revive_queue_num if config is None else config.read_queue_nums
 
-    def next_revive_queue(self) -> int:
+    def next_revive_queue(self, topic: str) -> int:
+        """The number that a pop's handles carry: a queue of the own log, or of another master's.
+
+        `Refused` when no master can keep the check points that a slave must not write.
+        """
+        if self.stands_in():
+            queue_id = self.choose_pin(topic)
+            if queue_id is None:
+                raise Refused(
+                    ResponseCode.SYSTEM_BUSY,
+                    f"no living master of another group that has {topic} can keep check points now;"
+                    " pop again",
+                )
+            return queue_id
         self._next_queue += 1
         return self._next_queue % self.revive_queues()
+
+    def hiding_queue(self, queue_id: int, topic: str) -> int:
+        """Where the check point goes that follows one in `queue_id`; `Refused` as a pop's."""
+        if is_pinned(queue_id) == self.stands_in():
+            return queue_id
+        return self.next_revive_queue(topic)
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -226,7 +260,14 @@ class PopState:
         return core.seen(key, offset)
 
     def ack(
-        self, key: Key, queue_id: int, offsets: list[int], wall: int, done: Callable[[bool], None]
+        self,
+        key: Key,
+        queue_id: int,
+        offsets: list[int],
+        wall: int,
+        done: Callable[[bool], None],
+        *,
+        invisible_ms: int = 0,
     ) -> None:
         """Acknowledge messages of one check point; `done` hears whether that is kept.
 
@@ -242,29 +283,65 @@ class PopState:
         if not left:
             done(True)
             return
-        waiting = self._acks.setdefault((queue_id, key), ([], []))
-        waiting[0].extend(offset for offset in left if offset not in waiting[0])
-        waiting[1].append(done)
+        due = key.pop_time + invisible_ms
+        acked = self._acks.setdefault((queue_id, key), _Acked([], [], due))
+        acked.offsets.extend(offset for offset in left if offset not in acked.offsets)
+        acked.waiting.append(done)
 
     def write_acks(self, wall: int) -> None:
         """Write the acknowledgements of this turn, all at once."""
         if not self._acks:
             return
         acks, self._acks = self._acks, {}
+        own = {place: acked for place, acked in acks.items() if not is_pinned(place[0])}
+        away = {place: acked for place, acked in acks.items() if is_pinned(place[0])}
+        if own and self.stands_in():
+            self._remember(own)
+        elif own:
+            self._write_acks(own, wall)
+        if away:
+            self._write_acks(away, wall)
+
+    def _write_acks(self, acks: dict[tuple[int, Key], _Acked], wall: int) -> None:
         drafts = [
-            records.ack_draft(key, offsets, self.topic, queue_id, wall, self._host)
-            for (queue_id, key), (offsets, _) in acks.items()
+            records.ack_draft(
+                key, acked.offsets, self.topic, queue_id, wall, self._host, acked.due_wall_ms
+            )
+            for (queue_id, key), acked in acks.items()
         ]
 
         def stored(outcomes: Sequence[Outcome]) -> None:
-            for ((queue_id, key), (offsets, waiting)), outcome in zip(
-                acks.items(), outcomes, strict=True
-            ):
+            for ((queue_id, key), acked), outcome in zip(acks.items(), outcomes, strict=True):
                 kept = outcome is Outcome.STORED
                 core = self.hands.queues.get(queue_id)
                 if kept and core is not None:
-                    core.take_acks(key, offsets)
-                for done in waiting:
+                    core.take_acks(key, acked.offsets)
+                for done in acked.waiting:
                     done(kept)
 
         self._outlet.put(drafts, Origin.POP, wall, stored)
+
+    def _remember(self, acks: dict[tuple[int, Key], _Acked]) -> None:
+        """Acknowledgements of check points in the own log, at a slave that must not write there.
+
+        They are kept in memory; with the progress of the revive queue, which moves past check
+        points of which nothing is open, they go to the master when that returns. What is lost with
+        both is delivered again (facts/acting-master.md 9.2 H18).
+        """
+        for (queue_id, key), acked in acks.items():
+            core = self.hands.queues.get(queue_id)
+            known = core is not None and all(
+                core.seen(key, offset) in (Seen.OPEN, Seen.ACKED) for offset in acked.offsets
+            )
+            if core is not None:
+                core.take_acks(key, acked.offsets)
+            for done in acked.waiting:
+                done(known)
+
+
+def _never() -> bool:
+    return False
+
+
+def _nowhere(topic: str) -> int | None:
+    return None

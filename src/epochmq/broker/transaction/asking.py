@@ -9,7 +9,7 @@ import logging
 
 from epochmq.broker.outlet.core import Outcome
 from epochmq.broker.transaction.core import Half, Look, Why
-from epochmq.broker.transaction.half import copy, given_up, real_place, shown
+from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
 from epochmq.broker.transaction.parts import Parts
 from epochmq.broker.transaction.reading import Reading
 from epochmq.model import record
@@ -23,12 +23,17 @@ log = logging.getLogger(__name__)
 
 
 class Asking:
-    """Carries out what the core says about open half messages."""
+    """Carries out what the core says about open half messages.
+
+    A broker that stands in writes no copies and asks nobody: each silent half message goes to a
+    master of another group, which asks (RIP-32); here it is over then.
+    """
 
     def __init__(self, parts: Parts, reading: Reading) -> None:
         self._parts = parts
         self._reading = reading
-        self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0}
+        self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0,
+                       "handed_over": 0}  # fmt: skip
 
     def tick(self, now: int, wall: int) -> None:
         work: list[tuple[Look, StoredMessage, Draft]] = []
@@ -63,6 +68,8 @@ class Asking:
 
     def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
         half = look.half
+        if self._parts.node.escapes:
+            return self._away(half, message)
         if look.why is Why.GIVE_UP:
             return given_up(message)
         if look.why is Why.RENEW:
@@ -73,10 +80,20 @@ class Asking:
             return None
         return copy(message, half, checks=half.checks + 1)
 
+    def _away(self, half: Half, message: StoredMessage) -> Draft | None:
+        draft = handed_over(message)
+        if draft is None:
+            log.error("half message %d of %s names no topic", half.queue_offset, half.group)
+            self._parts.core.gone(half)
+        return draft
+
     def _written(self, look: Look, message: StoredMessage, outcome: Outcome) -> None:
         core, half = self._parts.core, look.half
         if outcome is not Outcome.STORED:
             core.again(half)
+        elif self._parts.node.escapes:
+            self.counts["handed_over"] += 1
+            core.done(half, self._parts.node.clock.now_ms(), committed=False)
         elif look.why is Why.GIVE_UP:
             self.counts["given_up"] += 1
             log.warning(

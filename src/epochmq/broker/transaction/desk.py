@@ -33,7 +33,8 @@ class TransactionDesk:
         self.asking = Asking(self._parts, self._reading)
         self._options = node.options
         self._time: int | None = None
-        """The master epoch that the core knows the queues of; None: nobody's."""
+        """The master epoch that the core knows the queues of; None: nobody's; below 0 it is one
+        in which this broker stands in."""
         self._kept: Progress | None = None
         self._to_keep: tuple[Progress, int] | None = None
 
@@ -51,8 +52,13 @@ class TransactionDesk:
         """Whether this broker may end transactions now; notices another time as master."""
         node = self._node
         time = node.place.epoch if node.delivers else None
+        escapes = time is not None and node.escapes
+        if time is not None and escapes:
+            time = -1 - time
         if time != self._time:
             self._time = time
+            self._parts.escapes = escapes
+            self._parts.core.terms = terms_of(node.options, escapes=escapes)
             self._kept = self._to_keep = None
             self._parts.begin()
             self.ending.begin()
@@ -60,7 +66,7 @@ class TransactionDesk:
                 self._reading.begin(now)
         if node.options is not self._options:
             self._options = node.options
-            self._parts.core.terms = terms_of(node.options)
+            self._parts.core.terms = terms_of(node.options, escapes=escapes)
         return time is not None
 
     def end(self, header: EndTransactionHeader, now: int, answer: Answer, *, wanted: bool) -> None:
@@ -109,6 +115,9 @@ class TransactionDesk:
     def _write_ops(self, now: int, wall: int) -> None:
         core = self._parts.core
         while offsets := core.op_due(now):
+            if self._parts.escapes:
+                self._no_op(offsets, now)
+                continue
             written = False
 
             def settled(number: int, outcome: Outcome, offsets: list[int] = offsets) -> None:
@@ -124,6 +133,16 @@ class TransactionDesk:
             self._parts.put([op(offsets, wall, self._node.store_host)], settled, wall)
             if not written:
                 return
+
+    def _no_op(self, offsets: list[int], now: int) -> None:
+        """What is over where this broker stands in: nothing is written in the own log (INV-32).
+
+        The progress alone tells the master, so it may hold a little longer what ended out of order.
+        """
+        core = self._parts.core
+        core.op_held(now)
+        core.took_ops(core.op_at, offsets)
+        self.ending.named(offsets)
 
     def keep_progress(self, wall: int) -> None:
         """Commit how far both queues are, once all that is behind it is on the device.

@@ -21,7 +21,7 @@ from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.model.properties import decode, decode_bytes
-from epochmq.model.sys_flag import TX_COMMIT, TX_NONE, with_transaction_type
+from epochmq.model.sys_flag import TX_COMMIT, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.tags import java_hash, tags_code
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
@@ -131,6 +131,21 @@ def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
         names.TRANSACTION_CHECK_TIMES: str(checks),
     }
     return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
+
+
+def handed_over(message: StoredMessage) -> Draft | None:
+    """It as its producer sent it, for the master of another group; None when it can go nowhere.
+
+    That one keeps it as a half message of its own, and asks the producer (RIP-32). How often it was
+    asked for stays with it, for masters that count on.
+    """
+    place = real_place(message)
+    if place is None:
+        return None
+    dropped = (names.TRAN_PREPARED_QUEUE_OFFSET, names.REAL_TOPIC, names.REAL_QID)
+    properties = {**_without(message.properties, *dropped), names.TRAN_MSG: "true"}
+    flag = with_transaction_type(message.sys_flag, TX_PREPARED)
+    return _draft(message, *place, properties, sys_flag=flag)
 
 
 def given_up(message: StoredMessage) -> Draft:

@@ -19,6 +19,10 @@ UNSURE_PAUSE_MS = 200
 """How often it is asked again whether what was appended is held by now."""
 
 
+ESCAPE_INTERVAL_MS = 1_000
+"""How often a broker that stands in looks for silent transactions."""
+
+
 class Around(Protocol):
     """The broker as this package sees it; `BrokerNode` fits."""
 
@@ -34,13 +38,20 @@ class Around(Protocol):
     @property
     def delivers(self) -> bool: ...
 
+    @property
+    def escapes(self) -> bool: ...
+
     def when_kept(self, end: int, done: Callable[[bool], None]) -> None: ...
 
 
-def terms_of(options: BrokerOptions) -> Terms:
+def terms_of(options: BrokerOptions, *, escapes: bool = False) -> Terms:
+    """A broker that stands in hands over what is silent soon after it is: its progress, which is
+    all that the master gets back, moves only behind that.
+    """
+    interval_ms = options.transaction_check_interval
     return Terms(
         timeout_ms=options.transaction_time_out,
-        interval_ms=options.transaction_check_interval,
+        interval_ms=min(interval_ms, ESCAPE_INTERVAL_MS) if escapes else interval_ms,
         checks_max=options.transaction_check_max,
         kept_ms=options.file_reserved_time * 3_600_000,
         op_bytes=options.transaction_op_msg_max_size,
@@ -57,6 +68,8 @@ class Parts:
     def __init__(self, node: Around) -> None:
         self.node = node
         self.core = Transactions(terms_of(node.options))
+        self.escapes = False
+        """Whether the queues are a master's that this broker stands in for."""
         self.tenure = 0
         self._unsure: list[tuple[int, Callable[[Outcome], None]]] = []
         self._unsure_at = 0

@@ -11,6 +11,8 @@ from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.pop.names import REVIVE_GROUP
 from epochmq.broker.pop.records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import core
+from epochmq.broker.pop.revive.hands import Came
+from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
 
 RETRY = "%RETRY%G_T"
@@ -200,6 +202,56 @@ def test_another_brokers_check_point_is_kept() -> None:
     desk.tick(1_000)
     assert desk.stored(RETRY) == []
     assert len(desk.node.pop.hands) == 1
+
+
+class Afar:
+    """Another group's messages, told when the test says so."""
+
+    def __init__(self, desk: PopDesk) -> None:
+        self.asked: list[tuple[CheckPoint, Sequence[int], Came]] = []
+        desk.node.pop.hands.fetch = self
+
+    def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
+        self.asked.append((found, offsets, came))
+
+
+def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() -> None:
+    """RIP-32: a slave that stood in for its master gave the check point here."""
+    desk = PopDesk()
+    desk.put(b"mine", b"own")
+    afar = Afar(desk)
+    write(desk, broker_name="other", deltas=[0, 1, 2], count=3)
+    desk.tick()
+    desk.tick(1_000)
+    ((found, offsets, came),) = afar.asked
+    assert (found.broker_name, list(offsets)) == ("other", [0, 1, 2])
+    there, _ = desk.stored("T")
+    there.body = b"theirs"
+    came({0: there, 1: None})  # the third could not be told
+    assert [message.body for message in desk.stored(RETRY)] == [b"theirs"]
+    assert progress(desk)[0] == -1
+    desk.tick(10_000)
+    (_, offsets, came) = afar.asked[1]
+    assert list(offsets) == [2]
+    came({2: None})
+    desk.tick()
+    assert progress(desk)[0] == 0
+
+
+def test_nobody_answers_for_another_group(caplog: pytest.LogCaptureFixture) -> None:
+    desk = PopDesk()
+    afar = Afar(desk)
+    write(desk, broker_name="other")
+    desk.tick()
+    desk.tick(1_000)
+    afar.asked[0][2](None)
+    desk.tick(1_000)
+    assert len(afar.asked) == 2
+    desk.node.take_role(Role.SLAVE)
+    desk.node.take_role(Role.MASTER)
+    desk.tick()
+    afar.asked[1][2](None)  # of another time
+    assert progress(desk)[0] == -1
 
 
 def test_records_that_say_nothing_are_passed(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ done with, not the next one.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
@@ -44,6 +44,21 @@ class _Lost(Enum):
     """Deleted, by retention or with its topic."""
     HERE = auto()
     """It should be there."""
+
+
+Came = Callable[[Mapping[int, StoredMessage | None] | None], None]
+"""Told messages by queue offset, None for those that are gone; what is missing cannot be said. None
+in place of all: nobody answered."""
+
+
+class Fetch(Protocol):
+    """Reads messages of another group's queue."""
+
+    def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None: ...
+
+
+def _nobody(found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
+    came(None)
 
 
 class Messages(Protocol):
@@ -96,6 +111,8 @@ class ReviveHands:
         self._confirmed = confirmed
         self._end = end
         self.queues: dict[int, Revive] = {}
+        self.fetch: Fetch = _nobody
+        """Reads what another group's check points name; the service sets it."""
         self.retry_v2 = False
         """Whether new retry topics get their names of the second generation."""
 
@@ -184,13 +201,52 @@ class ReviveHands:
     # Delivering ------------------------------------------------------------------------------
 
     def _deliver(self, core: Revive, entry: Entry, now: int, wall: int) -> None:
+        """Put what is open of a check point into the retry topic; its messages may be elsewhere.
+
+        A slave that stood in for another group's master gave the check point here (RIP-32).
+        """
+        check_point = entry.check_point
+        topic = self._retry_topic(check_point, wall)
+        offsets = [at for _, at in entry.open_messages()]
+        if topic is None:
+            core.failed(entry, 0, now, hard=True)
+        elif check_point.broker_name == self._broker_name:
+            found = {at: self._find(check_point, at) for at in offsets}
+            self._put(core, entry, topic, found, now, wall)
+        else:
+            self._from_afar(core, entry, topic, offsets, now, wall)
+
+    def _from_afar(
+        self, core: Revive, entry: Entry, topic: str, offsets: list[int], now: int, wall: int
+    ) -> None:
+        check_point = entry.check_point
+
+        def came(messages: Mapping[int, StoredMessage | None] | None) -> None:
+            if core not in self.queues.values():
+                return  # another role
+            if messages is None:
+                core.failed(entry, 0, now, hard=False)
+                return
+            found = {at: messages.get(at, _Lost.HERE) or _Lost.GONE for at in offsets}
+            self._put(core, entry, topic, found, now, wall)
+
+        self.fetch(check_point, offsets, came)
+
+    def _put(
+        self,
+        core: Revive,
+        entry: Entry,
+        topic: str,
+        messages: Mapping[int, StoredMessage | _Lost],
+        now: int,
+        wall: int,
+    ) -> None:
         bits: list[int] = []
         drafts: list[Draft] = []
         settled, hard = 0, False
-        topic = self._retry_topic(entry.check_point, wall)
         for bit, offset in entry.open_messages():
-            found = self._find(entry.check_point, offset) if topic else _Lost.HERE
-            if isinstance(found, StoredMessage) and topic is not None:
+            found = messages.get(offset, _Lost.HERE)
+            if isinstance(found, StoredMessage):
                 bits.append(1 << bit)
                 drafts.append(_again(found, entry.check_point, topic))
             elif found is _Lost.GONE:
@@ -223,12 +279,7 @@ class ReviveHands:
         self._outlet.put(drafts, Origin.POP, wall, done)
 
     def _retry_topic(self, check_point: CheckPoint, wall: int) -> str | None:
-        """Where its messages go; None when the broker cannot deliver them now.
-
-        A check point of another broker's queue is kept: only that broker has the messages.
-        """
-        if check_point.broker_name != self._broker_name:
-            return None
+        """Where its messages go; None when the broker cannot deliver them now."""
         mark = RETRY_V2 if self.retry_v2 else RETRY_V1
         topic = retry_name(check_point.group, check_point.topic, mark)
         try:

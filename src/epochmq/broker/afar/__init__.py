@@ -1,0 +1,1 @@
+"""Messages that lie in other groups' queues."""

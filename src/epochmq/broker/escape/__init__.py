@@ -1,0 +1,1 @@
+"""What a slave that stands in for its master must write goes to a living master (RIP-32)."""

@@ -1,0 +1,282 @@
+"""Which master takes which message, what is under way, and what became of it (RIP-32, ADR 0051).
+
+A put is a batch of messages; each gets exactly one outcome, and the batch is answered once:
+
+- STORED only when a master said SEND_OK, which it says once it holds the message as its own
+  options ask (facts/acting-master.md 9.2 H14).
+- A master that refuses, or is not reached, is passed over; when none takes a message it waits a
+  little longer each time. Nothing is ever skipped (H13, rocketmq#7577, #7927).
+- When an answer is lost nobody knows whether the message is stored. It is sent again to the same
+  master, as long as that is there, since a repeat is dropped there; after that to another.
+- LATER when no master took anything of a batch for `PATIENCE_MS`: who put it, and whoever waits
+  for it, should know. A batch of which something is, or may be, stored is not given up so, for its
+  putter would put all of it again; it is tried until this broker stands in no longer (`stop`).
+
+Never ILLEGAL: what one master finds illegal is held for another, and in the end for the own one.
+
+Pure: monotonic `now` comes in, messages to send come out. Callbacks are those of the outlet.
+"""
+
+import heapq
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from epochmq.base import limits
+from epochmq.broker.escape.masters import Masters, Wants
+from epochmq.broker.escape.parcel import Batch, Item, Parcel, Where
+from epochmq.broker.escape.pins import favourite, pinned, place_of
+from epochmq.broker.outlet.core import Done, Outcome
+from epochmq.model.names import is_retry_topic
+
+IN_FLIGHT_MAX = 256
+IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
+PATIENCE_MS = 3_000
+FAITHFUL_MS = 10_000
+"""How long a message goes to the master again that may have it, and does not answer."""
+PAUSE_MS, PAUSE_MAX_MS = 200, 10_000
+"""Pause after no master took a message: doubled from the first to the last."""
+UNKNOWN_MS = 50
+"""Pause while the name servers are being asked."""
+
+
+class Verdict(Enum):
+    """What came of sending one message."""
+
+    HELD = auto()
+    """SEND_OK."""
+    WEAK = auto()
+    """In the master's log, but not held as its options ask (FLUSH_DISK_TIMEOUT and the like)."""
+    REFUSED = auto()
+    """Certainly not taken."""
+    UNREACHED = auto()
+    """Not even sent."""
+    LOST = auto()
+    """Sent, and nobody knows."""
+
+
+class Send(NamedTuple):
+    """Send the parcel to the master `name`; report it by `answered`."""
+
+    parcel: Parcel
+    name: str
+    address: str
+
+
+class Escape:
+    """All that one broker hands over to other groups."""
+
+    def __init__(self, own_name: str) -> None:
+        self.masters = Masters()
+        self.active = False
+        """Whether this broker stands in: masters are kept known before they are needed."""
+        self._own = own_name
+        self._batches: dict[int, Batch] = {}
+        self._plan: list[tuple[int, int, Parcel]] = []
+        self._ids = 0
+        self._turn = 0
+        self._open = 0
+        self._flying = 0
+        self._flying_bytes = 0
+        self._counts = {"stored": 0, "again": 0, "refused": 0, "given_up": 0}
+
+    # Work ------------------------------------------------------------------------------------
+
+    def put(self, items: Sequence[Item], done: Done, now: int) -> None:
+        """Hand `items` over; `done` gets their outcomes in order, later or at once."""
+        if not items or self._open + len(items) > limits.ESCAPES_MAX:
+            done([Outcome.LATER] * len(items))
+            return
+        first = self._ids
+        self._ids += len(items)
+        self._open += len(items)
+
+        def settled(outcomes: Sequence[Outcome]) -> None:
+            self._open -= len(items)
+            self._batches.pop(first, None)
+            done(outcomes)
+
+        batch = self._batches[first] = Batch(items, first, settled, now)
+        for parcel in batch.parcels:
+            self._push(parcel, now)
+
+    def sends(self, now: int) -> list[Send]:
+        """What to send now; gives up what nobody took for too long."""
+        self._give_up(now)
+        found: list[Send] = []
+        postponed: list[tuple[int, Parcel]] = []
+        plan = self._plan
+        while plan and plan[0][0] <= now and self._has_room:
+            parcel = heapq.heappop(plan)[2]
+            if parcel.over:
+                continue
+            name, again_ms = self._choose(parcel, now)
+            if name is None:
+                postponed.append((max(again_ms, now + 1), parcel))
+                continue
+            parcel.batch.flying += 1
+            self._flying += 1
+            self._flying_bytes += parcel.item.size
+            self._counts["again"] += parcel.tries > 0
+            parcel.tries += 1
+            found.append(Send(parcel, name, self.masters.addresses[name]))
+        for at_ms, parcel in postponed:
+            self._push(parcel, at_ms)
+        return found
+
+    @property
+    def _has_room(self) -> bool:
+        return self._flying < IN_FLIGHT_MAX and self._flying_bytes < IN_FLIGHT_BYTES_MAX
+
+    def answered(self, send: Send, verdict: Verdict, now: int) -> None:
+        """What came of one send."""
+        parcel, name, _ = send
+        parcel.batch.flying -= 1
+        self._flying -= 1
+        self._flying_bytes -= parcel.item.size
+        if verdict in (Verdict.UNREACHED, Verdict.LOST):
+            self.masters.failed(name, now)
+        else:
+            self.masters.served(name)
+        if parcel.over:  # nobody stands in any more
+            return
+        if verdict is Verdict.HELD:
+            self._counts["stored"] += 1
+            parcel.batch.touched = True
+            parcel.settle(Outcome.STORED)
+            return
+        at_ms = now
+        if verdict is Verdict.WEAK:
+            parcel.batch.touched = True
+            parcel.held_by, parcel.lost_at_ms = name, now
+            at_ms = self._pause(parcel, now)
+        elif verdict is Verdict.LOST:
+            parcel.batch.touched = True
+            if parcel.held_by != name:
+                parcel.held_by, parcel.lost_at_ms = name, now
+        elif verdict is Verdict.REFUSED:
+            self._counts["refused"] += 1
+            parcel.held_by = ""
+            parcel.refused_by.add(name)
+            self.masters.look_again(now)
+        self._push(parcel, at_ms)
+
+    def stop(self) -> None:
+        """This broker stands in no longer: what is not known to be held is LATER."""
+        self._plan.clear()
+        for batch in list(self._batches.values()):
+            self._settle_open(batch)
+
+    def choose_pin(self, topic: str, revive_topic: str, now: int) -> int | None:
+        """A revive queue number for check points of `topic`: at which master, and queue 0 there.
+
+        None when no living master has both topics, or it is not known yet.
+        """
+        masters = self.masters
+        topics = {revive_topic} if is_retry_topic(topic) else {topic, revive_topic}
+        unknown = [one for one in topics if not masters.want(one, now)]
+        if unknown:
+            return None
+        revive = masters.queues(revive_topic)
+        able = [name for name in revive if all(name in masters.queues(one) for one in topics)]
+        awake = [name for name in able if masters.rests_until(name) <= now]
+        name = favourite(f"{self._own}@{topic}", awake or able)
+        if name is None:
+            return None
+        self._turn += 1
+        return pinned(place_of(name), self._turn % revive[name])
+
+    # What to ask, and when -------------------------------------------------------------------
+
+    def asks(self, now: int) -> Wants:
+        """What to ask name servers now."""
+        if not self.active and not self._batches:
+            return Wants(False, [])
+        return self.masters.wants(now)
+
+    def next_deadline(self) -> int | None:
+        wanted = [batch.since_ms + PATIENCE_MS for batch in self._impatient()]
+        if self._plan and self._has_room:
+            wanted.append(self._plan[0][0])
+        if self.active or self._batches:
+            asks = self.masters.next_deadline()
+            wanted += [] if asks is None else [asks]
+        return min(wanted, default=None)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "waiting": self._open - self._flying,
+            "in_flight": self._flying,
+            "masters": len(self.masters.addresses),
+            **self._counts,
+        }
+
+    def oldest_ms(self, now: int) -> int:
+        """How long the oldest message waits that no master holds yet; 0 when there is none."""
+        first = next(iter(self._batches.values()), None)
+        return 0 if first is None else now - first.since_ms
+
+    # Inside ----------------------------------------------------------------------------------
+
+    def _push(self, parcel: Parcel, at_ms: int) -> None:
+        heapq.heappush(self._plan, (at_ms, parcel.id, parcel))
+
+    def _pause(self, parcel: Parcel, now: int) -> int:
+        pause = min(PAUSE_MS << min(parcel.failures, 10), PAUSE_MAX_MS)
+        parcel.failures += 1
+        return now + pause
+
+    def _choose(self, parcel: Parcel, now: int) -> tuple[str | None, int]:
+        """(the master to send to, 0), or (None, when to choose again)."""
+        masters = self.masters
+        if parcel.held_by:
+            rest_ms = masters.rests_until(parcel.held_by)
+            there = parcel.held_by in masters.addresses
+            if there and now < parcel.lost_at_ms + FAITHFUL_MS:
+                return (parcel.held_by, 0) if rest_ms <= now else (None, rest_ms)
+            parcel.held_by = ""
+        names = self._candidates(parcel.item, now)
+        if names is None:
+            return None, now + UNKNOWN_MS
+        left = [name for name in names if name not in parcel.refused_by]
+        if not left:
+            parcel.refused_by.clear()
+            return None, self._pause(parcel, now)
+        awake = [name for name in left if masters.rests_until(name) <= now]
+        if not awake:
+            return None, min(map(masters.rests_until, left))
+        self._turn += 1
+        return awake[self._turn % len(awake)], 0
+
+    def _candidates(self, item: Item, now: int) -> list[str] | None:
+        """Who may take it; None when that is not known yet."""
+        masters = self.masters
+        if not masters.known:
+            return None
+        if item.where is Where.PINNED:
+            name = masters.at(item.place)
+            return [] if name is None else [name]
+        if item.where is Where.ANY:
+            return list(masters.addresses)
+        if not masters.want(item.topic, now):
+            return None
+        names = list(masters.queues(item.topic))
+        if item.where is Where.ONE:
+            name = favourite(f"{self._own}@{item.topic}", names)
+            return [] if name is None else [name]
+        return names or masters.making(now)
+
+    def _impatient(self) -> list[Batch]:
+        """Batches that may be given up: nothing of them was taken, or is under way."""
+        return [batch for batch in self._batches.values() if not batch.touched and not batch.flying]
+
+    def _give_up(self, now: int) -> None:
+        for batch in self._impatient():
+            if now - batch.since_ms >= PATIENCE_MS:
+                self._settle_open(batch)
+
+    def _settle_open(self, batch: Batch) -> None:
+        for parcel in batch.parcels:
+            if not parcel.over:
+                self._counts["given_up"] += 1
+                parcel.settle(Outcome.LATER)

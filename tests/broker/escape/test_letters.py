@@ -1,0 +1,93 @@
+"""A draft as it is sent: kept delays off, a mark on, to a queue that the master chooses."""
+
+from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.broker.escape.letters import ANY_QUEUE, RETRIES_MAX, here, item_of, letter
+from epochmq.broker.escape.parcel import Item, Where
+from epochmq.broker.escape.pins import pinned, place_of
+from epochmq.model.escape_mark import ESCAPE_ID
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from epochmq.model.properties import decode, encode
+from epochmq.model.sys_flag import BORN_V6, COMPRESSED, INNER_BATCH, TX_COMMIT
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import RequestCode
+
+REVIVE = "rmq_sys_REVIVE_LOG_c"
+
+
+def draft(topic: str = "T", queue_id: int = 3, *, sys_flag: int = 0, **properties: str) -> Draft:
+    raw = encode(properties).encode()
+    return Draft(topic, queue_id, b"body", raw, sys_flag=sys_flag, reconsume_times=2, flag=7,
+                 born_wall_ms=99)  # fmt: skip
+
+
+def item(found: Draft) -> Item:
+    made = item_of(found)
+    assert made is not None
+    return made
+
+
+def sent(found: Draft) -> tuple[dict[str, str], dict[str, str]]:
+    """(header, properties)."""
+    command = letter(item(found), "IG", "a@1@5@9")
+    assert command.code == RequestCode.SEND_MESSAGE_V2
+    assert bytes(command.body) == b"body"
+    assert command.ext is not None
+    return dict(command.ext), decode(command.ext["i"])
+
+
+def test_what_was_delayed_is_not_delayed_again() -> None:
+    waited = {"DELAY": "3", "TIMER_DELAY_SEC": "5", "TIMER_DELIVER_MS": "9", "TIMER_DELAY_MS": "9"}
+    header, properties = sent(draft(WAIT="false", TAGS="a", REAL_TOPIC="T", **waited))
+    assert properties == {"WAIT": "true", "TAGS": "a", "REAL_TOPIC": "T", ESCAPE_ID: "a@1@5@9"}
+    assert header["b"] == "T"
+    assert header["e"] == str(ANY_QUEUE)
+    assert (header["a"], header["c"], header["d"]) == ("IG", "TBW102", "8")
+    assert (header["g"], header["h"], header["j"]) == ("99", "7", "2")
+    assert header["l"] == str(RETRIES_MAX)
+
+
+def test_the_producers_group_stays() -> None:
+    header, _ = sent(draft(PGROUP="PG"))
+    assert header["a"] == "PG"
+
+
+def test_bits_of_the_hosts_are_the_receivers_own() -> None:
+    header, _ = sent(draft(sys_flag=BORN_V6 | COMPRESSED | TX_COMMIT))
+    assert header["f"] == str(COMPRESSED | TX_COMMIT)
+
+
+def test_a_rolled_one_goes_on_waiting_in_the_timer_topic() -> None:
+    header, properties = sent(draft(TIMER_TOPIC, TIMER_DELIVER_MS="9", TIMER_OUT_MS="8"))
+    assert properties["TIMER_DELIVER_MS"] == "9"
+    assert header["e"] == "0"
+    assert item(draft(TIMER_TOPIC)).where is Where.ONE
+
+
+def test_a_check_point_goes_to_the_queue_that_its_number_names() -> None:
+    pin = pinned(place_of("z"), 5)
+    made = draft(REVIVE, pin, TIMER_DELIVER_MS="9")
+    assert item(made).where is Where.PINNED
+    assert item(made).place == place_of("z")
+    header, properties = sent(made)
+    assert header["e"] == "5"
+    assert ESCAPE_ID not in properties
+    assert properties["TIMER_DELIVER_MS"] == "9"
+    assert here(made).queue_id == 5
+    plain = draft()
+    assert here(plain) is plain
+
+
+def test_retries_go_anywhere() -> None:
+    assert item(draft("%RETRY%G")).where is Where.ANY
+    assert item(draft("%DLQ%G")).where is Where.ANY
+
+
+def test_what_belongs_in_the_own_log_goes_nowhere() -> None:
+    for topic in (HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, REVIVE):
+        assert item_of(draft(topic)) is None
+    assert item_of(draft(sys_flag=INNER_BATCH)) is None
+
+
+def test_properties_without_room_go_without_a_mark() -> None:
+    _, properties = sent(draft(long="x" * (PROPERTIES_BYTES_MAX - 100)))
+    assert ESCAPE_ID not in properties

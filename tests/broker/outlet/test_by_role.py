@@ -1,0 +1,55 @@
+"""The own log while it may be written, another master for who stands in."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from epochmq.broker.escape.pins import pinned, place_of
+from epochmq.broker.outlet.by_role import ByRole
+from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.roles import ROLES, Role
+from epochmq.store.draft import Draft
+
+
+class Way:
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        self.drafts += drafts
+        done([Outcome.STORED] * len(drafts))
+
+
+PLAIN = Draft("T", 0, b"x", b"")
+FOREIGN = Draft("rmq_sys_REVIVE_LOG_c", pinned(place_of("z"), 1), b"x", b"")
+
+
+@pytest.mark.parametrize(
+    ("role", "draft", "own", "away"),
+    [
+        (Role.MASTER, PLAIN, True, False),
+        (Role.MASTER, FOREIGN, False, True),
+        (Role.ACTING_MASTER, PLAIN, False, True),
+        (Role.ACTING_MASTER, FOREIGN, False, True),
+        (Role.SLAVE, PLAIN, True, False),  # which refuses (INV-32)
+        (Role.SLAVE, FOREIGN, False, False),
+        (Role.FENCED, FOREIGN, False, False),
+    ],
+)
+def test_where_it_goes(role: Role, draft: Draft, own: bool, away: bool) -> None:
+    here, there = Way(), Way()
+    route = ByRole(here, lambda: ROLES[role])
+    route.away = there
+    said: list[Sequence[Outcome]] = []
+    route.put([draft], Origin.POP, 0, said.append)
+    assert (bool(here.drafts), bool(there.drafts)) == (own, away)
+    assert said == [[Outcome.STORED if own or away else Outcome.LATER]]
+
+
+@pytest.mark.parametrize("draft", [PLAIN, FOREIGN])
+def test_with_no_way_out_it_waits(draft: Draft) -> None:
+    here = Way()
+    said: list[Sequence[Outcome]] = []
+    ByRole(here, lambda: ROLES[Role.ACTING_MASTER]).put([draft], Origin.POP, 0, said.append)
+    assert said == [[Outcome.LATER]]
+    assert not here.drafts
