@@ -46,6 +46,8 @@ class Needs(Enum):
     NOTHING = auto()
     SERVING = auto()
     """It has a place in its group and may be asked; a fenced broker's figures may be old."""
+    CONSUMING = auto()
+    """It is the master, or stands in for it: consumers' offsets, locks and pops are its to keep."""
     WRITING = auto()
     """It is the master: what is changed here reaches the replicas from here."""
 
@@ -98,22 +100,22 @@ ROWS: dict[Code, Row] = {
         Access.SUBSCRIBE, 64 * KIB, Code.CONSUMER_SEND_MSG_BACK, Code.GET_CONSUMER_LIST_BY_GROUP
     ),
     **_rows(Access.SUBSCRIBE, 64 * KIB, Code.QUERY_ASSIGNMENT, needs=Needs.SERVING),
-    **_rows(Access.SUBSCRIBE, 64 * KIB, Code.UPDATE_CONSUMER_OFFSET, needs=Needs.WRITING),
+    **_rows(Access.SUBSCRIBE, 64 * KIB, Code.UPDATE_CONSUMER_OFFSET, needs=Needs.CONSUMING),
     **_rows(
         Access.SUBSCRIBE, 64 * KIB,
         Code.PEEK_MESSAGE, Code.NOTIFICATION, Code.POLLING_INFO,
         fast_port=False, needs=Needs.SERVING,
     ),
     **_rows(
-        Access.SUBSCRIBE, 64 * KIB, Code.POP_MESSAGE, fast_port=False, needs=Needs.WRITING
+        Access.SUBSCRIBE, 64 * KIB, Code.POP_MESSAGE, fast_port=False, needs=Needs.CONSUMING
     ),
     **_rows(
         Access.SUBSCRIBE, MIB,
         Code.ACK_MESSAGE, Code.BATCH_ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME,
-        needs=Needs.WRITING,
+        needs=Needs.CONSUMING,
     ),
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.UNLOCK_BATCH_MQ),
-    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.WRITING),
+    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.CONSUMING),
     **_rows(
         Access.CLIENT, 4 * MIB,
         Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.CHECK_CLIENT_CONFIG,
@@ -155,6 +157,7 @@ ROWS: dict[Code, Row] = {
         Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.EXCHANGE_BROKER_HA_INFO,
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
         Code.NOTIFY_BROKER_ROLE_CHANGED, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
     ),
     **_rows(
         Access.ELSEWHERE, 0,
@@ -189,7 +192,7 @@ ROWS: dict[Code, Row] = {
         Code.CONTROLLER_GET_TIMELINE,
         Code.RAFT_MESSAGE,
         # Replicas and roles.
-        Code.ADD_BROKER, Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.ADD_BROKER, Code.REMOVE_BROKER,
         # Transactions, POP.
         Code.RESUME_CHECK_HALF_MESSAGE, Code.RECALL_MESSAGE,
         Code.POP_ROLLBACK,
@@ -249,7 +252,8 @@ def check_role(node: BrokerNode, row: Row) -> None:
             "service not available now: this broker has no place in its group; ask for the route"
             " again",
         )
-    if row.needs is Needs.WRITING and not rights.changes:
+    wanted = {Needs.WRITING: rights.changes, Needs.CONSUMING: rights.consumes}
+    if not wanted.get(row.needs, True):
         if rights.writable:
             raise Refused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -16,7 +16,6 @@ NOT_SERVED: Mapping[str, str] = {
     "enableDLegerCommitLog": "false",
     "enableLmq": "false",
     "enableMultiDispatch": "false",
-    "enableSlaveActingMaster": "false",
     "enabledAppendPropCRC": "false",
     "lockInStrictMode": "false",
     "messageStorePlugIn": "",
@@ -73,10 +72,9 @@ _BROKER = """
     accountStatsEnable accountStatsPrintZeroValues allowRecallWhenBrokerNotWriteable
     appendAckAsync appendCkAsync asyncSendEnable autoDeleteUnusedStats
     broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond brokerConfigPath
-    brokerNotActiveTimeoutMillis
     cgColdReadThreshold cleanOfflineBrokerInterval
     coldCtrStrategyEnable commercialBaseCount commercialBigCount commercialEnable
-    commercialSizePerMsg commercialTimerCount commercialTransCount compatibleWithOldNameSrv
+    commercialSizePerMsg commercialTimerCount commercialTransCount
     compressedRegister configBlackList configManagerVersion consumerFallbehindThreshold
     disableConsumeIfConsumerReadSlowly enableBroadcastOffsetStore
     enableCalcFilterBitMap enableCreateSysGroup enableDetailStat
@@ -106,7 +104,6 @@ _BROKER = """
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
     skipPreOnline
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
-    syncBrokerMemberGroupPeriod
     transactionMetricFlushInterval
     transferMsgByHeap updateNameServerAddrPeriod usePIDColdCtrStrategy
     useStaticSubscription
@@ -152,7 +149,7 @@ _STORE = """
     timerGetMessageThreadNum timerInterceptDelayLevel
     timerMetricSmallThreshold timerProgressLogIntervalMs
     timerPutMessageThreadNum timerSkipUnknownError
-    timerWarmEnable topicQueueLockNum totalReplicas
+    timerWarmEnable topicQueueLockNum
     transientStorePoolSize
     travelCqFileNumWhenGetMessage useABSLock useReentrantLockWhenPutMessage
     wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable

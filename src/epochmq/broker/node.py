@@ -206,6 +206,7 @@ class BrokerNode:
         self.role = role
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
+        self.delivery.role_changed()
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""

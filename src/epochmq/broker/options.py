@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
+from epochmq.broker.acting_keys import ActingKeys, acting_warnings
 from epochmq.broker.assign_keys import AssignKeys
 from epochmq.broker.escape_keys import EscapeKeys
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
@@ -38,7 +39,15 @@ _MEMORY_BYTES = 8 * 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerOptions(
-    ServerKeys, StoreKeys, TimerKeys, ReplicaKeys, AssignKeys, TransactionKeys, PopKeys, EscapeKeys
+    ServerKeys,
+    StoreKeys,
+    TimerKeys,
+    ActingKeys,
+    ReplicaKeys,
+    AssignKeys,
+    TransactionKeys,
+    PopKeys,
+    EscapeKeys,
 ):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")
@@ -159,6 +168,7 @@ def load_options(
     assert isinstance(options, BrokerOptions)
     problems += store_problems(options) + _name_problems(options)
     problems += replica_problems(options, options.broker_id) + timer_problems(options)
+    problems += _acting_problems(options)
     if problems:
         raise ConfigError(problems)
     return options
@@ -180,6 +190,13 @@ def _name_problems(options: BrokerOptions) -> list[str]:
         if len(name) > room:
             problems.append(f"option '{key}' must have at most {room} characters")
     return problems
+
+
+def _acting_problems(options: BrokerOptions) -> list[str]:
+    """Who is master is said by controllers, or by ids and who is alive: not by both."""
+    if options.enable_slave_acting_master and options.enable_controller_mode:
+        return ["option 'enableSlaveActingMaster' cannot be used with 'enableControllerMode'"]
+    return []
 
 
 def is_loopback(address: str) -> bool:
@@ -256,7 +273,8 @@ def reach_warnings(options: BrokerOptions) -> list[str]:
             f"the broker listens on {options.bind_address} without access control: whoever can"
             " reach the port can read, write and administrate"
         )
-    return lines
+    is_slave = options.broker_role == "SLAVE"
+    return lines + acting_warnings(options, is_slave=is_slave, slave_read=options.slave_read_enable)
 
 
 def change_options(

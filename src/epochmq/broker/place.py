@@ -38,8 +38,16 @@ class Replica(Protocol):
         """A controller tells of another role."""
         ...
 
-    def told(self, master_address: str, ha_address: str) -> None:
-        """Somebody tells where the master is reached by replicas."""
+    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+        """Somebody tells where the master is reached by replicas.
+
+        `online`: a name server says so; without it the master may still be taking back what
+        happened while it was gone, and its tables are not to be copied.
+        """
+        ...
+
+    def hint(self) -> None:
+        """The group's smallest id may have changed (905)."""
         ...
 
     def figures(self) -> dict[str, str]:

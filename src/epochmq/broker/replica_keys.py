@@ -55,7 +55,8 @@ class ReplicaKeys:
     )
     broker_heartbeat_interval: int = option(
         1000,
-        "How often controllers hear of the broker; with leases a sixth of one at most.",
+        "How often controllers, or with enableSlaveActingMaster name servers, hear of the broker;"
+        " with leases a sixth of one at most.",
         low=10,
         high=_HOUR_MS,
         unit="ms",

@@ -2,7 +2,7 @@
 
 A broker has exactly one role at a time (design.md section 4). Whoever wants to know whether
 something is allowed asks the row; a change of role is one swap of the row (design.md, walk 4).
-Only MASTER is reached today; the other rows hold what acting-master and controller mode need.
+An ACTING_MASTER stands in for a master that is gone: it reads as one, writes as a slave (RIP-32).
 """
 
 from dataclasses import dataclass
@@ -40,17 +40,20 @@ class RoleRow:
     """Name servers are told about this broker."""
 
     changes: bool
-    """Clients may change offsets, locks, topics and groups here, and messages that wait for no
-    replica are answered: all that goes by this broker's word alone."""
+    """Clients may change topics and groups here, and messages that wait for no replica are
+    answered: all that goes by this broker's word alone."""
+
+    consumes: bool
+    """Consumers' offsets and locks are kept here, and messages popped."""
 
 
 ROLES: dict[Role, RoleRow] = {
-    Role.MASTER: RoleRow(True, True, False, True, True, True),
-    Role.SLAVE: RoleRow(False, True, True, False, True, False),
-    Role.ACTING_MASTER: RoleRow(False, True, True, True, True, False),
-    Role.PRE_ONLINE: RoleRow(False, False, False, False, False, False),
-    Role.FENCED: RoleRow(False, False, False, False, False, False),
-    Role.LEARNER: RoleRow(False, False, False, False, True, False),
+    Role.MASTER: RoleRow(True, True, False, True, True, True, True),
+    Role.SLAVE: RoleRow(False, True, True, False, True, False, False),
+    Role.ACTING_MASTER: RoleRow(False, True, True, True, True, False, True),
+    Role.PRE_ONLINE: RoleRow(False, False, False, False, False, False, False),
+    Role.FENCED: RoleRow(False, False, False, False, False, False, False),
+    Role.LEARNER: RoleRow(False, False, False, False, True, False, False),
 }
 HELD_MASTER = RoleRow(
     writable=True,
@@ -59,6 +62,7 @@ HELD_MASTER = RoleRow(
     secondary=False,
     registers=True,
     changes=False,
+    consumes=False,
 )
 """A master past its lease whose whole set is behind it (ADR 0044): messages go on, for every member
 holds them before they are acknowledged or shown; what one broker alone decides does not."""

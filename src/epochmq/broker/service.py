@@ -140,7 +140,10 @@ class Broker:
             self.member = build_member(node, self._blocking, self._role_changed)
         else:
             self.member = PlainMember(
-                node, self._role_changed, port_is_chosen=self._ha_port_is_chosen
+                node,
+                self._role_changed,
+                self._register_again,
+                port_is_chosen=self._ha_port_is_chosen,
             )
             node.delivery.clamp()
         self._saver = Saver(disk, self._saving)
@@ -286,6 +289,10 @@ class Broker:
             self.registrar.tick(now)
         if not self.node.rights.readable:
             self.sink.desk.answer_all(now)
+
+    def _register_again(self, address: str) -> None:
+        if hasattr(self, "registrar"):
+            self.registrar.again(address)
 
     def _save_offsets(self) -> None:
         node = self.node

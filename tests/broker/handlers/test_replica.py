@@ -31,8 +31,12 @@ class Replica:
     def role_changed(self, command: Command, now: int) -> None:
         self.heard.append(command.ext)
 
-    def told(self, master_address: str, ha_address: str) -> None:
+    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+        assert not online, "only a name server knows that"
         self.heard.append((master_address, ha_address))
+
+    def hint(self) -> None:
+        self.heard.append("hint")
 
     def figures(self) -> dict[str, str]:
         return {"epochmqLag": "7"}
@@ -71,6 +75,16 @@ def test_a_master_tells_where_replicas_reach_it() -> None:
         "masterFlushOffset": "0",
         "masterAddress": "127.0.0.1:10911",
     }
+
+
+def test_a_notice_of_another_smallest_id_is_a_hint_and_no_more() -> None:
+    node = node_of(controllers=False, role=Role.SLAVE)
+    fields = {"minBrokerId": "0", "minBrokerAddr": "evil:1"}
+    assert call(node, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields) == Reply()
+    assert isinstance(node.replica, Replica)
+    assert node.replica.heard == ["hint"]
+    node.replica = None
+    assert call(node, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE) == Reply()
 
 
 def test_a_slave_tells_the_flush_offset_only() -> None:

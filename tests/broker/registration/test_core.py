@@ -109,3 +109,13 @@ def test_a_server_whose_connection_broke_is_told_everything_again() -> None:
     core.lost("c:1", 100)  # none of ours
     assert core.next_deadline() == 100 + RETRY_MS
     assert core.due(100 + RETRY_MS) == [Register(A, None)]
+
+
+def test_a_name_server_that_forgot_us_is_told_everything_now() -> None:
+    core = started(A, B)
+    core.forgotten(A, 10)
+    core.forgotten("x:1", 10)
+    assert core.next_deadline() == 10
+    assert core.due(10) == [Register(A, None)]
+    core.forgotten(A, 11)
+    assert core.due(11) == []

@@ -199,3 +199,20 @@ async def test_without_name_servers_nothing_waits() -> None:
     await until_settled(registrar, node)
     assert registrar.next_deadline() is None
     await registrar.stop()
+
+
+async def test_an_acting_group_says_how_long_it_may_be_silent(server: FakeNameServer) -> None:
+    """Else a name server waits 120 s (acting-master.md 11)."""
+    node = node_for(
+        server.address, enable_slave_acting_master=True, broker_not_active_timeout_millis=5_000
+    )
+    registrar = Registrar(node)
+    registrar.tick(node.clock.now_ms())
+    await registrar.settle()
+    fields, _ = await server.registered()
+    assert fields["enableActingMaster"] == "true"
+    assert fields["heartbeatTimeoutMillis"] == "5000"
+    registrar.again(server.address)
+    _, body = await server.registered()
+    assert len(body.topic_config_serialize_wrapper.topic_config_table) > 1
+    await registrar.stop()

@@ -147,3 +147,11 @@ def test_a_saved_progress_is_taken_over_and_looked_at() -> None:
     core.look_again()
     assert core.progress() == {1: 9, 2: 0}
     assert core.looks(60) == [Look(1, 9), Look(2, 0)]
+
+
+def test_in_another_role_nothing_is_under_way() -> None:
+    core = Schedule([1000])
+    core.found(1, [0], 0)
+    assert core.looks(0) == []
+    core.let_go()
+    assert core.looks(0) == [Look(1, 0)]

@@ -7,6 +7,7 @@ import pytest
 from tests.broker.desk import Desk, send
 
 from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.roles import Role
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
 
@@ -148,3 +149,24 @@ def test_with_synchronous_flush_the_progress_waits_for_the_sync() -> None:
     desk.store.sync()
     assert desk.node.schedule.progress()[1] == 1
     assert run(desk) == [b"a"]
+
+
+def test_what_comes_of_it_after_a_change_of_role_moves_nothing(desk: Desk) -> None:
+    """The progress may have been copied from another broker by then, and be further."""
+    later: list[Any] = []
+    inner = desk.node.outlet.route
+
+    class Slow:
+        def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
+            later.append(lambda: inner.put(drafts, origin, wall, done))
+
+    desk.node.outlet.route = Slow()
+    put(desk, b"a")
+    run(desk, 1000)
+    desk.node.take_role(Role.SLAVE)
+    desk.node.schedule.restore({1: 5})
+    desk.node.take_role(Role.MASTER)
+    (answer,) = later
+    answer()
+    assert desk.node.schedule.progress()[1] == 5
+    assert desk.node.schedule.statistics()["busy"] == 0

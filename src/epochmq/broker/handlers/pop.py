@@ -182,7 +182,7 @@ class PopDesk:
     def _again(self, request: PopRequest, now: int) -> bool:
         """Execute a held pop; True when it is answered."""
         node = self._node
-        if not node.rights.changes:
+        if not node.rights.consumes:
             request.session.answer(request.command, _nothing())
             return True
         try:

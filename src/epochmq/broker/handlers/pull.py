@@ -86,7 +86,7 @@ class PullDesk:
             return  # its commit would put the old offset back
         self._execute(request, now, first=True)
         wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
-        if wants_commit and node.rights.changes:
+        if wants_commit and node.rights.consumes:
             try:
                 node.offsets.commit(
                     *(request.group, request.topic, request.queue_id, header.commitOffset),

@@ -1,4 +1,4 @@
-"""Replicas and roles over the wire: 906, 907, 908, 1007, 1008 (facts/remoting.md 2.7)."""
+"""Replicas and roles over the wire: 905 to 908, 1007, 1008 (facts/remoting.md 2.7)."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, ok
@@ -21,7 +21,7 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
         if node.replica is not None:
-            node.replica.told(header.masterAddress or "", header.masterHaAddress)
+            node.replica.told(header.masterAddress or "", header.masterHaAddress, online=False)
         return Reply()
     if not node.is_master:
         return Reply(header=ExchangeHAInfoHeader(masterFlushOffset=node.master_flush_offset))
@@ -32,6 +32,16 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
             masterAddress=node.address,
         )
     )
+
+
+def handle_smallest_id(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+    """NOTIFY_MIN_BROKER_ID_CHANGE 905, one-way: no more than a reason to ask at once.
+
+    Whoever reaches the port can send it, so what it says is not believed.
+    """
+    if node.replica is not None:
+        node.replica.hint()
+    return Reply()
 
 
 def handle_ha_status(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
@@ -88,4 +98,5 @@ HANDLERS: dict[int, NodeHandler] = {
     RequestCode.RESET_MASTER_FLUSH_OFFSET: handle_reset_flush_offset,
     RequestCode.GET_BROKER_EPOCH_CACHE: handle_epochs,
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED: handle_role_changed,
+    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: handle_smallest_id,
 }

@@ -370,10 +370,13 @@ class Member:
     def role_changed(self, command: Command, now: int) -> None:
         self._hear(self.core.notified(command, now))
 
-    def told(self, master_address: str, ha_address: str) -> None:
+    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
         if master_address and ha_address:
             now = self._clock.now_ms()
             self._hear(self.core.ha_address_found(master_address, ha_address, now))
+
+    def hint(self) -> None:
+        """Controllers say who is master here, not ids."""
 
     async def _ask_ha_address(self, master: str) -> None:
         """A Java controller does not tell it; the master does, at once (defects.md 2.17)."""
@@ -381,7 +384,7 @@ class Member:
         with suppress(EpochError):
             answer = await self._brokers.invoke(master, command, HA_ASK_TIMEOUT_MS)
             found = decode_header(ExchangeHAInfoHeader, answer.ext)
-            self.told(master, found.masterHaAddress or "")
+            self.told(master, found.masterHaAddress or "", online=True)
 
     def epochs(self) -> list[EpochEntry]:
         entries = self._epochs.entries

@@ -2,7 +2,8 @@
 
 A slave hears from name servers, in the answers to its registrations, where its master is; until
 it does it registers again and again. Metadata and log are copied side by side, as upstream does:
-nobody elects a slave, so nobody counts on it.
+nobody elects a slave, so nobody counts on it. With enableSlaveActingMaster a slave stands in for
+a master that is gone (`broker/acting`): the same log, another row of rights.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import Acks
+from epochmq.broker.acting.effects import Act, Cease
+from epochmq.broker.acting.service import ActingService
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.replica_options import replication_options, waits_for_replicas
@@ -34,9 +37,20 @@ log = logging.getLogger(__name__)
 
 
 class PlainMember:
-    """`place.Replica` for the handlers; `ask` registers again, for the answer's sake."""
+    """`place.Replica` for the handlers.
 
-    def __init__(self, node: BrokerNode, ask: Callable[[], None], *, port_is_chosen: bool) -> None:
+    `ask` registers again, for the answer's sake or because the role is another one; `again`
+    registers at one name server that does not know this broker.
+    """
+
+    def __init__(
+        self,
+        node: BrokerNode,
+        ask: Callable[[], None],
+        again: Callable[[str], None],
+        *,
+        port_is_chosen: bool,
+    ) -> None:
         options = node.options
         self._node = node
         self._ask = ask
@@ -49,17 +63,21 @@ class PlainMember:
             on_trouble=lambda text: log.error("%s", text),
             sockets=StreamSockets(),
         )
-        self._brokers = Peers(tls=client_tls(options))
+        self._brokers = Peers(on_close=self._hung_up, tls=client_tls(options))
         self.sync = ReplicaSyncService(
             ReplicaSync(Tables(node), options.slave_metadata_period),
             self._brokers,
             node.clock,
-            lambda: None,
+            self._copied,
         )
         self._ha_address = options.ha_master_address
         self._ask_due_ms = node.clock.now_ms() + ASK_AGAIN_MS
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self.acting: ActingService | None = None
+        """Heartbeats, and who is in the group; None without enableSlaveActingMaster."""
+        if options.enable_slave_acting_master:
+            self.acting = ActingService(node, again, self._change)
         node.place = Place(own_id=options.broker_id)
         node.replica = self
         if self._is_slave:
@@ -91,26 +109,87 @@ class PlainMember:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self.acting is not None:
+            await self.acting.stop()
         await self.sync.close()
         await self.replication.stop()
         await self._brokers.close()
 
     def tick(self, now: int) -> None:
         self.sync.tick(now)
-        if self._is_slave and not self._node.place.master_address and now >= self._ask_due_ms:
+        if self.acting is not None:
+            self.acting.tick(now)
+        if self._misses_master() and now >= self._ask_due_ms:
             self._ask_due_ms = now + ASK_AGAIN_MS
             self._ask()
 
+    def _misses_master(self) -> bool:
+        """Whether a registration's answer may tell a slave of a master it does not follow yet."""
+        if self._node.role is not Role.SLAVE:
+            return False
+        followed = self._node.place.master_address
+        named = None if self.acting is None else self.acting.core.view.members().get(0)
+        return not followed or (named is not None and named != followed)
+
     def next_deadline(self) -> int:
-        return self.sync.core.next_deadline() or FOREVER
+        acting = FOREVER if self.acting is None else self.acting.next_deadline()
+        return min(acting, self.sync.core.next_deadline() or FOREVER)
+
+    # Standing in -----------------------------------------------------------------------------
+
+    def step_down(self, why: str) -> None:
+        """Be an ordinary slave before this returns, and stay one for a while (H4).
+
+        For the hand-over to a master that returns: call it before the 906 is answered. The
+        master's tables are not copied before a name server says that it is online.
+        """
+        if self.acting is not None:
+            self.acting.step_down(why)
+
+    def _change(self, change: Act | Cease) -> None:
+        """The one swap of the row; what runs for the new role sees it at its next tick."""
+        node = self._node
+        if isinstance(change, Cease):
+            node.take_role(Role.SLAVE)
+            log.warning("no more standing in for the master: %s", change.why)
+        else:
+            self.sync.stop()
+            node.place.master_address = ""
+            node.take_role(Role.ACTING_MASTER)
+            self._begin_progress()
+            node.delivery.clamp()
+            node.schedule.look_again()
+            log.warning("standing in for the master: %s", change.why)
+        self._ask()
+
+    def _begin_progress(self) -> None:
+        """What is done here is newer than what a returning master has: Java's asks the versions."""
+        node, wall = self._node, self._node.clock.wall_ms()
+        offsets, delays = node.offsets, node.delay_offsets
+        offsets.version = offsets.version.next_version(wall, offsets.state_version)
+        delays.version = delays.version.next_version(wall)
+
+    def _copied(self) -> None:
+        if self.acting is not None:
+            self.acting.copied()
+
+    def _hung_up(self, address: str) -> None:
+        """The connection to the master broke: that may be the end of it."""
+        if not self._stopped:
+            self.hint()
+
+    def hint(self) -> None:
+        if self.acting is not None:
+            self.acting.poll_soon()
 
     # What handlers and registrations tell ----------------------------------------------------
 
-    def told(self, master_address: str, ha_address: str) -> None:
+    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
         """Where the master is; `haMasterAddress` goes before what others say of the log."""
         if not self._is_slave or self._stopped:
             return
-        if master_address:
+        follows = self._node.role is Role.SLAVE and (online or self.acting is None)
+        if master_address and follows:
             self._node.place.master_address = master_address
             self.sync.follow(master_address)
         if ha_address and not self._node.options.ha_master_address:
@@ -134,4 +213,5 @@ class PlainMember:
         return decode_body(HARuntimeInfo, encode_body(self.replication.ha_info()))
 
     def figures(self) -> dict[str, str]:
-        return {"epochmqMetadataCopied": str(self.sync.core.ready).lower()}
+        table = {"epochmqMetadataCopied": str(self.sync.core.ready).lower()}
+        return table if self.acting is None else {**table, **self.acting.figures()}

@@ -111,6 +111,13 @@ class Registration:
             server.known = False
             server.due_at = now + RETRY_MS
 
+    def forgotten(self, address: str, now: int) -> None:
+        """A name server that took the last registration does not know this broker: all anew."""
+        server = self._servers.get(address)
+        if server is not None and server.known:
+            server.known = False
+            server.due_at = now
+
     def is_settled(self) -> bool:
         """Whether no change waits to be told, and no call is under way."""
         open_calls = any(server.calling or server.missed for server in self._servers.values())

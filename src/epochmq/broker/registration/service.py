@@ -72,6 +72,12 @@ class Registrar:
     def everything_changed(self) -> None:
         self._core.everything_changed()
 
+    def again(self, address: str) -> None:
+        """This name server does not know the broker (any more): register there now."""
+        now = self._node.clock.now_ms()
+        self._core.forgotten(address, now)
+        self.tick(now)
+
     def next_deadline(self) -> int | None:
         return self._core.next_deadline() if self._may_register() else None
 
@@ -111,7 +117,7 @@ class Registrar:
             ok = answer.code == ResponseCode.SUCCESS
             if ok and self._node.replica is not None and not self._node.is_master:
                 told = decode_header(RegisterBrokerResponseHeader, answer.ext)
-                self._node.replica.told(told.masterAddr or "", told.haServerAddr or "")
+                self._node.replica.told(told.masterAddr or "", told.haServerAddr or "", online=True)
             self._report(call.address, "" if ok else f"refused with {answer.code} {answer.remark}")
         except NotReachable as error:
             self._report(call.address, str(error))
@@ -131,13 +137,15 @@ class Registrar:
         body = encode_body(
             RegisterBrokerBody(TopicConfigTable(table, data_version=node.topics.version))
         )
+        acting = options.enable_slave_acting_master
         header = RegisterBrokerHeader(
             brokerName=options.broker_name,
             brokerAddr=node.address,
             clusterName=options.broker_cluster_name,
             haServerAddr=node.ha_address,
             brokerId=node.route_id,
-            enableActingMaster=False,
+            heartbeatTimeoutMillis=options.broker_not_active_timeout_millis if acting else None,
+            enableActingMaster=acting,
             bodyCrc32=crc32(body),
         )
         return request(RequestCode.REGISTER_BROKER, header, body)

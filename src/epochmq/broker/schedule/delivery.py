@@ -44,12 +44,22 @@ class Delivery:
         self._store = store
         self._outlet = outlet
         self._discarded = 0
+        self._tenure = 0
+        """Counts roles: what was put in an earlier one moves no progress of this one."""
 
     def clamp(self) -> None:
         """After a load: bring every level's progress into what its queue holds."""
         for number in range(1, self._schedule.level_max + 1):
             low, high = self._store.queue_bounds(SCHEDULE_TOPIC, number - 1)
             self._schedule.clamp(number, max(low, 0), max(high, 0))
+
+    def role_changed(self) -> None:
+        """The outcome of what is under way comes too late: the progress may be another's by then.
+
+        Whoever delivers next delivers that again, rather than not at all.
+        """
+        self._tenure += 1
+        self._schedule.let_go()
 
     def arrived(self, queue_id: int, wall: int) -> None:
         """The store has a new message in a queue of the delay topic."""
@@ -118,7 +128,11 @@ class Delivery:
             self._schedule.delivered(level, after)
             return
 
+        tenure = self._tenure
+
         def done(outcomes: Sequence[Outcome]) -> None:
+            if tenure != self._tenure:
+                return
             for message, outcome in zip(kept, outcomes, strict=True):
                 if outcome is Outcome.LATER:
                     if message is not due[0]:

@@ -1,0 +1,291 @@
+"""When a slave stands in for its master, and when it ceases to (RIP-32, with H1 to H3 closed).
+
+Upstream acts on one poll of one name server. Here a slave takes the acting role only when
+
+- a majority of all configured name servers, `CONFIRMATIONS` times in a row, named it and no
+  smaller id, and each of them is believed (see `view.py`: not one that was just started);
+- after that the master, asked at the last address anybody told, does not say that it serves;
+- the master's tables were copied once, for a log without its topics is of no use (S15).
+
+It ceases at once when any name server shows a smaller id that it did not show before, when the
+master answers that it serves, when the master hands over (`step_down`), and when no majority has
+confirmed its place for `not_active_ms`: by then others may have taken it.
+
+A name server that does not know this broker is told at once (H2), whatever the role. Pure:
+monotonic ms; the shell sends, and reports what came.
+"""
+
+from dataclasses import dataclass
+
+from epochmq.broker.acting.asking import failed, question, read
+from epochmq.broker.acting.effects import (
+    Act,
+    Beat,
+    Cease,
+    Effect,
+    Poll,
+    Probe,
+    Register,
+    Report,
+)
+from epochmq.broker.acting.view import Answer, GroupView
+from epochmq.model.data_version import DataVersion
+from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.ha import ExchangeHAInfoHeader
+from epochmq.wire.headers.namesrv import BrokerHeartbeatHeader, QueryDataVersionHeader
+
+MASTER_ID = 0
+CONFIRMATIONS = 3
+CONFIRM_MS = 200
+"""Pace of questions while the master may be gone; else that of the options."""
+MISSING = "missing"
+REGISTER_AGAIN_MS = 5_000
+"""A name server that still does not know us after we registered is not told faster than this."""
+BEATS_PER_TIMEOUT = 3
+"""Heartbeats that fit into the time after which a name server forgets us, at least."""
+OLD_SERVER = "does not know GET_BROKER_MEMBER_GROUP: set compatibleWithOldNameSrv=true"
+
+Effects = list[Effect]
+
+
+@dataclass(frozen=True, slots=True)
+class ActingOptions:
+    """Who we are, and the paces, in ms."""
+
+    cluster: str
+    name: str
+    own_id: int
+    own_address: str
+    compat: bool = True
+    heartbeat_ms: int = 1_000
+    poll_ms: int = 1_000
+    not_active_ms: int = 10_000
+
+
+class Acting:
+    """One member's part. `ready`, `able` and `registers` are the shell's to set."""
+
+    def __init__(self, options: ActingOptions, servers: tuple[str, ...], now: int) -> None:
+        self._options = options
+        self.view = GroupView(servers, options.own_id, options.own_address, options.not_active_ms)
+        self.ready = False
+        """Whether the master's tables were copied once."""
+        self.able = True
+        """Whether the store can be read and kept; a slave whose disk failed is of no use."""
+        self.registers = True
+        """Whether name servers may know of us (not before a master is online again)."""
+        self.acting = False
+        self._beat_at = now
+        self._poll_at = dict.fromkeys(servers, now)
+        self._polling: set[str] = set()
+        self._registered_at: dict[tuple[str, str], int] = {}
+        self._probe_at = now
+        self._probing = False
+        self._sure_since: int | None = None
+        """Since when all but the master's own silence speaks for acting."""
+        self._confirmed_at = now
+        self._held_until = now
+        self._hinted_at = now - CONFIRM_MS
+        self._said: dict[str, str] = {}
+        self._version = DataVersion()
+
+    # What happens ----------------------------------------------------------------------------
+
+    def tick(self, now: int, version: DataVersion) -> Effects:
+        """Whatever is due; `version` is that of our topics, for heartbeats of the old kind."""
+        self._version = version
+        effects: Effects = self._judge(now)
+        if self.registers and now >= self._beat_at:
+            options = self._options
+            pace = min(options.heartbeat_ms, options.not_active_ms // BEATS_PER_TIMEOUT)
+            self._beat_at = now + pace
+            effects += [self._beat(address) for address in self.view.servers]
+        for address, due_at in self._poll_at.items():
+            if now >= due_at and address not in self._polling:
+                self._polling.add(address)
+                effects.append(Poll(address, self._question()))
+        return effects + self._probe(now)
+
+    def polled(self, address: str, answer: Command | None, now: int, problem: str = "") -> Effects:
+        """A name server answered, or (None) did not."""
+        options = self._options
+        heard = failed(problem) if answer is None else self._read(answer)
+        self._polling.discard(address)
+        before = self.view.suspicious
+        news = self.view.heard(address, heard, now)
+        if self.view.suspicious and not before:
+            self._hurry(now)
+        pace = CONFIRM_MS if self._looks_closely else options.poll_ms
+        self._poll_at[address] = now + min(pace, options.poll_ms)
+        effects: Effects = []
+        if heard.problem == OLD_SERVER:
+            effects += self._say(address, f"name server {address} {OLD_SERVER}")
+        if not news.misses_us and answer is not None:
+            self._registered_at.pop((address, MISSING), None)
+        elif news.misses_us and self.registers:
+            effects += self._register(address, now, MISSING)
+        if self.acting and news.senior_came:
+            effects += self._cease(f"name server {address} shows a smaller id again")
+        return effects + self._judge(now)
+
+    def beaten(self, address: str, *, changed: bool, now: int) -> Effects:
+        """A name server answered a heartbeat of the old kind: whether it knows another state."""
+        if not changed or not self.registers or not self.view.servers[address].named_us:
+            return []  # registering for the first time is no answer to a heartbeat
+        return self._register(address, now, "other topics")
+
+    def probed(self, probe: Probe, answer: Command | None, now: int) -> Effects:
+        """The master was asked: it says that it serves, or something else, or nothing."""
+        self._probing = False
+        if probe.address != self.view.known.get(MASTER_ID):
+            return []
+        if not says_it_serves(answer):
+            return self._judge(now, silent_at=probe.sent_at_ms)
+        if self.acting:
+            return self._cease(f"the master answers at {probe.address}")
+        return []
+
+    def lost(self, address: str, now: int) -> None:
+        """The connection to a name server closed; it is asked again at once."""
+        self.view.lost(address)
+        if address in self._poll_at:
+            self._poll_at[address] = min(self._poll_at[address], now + CONFIRM_MS)
+
+    def hint(self, now: int) -> None:
+        """Something may have changed (905, or the master hung up): ask now, but not all the time,
+        for whoever reaches the port can say so."""
+        if self._hinted_at <= now:
+            self._hinted_at = max(now, self._hinted_at + CONFIRM_MS)
+            self._hurry(self._hinted_at)
+
+    def step_down(self, why: str, now: int) -> Effects:
+        """The master takes over: no acting from now on, and for as long as it may need to."""
+        self._held_until = now + self._options.not_active_ms
+        return self._cease(why) if self.acting else []
+
+    # Deciding --------------------------------------------------------------------------------
+
+    def _judge(self, now: int, silent_at: int | None = None) -> Effects:
+        """Act, cease, or leave it as it is; `silent_at`: the master was asked then, in vain."""
+        view = self.view
+        if view.confirming() >= view.majority:
+            self._confirmed_at = now
+        if self.acting:
+            if not self.able:
+                return self._cease("the store is fenced")
+            if now - self._confirmed_at >= self._options.not_active_ms:
+                return self._cease("no majority of the name servers confirms this broker's place")
+            return []
+        agreed = view.headless(now, CONFIRMATIONS)
+        if not self._eligible or now < self._held_until or agreed < view.majority:
+            self._sure_since = None
+            return []
+        if not self.ready:
+            return self._say(
+                "", "this slave may not stand in: it never copied all its master's tables"
+            )
+        if self._sure_since is None:
+            self._sure_since = self._probe_at = now
+        unknown = MASTER_ID not in view.known
+        if not unknown and (silent_at is None or silent_at < self._sure_since):
+            return []  # to be asked now, if it was not
+        self.acting = True
+        self._said.clear()
+        return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
+
+    def _cease(self, why: str) -> Effects:
+        self.acting = False
+        self._sure_since = None
+        for server in self.view.servers.values():
+            server.headless = 0
+        return [Cease(why)]
+
+    @property
+    def _eligible(self) -> bool:
+        return self._options.own_id != MASTER_ID and self.registers and self.able
+
+    @property
+    def _looks_closely(self) -> bool:
+        """Whether it is being found out if the master is gone."""
+        return self._eligible and not self.acting and self.view.suspicious
+
+    # Asking and telling ----------------------------------------------------------------------
+
+    def _hurry(self, at: int) -> None:
+        self._poll_at = {address: min(due, at) for address, due in self._poll_at.items()}
+        self._probe_at = min(self._probe_at, at)
+
+    def _probe(self, now: int) -> Effects:
+        address = self.view.known.get(MASTER_ID)
+        wanted = self.acting or self._sure_since is not None
+        if address is None or not wanted or self._probing or now < self._probe_at:
+            return []
+        self._probing = True
+        self._probe_at = now + self._options.poll_ms
+        command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
+        return [Probe(address, command, now)]
+
+    def _register(self, address: str, now: int, why: str) -> Effects:
+        last = self._registered_at.get((address, why))
+        if last is not None and now - last < REGISTER_AGAIN_MS:
+            return []
+        self._registered_at[address, why] = now
+        return [Register(address)]
+
+    def _beat(self, address: str) -> Beat:
+        options = self._options
+        if not options.compat:
+            header = BrokerHeartbeatHeader(options.cluster, options.own_address, options.name)
+            return Beat(address, request(RequestCode.BROKER_HEARTBEAT, header), asked=False)
+        old = QueryDataVersionHeader(
+            options.name, options.own_address, options.cluster, options.own_id
+        )
+        body = encode_body(self._version)
+        return Beat(address, request(RequestCode.QUERY_DATA_VERSION, old, body), asked=True)
+
+    def _question(self) -> Command:
+        options = self._options
+        return question(options.cluster, options.name, compat=options.compat)
+
+    def _read(self, answer: Command) -> Answer:
+        options = self._options
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and not options.compat:
+            return failed(OLD_SERVER)
+        return read(answer, options.cluster, options.name, compat=options.compat)
+
+    def _say(self, about: str, text: str) -> Effects:
+        """A line for the log, unless the last one on this matter said the same."""
+        if self._said.get(about) == text:
+            return []
+        self._said[about] = text
+        return [Report(text)]
+
+    # Figures ---------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int:
+        """When `tick` does something, if nothing else happens."""
+        wanted = [at for address, at in self._poll_at.items() if address not in self._polling]
+        if self.registers and self.view.servers:
+            wanted.append(self._beat_at)
+        return min(wanted, default=NEVER)
+
+    def statistics(self) -> dict[str, int]:
+        return {"acting": int(self.acting), **self.view.statistics()}
+
+
+NEVER = 2**62
+
+
+def says_it_serves(answer: Command | None) -> bool:
+    """Whether what a master's address answered to a 906 without fields means that it serves.
+
+    A master that is not online yet answers without its address; one that does not know the
+    request (RocketMQ 4) is there.
+    """
+    if answer is None:
+        return False
+    if answer.code != ResponseCode.SUCCESS:
+        return True
+    return bool((answer.ext or {}).get("masterAddress"))

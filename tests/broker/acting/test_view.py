@@ -1,0 +1,140 @@
+"""What name servers say of a group: one by one, and taken together."""
+
+from epochmq.base import limits
+from epochmq.broker.acting.view import Answer, GroupView, Heard, Said, Verdict
+
+A, B, C = "a:1", "b:1", "c:1"
+MASTER, OURS, OTHER = "m:1", "s:1", "t:1"
+QUIET = 10_000
+FAILED = Answer(Said.FAILED, problem="no answer")
+EMPTY = Answer(Said.EMPTY)
+
+
+def members(**ids: str) -> Answer:
+    """`members(i0=MASTER, i1=OURS)`."""
+    return Answer(Said.MEMBERS, {int(key[1:]): address for key, address in ids.items()})
+
+
+WHOLE = members(i0=MASTER, i1=OURS)
+ALONE = members(i1=OURS)
+
+
+def view_of(*servers: str, own_id: int = 1) -> GroupView:
+    return GroupView(servers, own_id, OURS if own_id else MASTER, QUIET)
+
+
+def test_members_are_those_of_all_servers_the_smallest_id_first() -> None:
+    view = view_of(A, B)
+    assert view.members() == {}
+    view.heard(A, members(i2=OTHER, i1=OURS), 0)
+    view.heard(B, WHOLE, 0)
+    assert list(view.members().items()) == [(0, MASTER), (1, OURS), (2, OTHER)]
+    assert list(view.others()) == [0, 2]
+
+
+def test_of_two_addresses_the_later_told_one() -> None:
+    view = view_of(A, B)
+    view.heard(A, WHOLE, 0)
+    view.heard(B, members(i0="new:1", i1=OURS), 5)
+    assert view.members()[0] == view.known[0] == "new:1"
+
+
+def test_a_stranger_is_no_name_server() -> None:
+    view = view_of(A)
+    assert view.heard("x:1", WHOLE, 0) == Heard(senior_came=False, misses_us=False)
+    view.lost("x:1")
+    assert view.members() == {}
+
+
+def test_what_is_left_of_ourselves_is_nobody_else() -> None:
+    """A master that restarts may still be listed (acting-master.md 3.2)."""
+    view = view_of(A, own_id=0)
+    view.heard(A, members(i0="old:1", i1=MASTER), 0)
+    assert view.others() == {}
+
+
+def test_an_empty_or_failed_answer_is_never_alone() -> None:
+    """H3."""
+    view = view_of(A, B, C)
+    assert view.verdict(0) is Verdict.UNKNOWN
+    for address in (A, B):
+        view.heard(address, EMPTY, 0)
+    assert view.verdict(QUIET - 1) is Verdict.UNKNOWN
+    assert view.verdict(QUIET) is Verdict.ALONE
+    view.heard(B, FAILED, QUIET)
+    assert view.verdict(QUIET) is Verdict.UNKNOWN
+    view.heard(B, EMPTY, QUIET + 1)
+    assert view.verdict(2 * QUIET) is Verdict.UNKNOWN, "it may have been started anew"
+    assert view.verdict(2 * QUIET + 1) is Verdict.ALONE
+
+
+def test_one_server_that_names_somebody_is_enough() -> None:
+    view = view_of(A, B, C)
+    for address in (A, B):
+        view.heard(address, EMPTY, 0)
+    view.heard(C, WHOLE, QUIET)
+    assert view.verdict(QUIET) is Verdict.OTHERS
+
+
+def test_without_name_servers_there_is_nobody_to_know() -> None:
+    assert view_of().verdict(0) is Verdict.ALONE
+
+
+def test_who_misses_us_is_told() -> None:
+    view = view_of(A)
+    assert not view.heard(A, EMPTY, 0).misses_us, "it never knew us: we are about to register"
+    view.heard(A, WHOLE, 0)
+    view.lost(A)
+    assert view.heard(A, EMPTY, 0).misses_us
+    assert view.heard(A, members(i0=MASTER), 0).misses_us
+    assert view.heard(A, members(i1="elsewhere:1"), 0).misses_us
+    assert not view.heard(A, WHOLE, 0).misses_us
+    assert not view.heard(A, FAILED, 0).misses_us
+
+
+def test_headless_needs_answers_in_a_row_of_a_server_that_showed_the_master() -> None:
+    view = view_of(A)
+    assert not view.suspicious
+    view.heard(A, WHOLE, 0)
+    for times in (1, 2):
+        view.heard(A, ALONE, times)
+        assert view.headless(times, times) == 1
+        assert view.headless(times, times + 1) == 0
+    view.heard(A, EMPTY, 3)
+    assert view.confirming() == view.headless(3, 1) == 0, "it must name us"
+    view.heard(A, ALONE, 4)
+    view.heard(A, WHOLE, 5)
+    assert not view.suspicious
+
+
+def test_a_young_server_that_never_showed_the_master_is_believed_late() -> None:
+    view = view_of(A)
+    view.heard(A, WHOLE, 0)
+    view.lost(A)
+    view.heard(A, ALONE, 100)
+    assert view.confirming() == 1
+    assert view.headless(100 + QUIET - 1, 1) == 0
+    assert view.headless(100 + QUIET, 1) == 1
+
+
+def test_a_senior_that_comes_is_news_once() -> None:
+    view = view_of(A)
+    assert view.heard(A, WHOLE, 0).senior_came
+    assert not view.heard(A, WHOLE, 1).senior_came
+    assert not view.heard(A, members(i1=OURS, i2=OTHER), 2).senior_came
+    assert view.heard(A, WHOLE, 3).senior_came
+
+
+def test_ids_are_not_remembered_without_bound() -> None:
+    view = view_of(A)
+    for number in range(2 * limits.REPLICAS_MAX):
+        view.heard(A, Answer(Said.MEMBERS, {number: MASTER}), 0)
+    assert len(view.known) <= limits.REPLICAS_MAX
+
+
+def test_figures() -> None:
+    view = view_of(A, B, C)
+    view.heard(A, WHOLE, 0)
+    view.heard(B, EMPTY, 0)
+    assert view.statistics() == {"members": 1, "empty": 1, "failed": 1}
+    assert view.majority == 2

@@ -1,0 +1,48 @@
+"""Options of slave acting master: RocketMQ's names and defaults, and what an operator is told."""
+
+import pytest
+
+from epochmq.base.errors import ConfigError
+from epochmq.broker.acting_keys import acting_warnings
+from epochmq.broker.options import BrokerOptions, load_options, reach_warnings
+
+
+def load(**keys: str) -> BrokerOptions:
+    return load_options(keys, env={"HOME": "/data/me"})
+
+
+def test_defaults_are_upstreams() -> None:
+    """acting-master.md 2.1."""
+    options = load()
+    assert not options.enable_slave_acting_master
+    assert options.compatible_with_old_name_srv
+    assert options.broker_not_active_timeout_millis == 10_000
+    assert options.sync_broker_member_group_period == 1_000
+    assert options.total_replicas == 1
+
+
+def warned(options: BrokerOptions) -> list[str]:
+    return acting_warnings(
+        options, is_slave=options.broker_role == "SLAVE", slave_read=options.slave_read_enable
+    )
+
+
+def test_defaults_that_make_the_mode_useless_are_said_at_start() -> None:
+    """H12."""
+    assert warned(load()) == []
+    slave = {"brokerRole": "SLAVE", "brokerId": "1", "enableSlaveActingMaster": "true"}
+    replicas, reading = warned(load(**slave))
+    assert "totalReplicas" in replicas
+    assert "slaveReadEnable" in reading
+    assert warned(load(**slave, totalReplicas="2", slaveReadEnable="true")) == []
+    assert len(warned(load(enableSlaveActingMaster="true"))) == 1
+    assert replicas in reach_warnings(load(**slave, brokerIP1="127.0.0.1"))
+
+
+def test_controllers_and_acting_do_not_go_together() -> None:
+    with pytest.raises(ConfigError, match="cannot be used with 'enableControllerMode'"):
+        load(
+            enableSlaveActingMaster="true",
+            enableControllerMode="true",
+            controllerAddr="127.0.0.1:9878",
+        )

@@ -1,0 +1,240 @@
+"""A slave stands in for a master that was killed (RIP-32): processes, third parties, old ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from epochmq.client.aio import Producer
+from epochmq.model.message import Message
+
+from .clients import JAVA_5, OURS, Client
+from .conftest import had
+from .drivers.driver import Driver
+from .peers import admin, wire
+from .peers.cluster import Config
+from .peers.group import JAVA, Server
+from .peers.group import OURS as EPOCHMQ
+from .peers.pairs import Pairs
+from .peers.ports import free_port
+from .peers.process import is_listening, wait_until
+
+ACTS_S = 3.0
+"""From the master's death until the slave acts and name servers show it."""
+GAP_S = 6.0
+"""The longest silence of a consumer: Java's pauses for 3 s after a pull that failed."""
+READY_S = 60.0
+BACKLOG = 6_000
+BATCH = 100
+OLD = "4.9.7"
+SOON: Config = {"brokerNotActiveTimeoutMillis": 2_000}
+SMALL: Config = {
+    "mappedFileSizeCommitLog": 8 << 20,
+    "mappedFileSizeConsumeQueue": 20_000,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+}
+_CLUSTER_INFO, _ROUTE, _RUNTIME_INFO, _ALL_GROUPS = 106, 105, 28, 201
+
+
+def members(namesrv: str, name: str) -> dict[int, str]:
+    """The brokers of a group by their true ids, as any name server tells."""
+    with suppress(OSError):
+        found = wire.call(namesrv, _CLUSTER_INFO, {}, timeout_s=3).json()["brokerAddrTable"]
+        return {int(i): at for i, at in found.get(name, {}).get("brokerAddrs", {}).items()}
+    return {}
+
+
+def route(namesrv: str, topic: str) -> tuple[dict[int, str], int] | None:
+    """What clients are told of a topic of one group: addresses by id, and the permissions."""
+    answer = wire.call(namesrv, _ROUTE, {"topic": topic}, timeout_s=3)
+    if answer.code != 0:
+        return None
+    found = answer.json()
+    (group,), (queues,) = found["brokerDatas"], found["queueDatas"]
+    return {int(i): at for i, at in group["brokerAddrs"].items()}, queues["perm"]
+
+
+def figures(broker: str) -> dict[str, Any]:
+    """A broker's own account of itself."""
+    table: dict[str, Any] = wire.call(broker, _RUNTIME_INFO, {}, timeout_s=3).json()["table"]
+    return table
+
+
+def stands_in(broker: Server) -> bool:
+    """Whether one of our brokers acts for its master."""
+    with suppress(OSError):
+        return bool(figures(broker.address)["epochmqRole"] == "ACTING_MASTER")
+    return False
+
+
+@dataclass
+class Reader:
+    """A client that reads in order while its master dies."""
+
+    client: Client
+    driver: Driver
+
+    @property
+    def topic(self) -> str:
+        """One queue of it, full of messages."""
+        return f"acting_{self.client.name}"
+
+    def read(self, namesrv: str, group: str) -> None:
+        """Begin to read, in order."""
+        options = {"group": group, "count": BACKLOG, "timeout_ms": 120_000, "order": True}
+        self.driver.start("push", namesrv, self.topic, **options)
+        self.driver.wait_event(lambda event: event["event"] == "received", 60)
+
+
+async def fill(namesrv: str, topic: str) -> None:
+    """The backlog, in batches, each held by the slave too."""
+    async with Producer(namesrv, "PG_acting", timeout_ms=15_000) as producer:
+        for first in range(0, BACKLOG, BATCH):
+            batch = [Message(topic, b"m-%d" % n) for n in range(first, first + BATCH)]
+            assert (await producer.send_batch(batch)).status.name == "SEND_OK"
+
+
+def test_ordered_reading_goes_on_when_the_master_is_killed() -> None:
+    """Our client and Java's, each half-way through its backlog, and each anew on the stand-in.
+
+    A second group lives on as the cluster's master.
+    """
+    drivers = [had(client.build) for client in (OURS, JAVA_5)]
+    readers = [Reader(client, d) for client, d in zip((OURS, JAVA_5), drivers, strict=True)]
+    try:
+        with Pairs(names=("GroupA", "GroupB"), broker_config={**SMALL, **SOON}) as pairs:
+            master, slave = pairs.masters["GroupA"], pairs.slaves["GroupA"]
+            for reader in readers:
+                admin.create_topic(master.address, reader.topic, 1)
+                for group in ("before", "after"):
+                    admin.set_group(master.address, f"G_{group}_{reader.client.name}")
+                asyncio.run(fill(pairs.namesrv_addr, reader.topic))
+            wait_until(lambda: has_groups(slave, readers), 20, "the slave has the groups")
+            for reader in readers:
+                reader.read(pairs.namesrv_addr, f"G_before_{reader.client.name}")
+            master.process.kill9()
+            killed_at = time.monotonic()
+            wait_until(lambda: stands_in(slave), ACTS_S, "the slave acts")
+            shown = route(pairs.namesrv_addr, readers[0].topic)
+            assert shown == ({0: slave.address}, 4)
+            assert time.monotonic() - killed_at < ACTS_S
+            for reader in readers:
+                assert_read(reader)
+                reader.read(pairs.namesrv_addr, f"G_after_{reader.client.name}")
+                assert_read(reader)
+            check_masters_requests(slave.address, readers[0].topic)
+    finally:
+        for driver in drivers:
+            driver.close()
+
+
+def has_groups(slave: Server, readers: list[Reader]) -> bool:
+    """The tables are copied once a second."""
+    table = wire.call(slave.address, _ALL_GROUPS, {}).json()["subscriptionGroupTable"]
+    return all(f"G_after_{reader.client.name}" in table for reader in readers)
+
+
+def assert_read(reader: Reader) -> None:
+    """All of it, in order, without a long silence."""
+    events = reader.driver.finish(120).received
+    offsets = [event["queue_offset"] for event in events]
+    assert set(offsets) == set(range(BACKLOG))
+    assert offsets == sorted(offsets), "order"
+    times = [event["at_ms"] for event in events]
+    gap_s = max(later - earlier for earlier, later in pairwise(times)) / 1000
+    assert gap_s < GAP_S, f"{reader.client.name} read nothing for {gap_s:.1f} s"
+
+
+def check_masters_requests(broker: str, topic: str) -> None:
+    """What the seed names, asked of the stand-in as of a master."""
+    queue = {"topic": topic, "queueId": 0}
+    assert wire.call(broker, 30, queue).ext["offset"] == str(BACKLOG)
+    assert wire.call(broker, 31, queue).ext["offset"] == "0"
+    assert wire.call(broker, 29, {**queue, "timestamp": 0}).ext["offset"] == "0"
+    assert int(wire.call(broker, 32, queue).ext["timestamp"]) > 0
+    body = {
+        "consumerGroup": "G_locks",
+        "clientId": "me",
+        "mqSet": [{"topic": topic, "brokerName": "GroupA", "queueId": 0}],
+    }
+    data = json.dumps(body).encode()
+    assert len(wire.call(broker, 41, {}, data).json()["lockOKMQSet"]) == 1
+    assert wire.call(broker, 42, {}, data).code == 0
+
+
+def test_with_name_servers_of_4_and_5(tmp_path: Path) -> None:
+    """compatibleWithOldNameSrv against both; natively against the new one.
+
+    The old one keeps the registration and names the members, and cannot show a stand-in.
+    """
+    port = free_port()
+    old = had(
+        lambda: Server(
+            *(JAVA, "namesrv", tmp_path / "old", port, {"listenPort": port}), version=OLD
+        )
+    )
+    pairs = had(
+        lambda: Pairs(names=("Compat", "Native"), namesrv=JAVA, broker_config={**SMALL, **SOON})
+    )
+    for server in (pairs.masters["Compat"], pairs.slaves["Compat"]):
+        server.config["namesrvAddr"] = f"{pairs.namesrv_addr};{old.address}"
+    for server in (pairs.masters["Native"], pairs.slaves["Native"]):
+        server.config["compatibleWithOldNameSrv"] = False
+    try:
+        old.start()
+        old.process.wait_ready(lambda: is_listening(port), READY_S)
+        pairs.start()
+        for name, master in pairs.masters.items():
+            admin.create_topic(master.address, f"t_{name}")
+            wait_until(lambda at=pairs.slaves[name]: knows_master(at), 20, f"{name} is whole")
+        assert len(members(old.address, "Compat")) == 2
+        for master in pairs.masters.values():
+            master.process.kill9()
+        for name, slave in pairs.slaves.items():
+            wait_until(lambda at=slave: stands_in(at), 15, f"{name} acts")
+            wait_until(
+                lambda name=name, slave=slave: (
+                    route(pairs.namesrv_addr, f"t_{name}") == ({0: slave.address}, 4)
+                ),
+                5,
+                f"{name} is shown as master",
+            )
+        slave = pairs.slaves["Compat"]
+        assert members(old.address, "Compat") == {1: slave.address}
+        found = route(old.address, "t_Compat")
+        assert found is not None
+        assert found[0] == {1: slave.address}
+    finally:
+        pairs.stop()
+        old.process.kill9()
+
+
+def knows_master(slave: Server) -> bool:
+    """It has the tables, and name servers told it of its master."""
+    table = figures(slave.address)
+    return table["epochmqMetadataCopied"] == "true" and "0@" in table["epochmqGroupMembers"]
+
+
+def test_a_java_pair_in_our_name_server() -> None:
+    """Its slave is shown as master, for reading only, when its master is killed."""
+    config: Config = {**SMALL, "compatibleWithOldNameSrv": False}
+    with had(
+        lambda: Pairs(JAVA, names=("JavaPair",), namesrv=EPOCHMQ, broker_config=config)
+    ) as pairs:
+        master, slave = pairs.masters["JavaPair"], pairs.slaves["JavaPair"]
+        admin.create_topic(master.address, "t_java")
+        wait_until(lambda: route(pairs.namesrv_addr, "t_java") is not None, 20, "a route")
+        master.process.kill9()
+        wait_until(
+            lambda: route(pairs.namesrv_addr, "t_java") == ({0: slave.address}, 4),
+            ACTS_S,
+            "the Java slave is shown as master",
+        )
+        assert members(pairs.namesrv_addr, "JavaPair") == {1: slave.address}
