@@ -13,3 +13,14 @@ class EscapeKeys:
         "A slave that stands in hands delayed, timed, transactional and popped messages over to"
         " masters of other groups of its cluster.",
     )
+
+
+def escape_warnings(keys: EscapeKeys, *, stands_in: bool) -> list[str]:
+    """What makes standing in useless on this broker, a line each (acting-master.md H12)."""
+    if not stands_in or keys.enable_remote_escape:
+        return []
+    return [
+        "enableSlaveActingMaster with enableRemoteEscape=false: while this broker stands in for its"
+        " master, delayed, timed and transactional messages wait and pops are refused, unless"
+        " another master is in the same process; set enableRemoteEscape=true"
+    ]

@@ -18,7 +18,7 @@ from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
 from epochmq.broker.acting_keys import ActingKeys, acting_warnings
 from epochmq.broker.assign_keys import AssignKeys
-from epochmq.broker.escape_keys import EscapeKeys
+from epochmq.broker.escape_keys import EscapeKeys, escape_warnings
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
@@ -274,7 +274,9 @@ def reach_warnings(options: BrokerOptions) -> list[str]:
             " reach the port can read, write and administrate"
         )
     is_slave = options.broker_role == "SLAVE"
-    return lines + acting_warnings(options, is_slave=is_slave, slave_read=options.slave_read_enable)
+    lines += acting_warnings(options, is_slave=is_slave, slave_read=options.slave_read_enable)
+    stands_in = is_slave and options.enable_slave_acting_master
+    return lines + escape_warnings(options, stands_in=stands_in)
 
 
 def change_options(

@@ -128,6 +128,20 @@ def test_pins_are_chosen_among_masters_that_have_both_topics() -> None:
     assert retry // PIN_STEP in (place_of("b"), place_of("c"))
 
 
+def test_a_topic_that_no_other_group_has_is_made_where_topics_are_made() -> None:
+    world = World("a", "b", "c", topics={DEFAULT_TOPIC: ["a", "b"], REVIVE: ["b", "c"]})
+    core = world.core
+    core.active = True
+    assert core.maker("T", REVIVE, 0) is None  # nobody was asked yet
+    core.choose_pin("T", REVIVE, 0)
+    world.ask()
+    assert core.maker("T", REVIVE, 0) is None  # nor who makes topics
+    world.ask()
+    assert core.maker("T", REVIVE, 0) == "b:1"
+    core.masters.topic_came("T", {"a": 4}, 0)
+    assert core.maker("T", REVIVE, 0) is None
+
+
 def test_a_pin_passes_over_who_rests_unless_all_do() -> None:
     world = World("a", "b", topics={"T": ["a", "b"], REVIVE: ["a", "b"]})
     core = world.core

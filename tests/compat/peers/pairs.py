@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +35,8 @@ class Pairs:
     """A name server, and in each group of ``names`` a SYNC_MASTER of id 0 and a SLAVE of id 1.
 
     ``brokers`` and ``namesrv`` say whose they are; ``broker_config`` adds to or overrides
-    ``USEFUL`` and what is needed to run on one machine, for all brokers.
+    ``USEFUL`` and what is needed to run on one machine, for all brokers. ``alone`` names masters
+    of further groups without slaves, and says whose they are.
     """
 
     ready_timeout_s = 90.0
@@ -45,6 +46,7 @@ class Pairs:
         brokers: str = OURS,
         *,
         names: Sequence[str] = ("broker-a", "broker-b"),
+        alone: Mapping[str, str] | None = None,
         namesrv: str | None = None,
         root: Path | None = None,
         broker_config: Config | None = None,
@@ -59,6 +61,7 @@ class Pairs:
         self.namesrv = self._make_namesrv(namesrv or brokers, namesrv_config or {})
         self.masters = {name: self._make_broker(brokers, name, 0) for name in names}
         self.slaves = {name: self._make_broker(brokers, name, 1) for name in names}
+        self.alone = {name: self._make_alone(whose, name) for name, whose in (alone or {}).items()}
 
     def _make_namesrv(self, kind: str, more: Config) -> Server:
         port = free_port()
@@ -95,6 +98,16 @@ class Pairs:
         }
         return Server(kind, "broker", root, port, config, **self._java_heap)
 
+    def _make_alone(self, kind: str, name: str) -> Server:
+        server = self._make_broker(kind, name, 0)
+        server.config |= {
+            "brokerRole": "ASYNC_MASTER",
+            "enableSlaveActingMaster": False,
+            "totalReplicas": 1,
+            "inSyncReplicas": 1,
+        }
+        return server
+
     # Lookups ---------------------------------------------------------------------------------
 
     @property
@@ -121,6 +134,9 @@ class Pairs:
                 if server.process.is_alive
             }
             for name in self.masters
+        ) and all(
+            self.members(name) == ({0: server.address} if server.process.is_alive else {})
+            for name, server in self.alone.items()
         )
 
     # Life ------------------------------------------------------------------------------------
@@ -128,7 +144,9 @@ class Pairs:
     @property
     def servers(self) -> list[Server]:
         """All, in the order of their start."""
-        return [self.namesrv, *self.masters.values(), *self.slaves.values()]
+        return [
+            *(self.namesrv, *self.masters.values(), *self.slaves.values(), *self.alone.values())
+        ]
 
     def start(self) -> Self:
         """Start everything and return when the name server knows all."""

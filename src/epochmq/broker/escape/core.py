@@ -186,6 +186,18 @@ class Escape:
         self._turn += 1
         return pinned(place_of(name), self._turn % revive[name])
 
+    def maker(self, topic: str, revive_topic: str, now: int) -> str | None:
+        """Where `topic` may be made, as no other group has it: the address of a master that makes
+        topics on first send, and can keep check points; None when there is none, or no need.
+        """
+        masters = self.masters
+        if not masters.want(topic, now) or masters.queues(topic):
+            return None
+        revive = masters.queues(revive_topic)
+        able = [name for name in masters.making(now) or () if name in revive]
+        name = favourite(f"{self._own}@{topic}", able)
+        return None if name is None else masters.addresses[name]
+
     # What to ask, and when -------------------------------------------------------------------
 
     def asks(self, now: int) -> Wants:

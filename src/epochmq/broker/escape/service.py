@@ -18,8 +18,9 @@ from epochmq.broker.escape.pins import favourite, pinned, place_of
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.model.escape_mark import escape_id
+from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE
+from epochmq.model.topic import PERM_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
 from epochmq.store.draft import Draft
 from epochmq.wire.bodies.base import decode_body
@@ -27,10 +28,13 @@ from epochmq.wire.bodies.namesrv import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.namesrv import GetRouteHeader
+from epochmq.wire.headers.topic import CreateTopicHeader
 
 SEND_TIMEOUT_MS = 5_000
 """Longer than a master waits for its replicas: its own answer says more than silence."""
 ASK_TIMEOUT_MS = 3_000
+MAKE_PAUSE_MS = 1_000
+"""Between two tries to make topics."""
 _WEAK = frozenset(
     {
         ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -67,6 +71,7 @@ class EscapeService:
         self._asked = False
         self._stopped = False
         self._refusal = ""
+        self._make_ms = 0
 
     # The route -------------------------------------------------------------------------------
 
@@ -111,9 +116,41 @@ class EscapeService:
             return pinned(place_of(name), node.next_number() % node.pop.revive_queues())
         if not self._remote:
             return None
-        found = self.core.choose_pin(topic, node.pop.topic, node.clock.now_ms())
+        now = node.clock.now_ms()
+        found = self.core.choose_pin(topic, node.pop.topic, now)
+        if found is None:
+            self._make_topic(topic, now)
         self._soon()
         return found
+
+    def _make_topic(self, topic: str, now: int) -> None:
+        """A master without the topic drops a check point of it, or nobody pops there (H17)."""
+        config = self._node.topics.get(topic)
+        address = self.core.maker(topic, self._node.pop.topic, now)
+        if config is None or address is None or now < self._make_ms:
+            return
+        self._make_ms = now + MAKE_PAUSE_MS
+        self._start(self._create(address, config))
+
+    async def _create(self, address: str, config: TopicConfig) -> None:
+        header = CreateTopicHeader(
+            topic=config.topic_name,
+            defaultTopic=DEFAULT_TOPIC,
+            readQueueNums=config.read_queue_nums,
+            writeQueueNums=config.write_queue_nums,
+            perm=config.perm,
+            topicFilterType=config.topic_filter_type,
+            topicSysFlag=config.topic_sys_flag,
+            order=config.order,
+        )
+        command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        try:
+            answer = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
+            log.info("topic %s made at %s: %s", config.topic_name, address, answer.code)
+        except NotReachable as error:
+            log.info("topic %s cannot be made: %s", config.topic_name, error)
+        self.core.masters.look_again(self._node.clock.now_ms())
+        self._soon()
 
     # Work ------------------------------------------------------------------------------------
 

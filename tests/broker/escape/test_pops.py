@@ -1,0 +1,126 @@
+"""Popped messages while a slave stands in: check points at another master, bodies from here."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, give
+from tests.broker.membership.group import log_of, until
+from tests.broker.pop_desk import Popped, ack, hide, pop, popped
+
+from epochmq.broker.escape.pins import PIN_STEP, place_of
+from epochmq.broker.pop.handle import parse_handle
+from epochmq.broker.pop.names import REVIVE_GROUP
+from epochmq.broker.roles import Role
+from epochmq.broker.service import Broker
+from epochmq.wire.codes import ResponseCode
+
+RETRY = "%RETRY%G_T"
+REVIVE = "rmq_sys_REVIVE_LOG_c"
+
+
+@pytest.fixture
+async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
+    made = Groups(tmp_path)
+    await made.start(brokers=0, controllers=0)
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def take(broker: Broker, **more: Any) -> list[Popped]:
+    """Pop until something is given out: at first nobody knows the living masters."""
+    found: list[Popped] = []
+
+    async with asyncio.timeout(10):
+        while not found:
+            found += popped(await ask(broker, pop(**more)))
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def three(groups: Groups, *sent: bytes) -> tuple[Broker, Broker, Broker]:
+    """(another group's master that has the topic, the master with messages, its slave)."""
+    other = await groups.master_of("z")
+    await give(other, b"made", topic="T")
+    master, slave = await groups.pair("b")
+    for body in sent:
+        await give(master, body, queue_id=0)
+    return other, master, slave
+
+
+async def test_what_nobody_acknowledges_comes_back_at_the_other_group(groups: Groups) -> None:
+    other, master, slave = await three(groups, b"one", b"two")
+    log = await groups.stand_in(master, slave)
+    first, second = await take(slave, invisible_ms=1_500)
+    handle = parse_handle(first.handle)
+    assert handle.revive_queue_id // PIN_STEP == place_of("z")
+    answer = await ask(slave, ack(first))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await until(lambda: bodies(other, RETRY) == [second.body])
+    assert slave.node.offsets.get("G", "T", 0) == 2
+    assert log_of(slave) == log
+    assert other.node.pop.hands.statistics()["open"] == 0
+
+
+async def test_it_is_hidden_longer(groups: Groups) -> None:
+    other, master, slave = await three(groups, b"one")
+    await groups.stand_in(master, slave)
+    (one,) = await take(slave, invisible_ms=1_000)
+    answer = await ask(slave, hide(one, 3_000))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    assert answer.ext is not None
+    assert int(answer.ext["reviveQid"]) // PIN_STEP == place_of("z")
+    at = other.node.clock.now_ms()
+    await until(lambda: bodies(other, RETRY) == [b"one"])
+    assert other.node.clock.now_ms() - at > 2_000
+
+
+async def test_an_acknowledgement_after_the_masters_return_finds_its_check_point(
+    groups: Groups,
+) -> None:
+    """facts/acting-master.md 9.2 H18."""
+    other, master, slave = await three(groups, b"one")
+    await groups.stand_in(master, slave)
+    (one,) = await take(slave, invisible_ms=2_500)
+    await slave.stop(grace_ms=0)
+    again = await groups.start_broker(1, **PLAIN, broker_name="b")
+    groups.brokers.append(again)
+    answer = await ask(again, ack(one))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await until(lambda: other.node.pop.hands.statistics()["progress"] > 0)
+    await until(lambda: other.node.pop.hands.statistics()["open"] == 0)
+    assert bodies(other, RETRY) == []
+
+
+async def test_check_points_of_before_are_served_by_who_stands_in(groups: Groups) -> None:
+    other, master, slave = await three(groups, b"one", b"two")
+    first, second = await take(master, invisible_ms=2_000)
+    log = await groups.stand_in(master, slave)
+    await until(lambda: slave.node.pop.hands.statistics().get("open") == 1)
+    answer = await ask(slave, ack(first))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await until(lambda: bodies(other, RETRY) == [second.body])
+    offsets = slave.node.offsets
+    await until(lambda: any(offsets.get(REVIVE_GROUP, REVIVE, n) >= 0 for n in range(8)))
+    assert log_of(slave) == log
+
+
+async def test_with_nobody_to_keep_check_points_a_pop_is_refused(groups: Groups) -> None:
+    master, slave = await groups.pair("b")
+    await give(master, b"one", queue_id=0)
+    log = await groups.stand_in(master, slave)
+    answer = await ask(slave, pop())
+    assert answer.code == ResponseCode.SYSTEM_BUSY
+    assert answer.remark is not None
+    assert "no living master" in answer.remark
+    assert slave.node.role is Role.ACTING_MASTER
+    assert log_of(slave) == log
+    other = await groups.master_of("z")
+    (one,) = await take(slave, invisible_ms=1_000)
+    assert one.body == b"one"
+    assert "T" in other.node.topics  # so that what comes back is popped there (H17)
+    await until(lambda: bodies(other, RETRY) == [b"one"])
