@@ -35,5 +35,5 @@ def test_a_follower_shows_its_master() -> None:
     assert shown["master"] is False
     client = shown["haClientRuntimeInfo"]
     assert isinstance(client, dict)
-    assert (client["masterAddr"], client["isActivated"]) == ("10.0.0.1:10912", True)
+    assert (client["masterAddr"], client["activated"]) == ("10.0.0.1:10912", True)
     assert client["maxOffset"] == b.end

@@ -201,6 +201,6 @@ async def test_what_administrators_see(make: Make) -> None:
     assert link["slaveAckOffset"] == a.end
     assert link["inSync"] is True
     client = b.replication.ha_info()["haClientRuntimeInfo"]
-    assert client["isActivated"] is True  # type: ignore[index]
+    assert client["activated"] is True  # type: ignore[index]
     assert a.replication.statistics()["released"] == 1
     assert b.replication.statistics()["received_bytes"] == a.end

@@ -34,6 +34,13 @@ class ActingKeys:
         high=_HOUR_MS,
         unit="ms",
     )
+    skip_pre_online: bool = option(
+        False,
+        "Be online at once: do not take over first what the group did while this broker was gone.",
+    )
+    sync_master_flush_offset_when_startup: bool = option(
+        False, "A slave remembers where its master's log ended at the master's start; shown only."
+    )
     total_replicas: int = option(
         1, "Members that the group is meant to have, the master among them.", low=1, high=64
     )

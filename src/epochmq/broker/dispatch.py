@@ -14,6 +14,7 @@ from epochmq.base.errors import OurBug, Refused
 from epochmq.broker.handlers.cold import COLD
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Held, Reply
@@ -44,6 +45,8 @@ class Needs(Enum):
     """What the broker's role must allow for a request (`roles.py`)."""
 
     NOTHING = auto()
+    TABLES = auto()
+    """Its tables are the group's: not while it takes over what happened without it (INV-29)."""
     SERVING = auto()
     """It has a place in its group and may be asked; a fenced broker's figures may be old."""
     CONSUMING = auto()
@@ -122,8 +125,12 @@ ROWS: dict[Code, Row] = {
     ),
     **_rows(
         Access.INSPECT, MIB,
-        Code.GET_ALL_TOPIC_CONFIG, Code.GET_TOPIC_CONFIG, Code.GET_BROKER_CONFIG,
-        Code.GET_BROKER_RUNTIME_INFO, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        needs=Needs.TABLES,
+    ),
+    **_rows(
+        Access.INSPECT, MIB,
+        Code.GET_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
         Code.GET_SUBSCRIPTIONGROUP_CONFIG, Code.GET_TOPIC_STATS_INFO,
         Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_PRODUCER_CONNECTION_LIST,
         Code.GET_CONSUME_STATS, Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
@@ -154,9 +161,13 @@ ROWS: dict[Code, Row] = {
     **_rows(Access.ADMIN, 0, Code.LOG_READ, fast_port=False),
     **_rows(
         Access.PEER, MIB,
-        Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.EXCHANGE_BROKER_HA_INFO,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
-        Code.NOTIFY_BROKER_ROLE_CHANGED, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
+        Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
+        needs=Needs.TABLES,
+    ),
+    **_rows(
+        Access.PEER, MIB,
+        Code.EXCHANGE_BROKER_HA_INFO, Code.NOTIFY_BROKER_ROLE_CHANGED,
         Code.NOTIFY_MIN_BROKER_ID_CHANGE,
     ),
     **_rows(
@@ -244,6 +255,14 @@ def _with_node(node: BrokerNode, handler: NodeHandler) -> Handler:
 def check_role(node: BrokerNode, row: Row) -> None:
     """`Refused` unless the broker's role, at this moment, allows the request."""
     if row.needs is Needs.NOTHING:
+        return
+    if node.role is Role.PRE_ONLINE:
+        raise Refused(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now: this broker is not online yet, it takes over what its group"
+            " did without it",
+        )
+    if row.needs is Needs.TABLES:
         return
     rights = node.rights
     if not rights.registers:

@@ -102,7 +102,6 @@ _BROKER = """
     realTimeNotifyConsumerChange recallMessageEnable
     reviveAckWaitMs reviveInterval
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
-    skipPreOnline
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
     transactionMetricFlushInterval
     transferMsgByHeap updateNameServerAddrPeriod usePIDColdCtrStrategy
@@ -143,7 +142,6 @@ _STORE = """
     scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     searchBcqByCacheEnable spinLockCollisionRetreatOptimalDegree
     statRocksDBCQIntervalSec storePathDLedgerCommitLog
-    syncMasterFlushOffsetWhenStartup
     timerCheckMetricsWhen timerColdDataCheckIntervalMs
     timerEnableCheckMetrics timerEnableDisruptor timerEnableRetryUntilSuccess
     timerGetMessageThreadNum timerInterceptDelayLevel

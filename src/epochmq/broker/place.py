@@ -46,6 +46,14 @@ class Replica(Protocol):
         """
         ...
 
+    def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
+        """A master tells where it is, and that it is coming back (906).
+
+        With `hand_over` whoever stands in for it here steps down before this returns; whether
+        nobody does.
+        """
+        ...
+
     def hint(self) -> None:
         """The group's smallest id may have changed (905)."""
         ...

@@ -43,7 +43,7 @@ def ha_info(
             "lastReadTimestamp": 0,
             "lastWriteTimestamp": 0,
             "masterFlushOffset": 0,
-            "isActivated": state is State.TRANSFER,
+            "activated": state is State.TRANSFER,
             "state": state.name,
         },
     }

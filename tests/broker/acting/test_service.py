@@ -126,7 +126,7 @@ async def test_a_slave_that_starts_alone_stands_in_with_what_it_had(group: InPro
     slave = await acting(group)
     await slave.stop(grace_ms=0)
     group.brokers[1] = again = await group.start_broker(1, **SLAVE)
-    assert again.node.role is Role.SLAVE
+    assert again.node.role is Role.PRE_ONLINE
     await until(lambda: stands_in(again))
 
 

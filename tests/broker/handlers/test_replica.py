@@ -1,5 +1,7 @@
 """906, 907, 908, 1007 and 1008: what a broker tells of its place, and what it is told."""
 
+from dataclasses import replace
+
 from tests.broker.fake_node import FakeNode
 from tests.broker.handlers.helpers import answer, call, json_of
 
@@ -37,6 +39,10 @@ class Replica:
 
     def hint(self) -> None:
         self.heard.append("hint")
+
+    def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
+        self.heard.append((master_address, ha_address, hand_over))
+        return hand_over
 
     def figures(self) -> dict[str, str]:
         return {"epochmqLag": "7"}
@@ -103,9 +109,22 @@ def test_the_flush_offset_is_a_slaves() -> None:
 def test_a_master_may_tell_where_it_is() -> None:
     node = node_of(role=Role.SLAVE)
     pushed = {"masterHaAddress": "h:2", "masterAddress": "h:1", "masterFlushOffset": "5"}
-    call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, pushed)
+    found = ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, pushed))
+    assert found == {"masterFlushOffset": "0", "steppedDown": "True"}
+    announced = {**pushed, "handOver": "false"}
+    found = ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, announced))
+    assert found["steppedDown"] == "False"
     assert isinstance(node.replica, Replica)
-    assert node.replica.heard == [("h:1", "h:2")]
+    assert node.replica.heard == [("h:1", "h:2", True), ("h:1", "h:2", False)]
+
+
+def test_a_slave_may_remember_its_masters_flush_offset() -> None:
+    node = node_of(role=Role.SLAVE)
+    pushed = {"masterHaAddress": "h:2", "masterAddress": "h:1", "masterFlushOffset": "5"}
+    node.adopt_options(replace(node.options, sync_master_flush_offset_when_startup=True))
+    call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, pushed)
+    call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, {**pushed, "masterFlushOffset": "9"})
+    assert node.master_flush_offset == 5
 
 
 def test_ha_status() -> None:

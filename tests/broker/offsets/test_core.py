@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.broker.fake_disk import FakeDisk
@@ -242,3 +243,76 @@ def test_too_many_rows_of_a_master(monkeypatch: pytest.MonkeyPatch) -> None:
     offsets = ConsumerOffsets()
     with pytest.raises(ValueError, match="2 rows of offsets are more than 1"):
         offsets.adopt(content({"a@g": {0: 1}, "b@g": {0: 1}}), whole=True)
+
+
+def test_a_reset_is_marked_and_the_mark_travels() -> None:
+    """So that who merges two tables can tell it from an old offset."""
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 50)
+    assert "epochmqResetMarks" not in offsets.content()
+    offsets.reset("g", "T", 0, 9, WALL)
+    offsets.reset("g", "T", 0, 5, WALL)
+    offsets.commit("h", "T", 0, 1)
+    assert offsets.content()["epochmqResetMarks"] == {"T@g": {0: WALL + 1}}
+    assert offsets.content({"T@h": {0: 1}})["epochmqResetMarks"] == {}
+    again = ConsumerOffsets()
+    again.load(json.loads(offsets.encode()))
+    assert again.reset_marks == offsets.reset_marks
+    replica = ConsumerOffsets()
+    replica.adopt(json.loads(offsets.encode()), whole=True)
+    assert replica.reset_marks == offsets.reset_marks
+    replica.adopt(content({"T@h": {0: 2}}), whole=False)
+    assert replica.reset_marks == offsets.reset_marks
+    replica.adopt(content({"T@g": {0: 2}}), whole=False)
+    assert replica.reset_marks == {}
+    again.drop_group("g", WALL)
+    assert again.reset_marks == {}
+
+
+def test_a_merge_takes_no_rows_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "a", 0, 1)
+    assert offsets.merge(content({"b@g": {0: 1}, "a@g": {0: 2, 1: -7}}), WALL) == 1
+    assert offsets.table == {"a@g": {0: 2}}
+
+
+marked = st.dictionaries(
+    st.sampled_from(["T@g", "T@h", "U@g"]),
+    st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 3), st.integers(0, 9))),
+)
+
+
+def table_of(rows: dict[str, dict[int, tuple[int, int]]], counter: int) -> ConsumerOffsets:
+    """A table whose queues have (mark, offset); mark 0 is none."""
+    made = ConsumerOffsets()
+    made.table = {key: {q: at for q, (_, at) in row.items()} for key, row in rows.items()}
+    made.reset_marks = {
+        key: {q: mark for q, (mark, _) in row.items() if mark} for key, row in rows.items()
+    }
+    made.version = DataVersion(0, counter, WALL)
+    return made
+
+
+@given(ours=marked, theirs=marked, counters=st.tuples(st.integers(0, 9), st.integers(0, 9)))
+def test_a_merge_is_the_younger_reset_and_then_the_larger_offset(
+    ours: dict[str, dict[int, tuple[int, int]]],
+    theirs: dict[str, dict[int, tuple[int, int]]],
+    counters: tuple[int, int],
+) -> None:
+    mine, other = table_of(ours, counters[0]), table_of(theirs, counters[1])
+    taken = mine.merge(json.loads(other.encode()), WALL + 1)
+    expected: dict[tuple[str, int], tuple[int, int]] = {}
+    for rows in (ours, theirs):
+        for key, row in rows.items():
+            for queue, pair in row.items():
+                expected[key, queue] = max(pair, expected.get((key, queue), (0, NONE)))
+    found = {
+        (key, queue): (mine.reset_marks.get(key, {}).get(queue, 0), offset)
+        for key, row in mine.table.items()
+        for queue, offset in row.items()
+    }
+    assert found == expected
+    assert taken == sum(pair != ours.get(key, {}).get(q) for (key, q), pair in expected.items())
+    assert mine.version == DataVersion(0, max(counters) + 1, WALL + 1)
+    assert mine.merge(json.loads(other.encode()), WALL + 2) == 0

@@ -155,3 +155,11 @@ def test_in_another_role_nothing_is_under_way() -> None:
     assert core.looks(0) == []
     core.let_go()
     assert core.looks(0) == [Look(1, 0)]
+
+
+def test_what_another_delivered_further_is_taken() -> None:
+    core = Schedule((1000, 5000, 9000), {1: 5, 2: 5})
+    core.updates = 0
+    assert core.advance({1: 7, 2: 3, 9: 4}) == 1
+    assert core.progress() == {1: 7, 2: 5, 3: 0}
+    assert core.updates == 1

@@ -5,6 +5,7 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.broker.metadata.files import load_table, save_dirty
 from epochmq.broker.schedule.core import Schedule
 from epochmq.broker.schedule.offsets import DelayOffsets
+from epochmq.model.data_version import DataVersion
 
 JAVA = b'{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":9},"offsetTable":{1:7,2:0,9:4}}'
 
@@ -52,3 +53,15 @@ def test_the_version_steps_once_in_many_deliveries() -> None:
         table.schedule.delivered(1, offset)
     table.step_version(200)
     assert (table.version.counter, table.version.timestamp) == (5, 200)
+
+
+def test_a_merge_takes_the_further_level_and_steps_past_both_versions() -> None:
+    table = DelayOffsets(Schedule((1000, 5000), {1: 3, 2: 9}))
+    table.version = DataVersion(0, 2, 50)
+    there = {"offsetTable": {"1": 7, "2": 8}, "dataVersion": {"counter": 6, "timestamp": 60}}
+    assert table.merge(there, 70) == 1
+    assert table.schedule.progress() == {1: 7, 2: 9}
+    assert table.version == DataVersion(0, 7, 70)
+    assert table.dirty
+    assert table.merge(there, 80) == 0
+    assert table.version == DataVersion(0, 8, 80)

@@ -145,3 +145,38 @@ def test_a_fence() -> None:
     assert told == [AckStatus.FENCED] * 2
     assert core.refusal(0) is AckStatus.FENCED
     assert core.statistics()["waiting"] == 0
+
+
+def test_no_more_count_than_are_alive() -> None:
+    """facts/acting-master.md 2.7: links of slaves that name servers have given up do not."""
+    core = master(log(500))
+    core.alive = 2
+    assert core.refusal(0) is AckStatus.NOT_ENOUGH  # without a slave
+    slave(core, 1, 500)
+    assert core.refusal(0) is None
+    core.alive = 1
+    assert core.refusal(0) is AckStatus.NOT_ENOUGH
+    core.alive = 0  # name servers that forgot this one too
+    assert core.refusal(0) is AckStatus.NOT_ENOUGH
+    lone = master(log(500), replace(OPTIONS, in_sync_replicas=1))
+    lone.alive = 0
+    assert lone.refusal(0) is None
+
+
+def test_what_is_needed_adapts_to_the_living() -> None:
+    options = replace(OPTIONS, auto_in_sync_replicas=True)
+    held = log(500)
+    core = master(held, options)
+    core.alive = 2
+    assert core.refusal(0) is None
+    assert core.position == 500  # alone, it waits for nobody
+    slave(core, 1, 500)
+    held.end = held.safe = 600
+    core.appended(0)
+    assert core.position == 500
+    core.alive = 1
+    assert core.position == 600
+    least = master(held, replace(options, min_in_sync_replicas=2))
+    least.alive = 1
+    slave(least, 1, 600)
+    assert least.refusal(0) is AckStatus.NOT_ENOUGH

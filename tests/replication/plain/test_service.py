@@ -70,7 +70,7 @@ async def test_a_sync_master_and_its_slave(two: tuple[Live, Live]) -> None:
     assert info["inSyncSlaveNums"] == 1
     assert info["haConnectionInfo"][0]["inSync"] is True  # type: ignore[index]
     seen = slave.replication.ha_info()["haClientRuntimeInfo"]
-    assert seen["isActivated"] is True  # type: ignore[index]
+    assert seen["activated"] is True  # type: ignore[index]
 
 
 async def test_a_slave_waits_for_its_masters_address_and_for_the_master(

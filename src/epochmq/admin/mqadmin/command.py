@@ -21,6 +21,8 @@ COMMANDS = {
     "getControllerMetaData": ("controller", "Who leads the controllers."),
     "getSyncStateSet": ("controller", "Master, epochs and replicas in sync of broker groups."),
     "getBrokerEpoch": ("replicas", "The epochs of each broker's log."),
+    "haStatus": ("replicas", "Who copies a master's log, or what a slave copies."),
+    "resetMasterFlushOffset": ("replicas", "Set what a slave shows of its master's log."),
     "electMaster": ("controller", "Make a replica of a group its master."),
     "getControllerConfig": ("controller", "The options of controllers."),
     "updateControllerConfig": ("controller", "Change an option of running controllers."),
@@ -47,10 +49,10 @@ COMMANDS = {
 }
 SECTIONS = {
     "Cluster": tuple(COMMANDS)[:9],
-    "Controllers and replicas": tuple(COMMANDS)[9:16],
-    "Topics": tuple(COMMANDS)[16:22],
-    "Consumer groups": tuple(COMMANDS)[22:29],
-    "Messages": tuple(COMMANDS)[29:],
+    "Controllers and replicas": tuple(COMMANDS)[9:18],
+    "Topics": tuple(COMMANDS)[18:24],
+    "Consumer groups": tuple(COMMANDS)[24:31],
+    "Messages": tuple(COMMANDS)[31:],
 }
 
 

@@ -78,8 +78,8 @@ def handle_all_offsets(node: BrokerNode, command: Command, session: Session, now
     if last.startswith(boot) and count.isdecimal() and last != stamp:
         rows = offsets.changed_since(int(count))
         if rows is not None:
-            body = {"dataVersion": offsets.version, "offsetTable": rows}
-            return Reply(header=StampHeader(stamp, delta=True), body=json_tolerant.dumps(body))
+            body = json_tolerant.dumps(offsets.content(rows))
+            return Reply(header=StampHeader(stamp, delta=True), body=body)
     return stamped(command, stamp, offsets.encode)
 
 

@@ -3,12 +3,17 @@
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.place import Replica
 from epochmq.wire.bodies.controller import EpochEntryCache
 from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader, ResetMasterFlushOffsetHeader
+from epochmq.wire.headers.ha import (
+    ExchangeHAInfoAnswer,
+    ExchangeHAInfoHeader,
+    ResetMasterFlushOffsetHeader,
+)
 from epochmq.wire.session import Session
 
 
@@ -21,7 +26,7 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
         if node.replica is not None:
-            node.replica.told(header.masterAddress or "", header.masterHaAddress, online=False)
+            return _returning(node, node.replica, header)
         return Reply()
     if not node.is_master:
         return Reply(header=ExchangeHAInfoHeader(masterFlushOffset=node.master_flush_offset))
@@ -32,6 +37,22 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
             masterAddress=node.address,
         )
     )
+
+
+def _returning(node: BrokerNode, replica: Replica, header: ExchangeHAInfoHeader) -> Reply:
+    """A master announces its return; one of RocketMQ's says nothing of a hand-over, and means it.
+
+    Its flush offset is shown by 907 only (facts/acting-master.md 3.6).
+    """
+    wanted = node.options.sync_master_flush_offset_when_startup and not node.is_master
+    if wanted and not node.master_flush_offset:
+        node.master_flush_offset = header.masterFlushOffset or 0
+    stepped_down = replica.master_returns(
+        header.masterAddress or "",
+        header.masterHaAddress or "",
+        hand_over=header.handOver is not False,
+    )
+    return Reply(header=ExchangeHAInfoAnswer(node.master_flush_offset, stepped_down))
 
 
 def handle_smallest_id(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:

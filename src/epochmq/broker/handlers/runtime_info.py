@@ -69,7 +69,7 @@ def _place(node: BrokerNode) -> dict[str, str]:
     """EpochMQ's own: role, epochs and set, and what membership and replication add."""
     place = node.place
     table = {
-        "epochmqRole": node.role.name if node.rights.registers else "FENCED",
+        "epochmqRole": _role(node),
         "epochmqBrokerId": str(place.own_id),
         "epochmqConfirmOffset": str(node.store.pointers.confirmed),
     }
@@ -79,6 +79,12 @@ def _place(node: BrokerNode) -> dict[str, str]:
         table["epochmqSyncStateSet"] = ",".join(map(str, sorted(place.members)))
         table["epochmqSyncStateSetEpoch"] = str(place.set_epoch)
     return table if node.replica is None else {**table, **node.replica.figures()}
+
+
+def _role(node: BrokerNode) -> str:
+    """A master past its lease is none."""
+    fenced = node.is_master and not node.rights.registers
+    return "FENCED" if fenced else node.role.name
 
 
 def _traffic(node: BrokerNode) -> dict[str, str]:

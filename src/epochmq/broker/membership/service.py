@@ -375,6 +375,11 @@ class Member:
             now = self._clock.now_ms()
             self._hear(self.core.ha_address_found(master_address, ha_address, now))
 
+    def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
+        """Nobody stands in for anybody where controllers elect."""
+        self.told(master_address, ha_address, online=False)
+        return True
+
     def hint(self) -> None:
         """Controllers say who is master here, not ids."""
 

@@ -35,6 +35,9 @@ class ConsumerOffsets:
         self.dirty = False
         self.table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
+        self.reset_marks: dict[str, dict[int, int]] = {}
+        """Wall ms of the last reset by an admin, by row and queue: they travel with the rows, and
+        in a merge the younger reset decides, not the larger offset."""
         self._commits = 0
         self.changes = 0
         """Counts everything that changes a row."""
@@ -77,17 +80,48 @@ class ConsumerOffsets:
 
         An empty table is a master's that has lost its own: it takes nothing away.
         """
-        rows = msgspec.convert(
-            content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
-        )
-        version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        rows, version = _rows(content)
+        marks = _marks(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
         if whole and rows:
-            self.table = rows
+            self.table, self.reset_marks = rows, marks
         else:
             self.table.update(rows)
+            unmarked = {k: v for k, v in self.reset_marks.items() if k not in rows}
+            self.reset_marks = {**unmarked, **marks}
         self.version = version
+        self._all_changed()
+
+    def merge(self, content: dict[str, Any], wall: int) -> int:
+        """Take from another replica what is ahead of ours, queue by queue; how many queues.
+
+        The larger offset is the newer one, unless an admin reset the queue at only one of the two,
+        or there later (H6). Rows of either side stay. The version steps past both.
+        """
+        rows, version = _rows(content)
+        marks = _marks(content)
+        taken = 0
+        for key, row in rows.items():
+            if key not in self.table and len(self.table) >= limits.OFFSET_ROWS_MAX:
+                continue
+            ours, our_marks = self.table.setdefault(key, {}), self.reset_marks.get(key, {})
+            for queue_id, offset in row.items():
+                if offset < 0:
+                    continue
+                here = our_marks.get(queue_id, 0), ours.get(queue_id, NONE)
+                there = marks.get(key, {}).get(queue_id, 0), offset
+                if there > here:
+                    ours[queue_id] = offset
+                    if there[0]:
+                        self.reset_marks.setdefault(key, {})[queue_id] = there[0]
+                    taken += 1
+        self.version = max(version, self.version).next_version(wall, self.state_version)
+        self._all_changed()
+        return taken
+
+    def _all_changed(self) -> None:
+        """Who copies the table gets it whole."""
         self.dirty = True
         self.changes += 1
         self._recent.clear()
@@ -121,6 +155,8 @@ class ConsumerOffsets:
         row[queue_id] = offset
         self._touch(key)
         self._resets.setdefault(key, {})[queue_id] = offset
+        marks = self.reset_marks.setdefault(key, {})
+        marks[queue_id] = max(wall, marks.get(queue_id, 0) + 1)
         self._changed(wall)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
@@ -179,6 +215,7 @@ class ConsumerOffsets:
         for key in doomed:
             del self.table[key]
             self._resets.pop(key, None)
+            self.reset_marks.pop(key, None)
             self._recent.pop(key, None)
         if doomed:
             self.changes += 1
@@ -199,18 +236,38 @@ class ConsumerOffsets:
         self.version = self.version.next_version(wall, self.state_version)
         self.dirty = True
 
-    def content(self) -> dict[str, Any]:
-        """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body."""
-        return {"dataVersion": self.version, "offsetTable": self.table}
+    def content(self, rows: Mapping[str, dict[int, int]] | None = None) -> dict[str, Any]:
+        """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body; of these rows only, or all.
+
+        `epochmqResetMarks` is ours, and there only if somebody reset something.
+        """
+        table = self.table if rows is None else rows
+        content: dict[str, Any] = {"dataVersion": self.version, "offsetTable": table}
+        if self.reset_marks:
+            marks = {key: row for key, row in self.reset_marks.items() if key in table}
+            content["epochmqResetMarks"] = marks
+        return content
 
     def encode(self) -> bytes:
         return json_tolerant.dumps(self.content())
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
-        table = msgspec.convert(
-            content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
-        )
-        version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
-        self.table = table
-        self.version = version
+        self.table, self.version = _rows(content)
+        self.reset_marks = _marks(content)
+
+
+def _rows(content: dict[str, Any]) -> tuple[dict[str, dict[int, int]], DataVersion]:
+    """Rows and version of a file or body."""
+    rows = msgspec.convert(
+        content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
+    )
+    version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+    return rows, version
+
+
+def _marks(content: dict[str, Any]) -> dict[str, dict[int, int]]:
+    """By row and queue when it was reset; those of our release have it."""
+    return msgspec.convert(
+        content.get("epochmqResetMarks") or {}, dict[str, dict[int, int]], strict=False
+    )

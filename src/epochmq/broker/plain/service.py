@@ -3,19 +3,23 @@
 A slave hears from name servers, in the answers to its registrations, where its master is; until
 it does it registers again and again. Metadata and log are copied side by side, as upstream does:
 nobody elects a slave, so nobody counts on it. With enableSlaveActingMaster a slave stands in for
-a master that is gone (`broker/acting`): the same log, another row of rights.
+a master that is gone (`broker/acting`): the same log, another row of rights. With totalReplicas
+above 1 as well, a broker begins as PRE_ONLINE and comes back by `broker/pre_online`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import Acks
 from epochmq.broker.acting.effects import Act, Cease
 from epochmq.broker.acting.service import ActingService
+from epochmq.broker.acting.view import Verdict
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.options import BrokerOptions
 from epochmq.broker.place import FOREVER, Place
+from epochmq.broker.pre_online.service import PreOnlineService
 from epochmq.broker.replica_options import replication_options, waits_for_replicas
 from epochmq.broker.replica_sync.core import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
@@ -32,6 +36,8 @@ from epochmq.wire.command import Command
 
 ASK_AGAIN_MS = 2_000
 """How often a slave asks name servers for a master that they did not know."""
+STILL_ACTS_PERIODS = 3
+"""A slave that does not say that it stepped down asks the name servers within so many periods."""
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +84,19 @@ class PlainMember:
         """Heartbeats, and who is in the group; None without enableSlaveActingMaster."""
         if options.enable_slave_acting_master:
             self.acting = ActingService(node, again, self._change)
+            self.replication.node.count_alive(options.total_replicas)
+        self.pre_online: PreOnlineService | None = None
+        """The way back into the group, also once it is over; None without one."""
+        if comes_back(options):
+            self.pre_online = PreOnlineService(node, self, self._brokers)
+        self._services_at_ms: int | None = None
         node.place = Place(own_id=options.broker_id)
         node.replica = self
-        if self._is_slave:
+        if self.pre_online is not None:
+            node.take_role(Role.PRE_ONLINE)
+        elif self._is_slave:
             node.take_role(Role.SLAVE)
-        else:
+        if not self._is_slave:
             waits = waits_for_replicas(options)
             node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
 
@@ -105,6 +119,8 @@ class PlainMember:
 
     async def stop(self) -> None:
         self._stopped = True
+        if self.pre_online is not None:
+            await self.pre_online.stop()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -119,9 +135,21 @@ class PlainMember:
         self.sync.tick(now)
         if self.acting is not None:
             self.acting.tick(now)
+            self._count_members(self.acting)
+        if self.pre_online is not None:
+            self.pre_online.tick(now)
+        if self._services_at_ms is not None and now >= self._services_at_ms:
+            self._services_at_ms = self._node.settle_at = None
+            self._node.schedule.look_again()
         if self._misses_master() and now >= self._ask_due_ms:
             self._ask_due_ms = now + ASK_AGAIN_MS
             self._ask()
+
+    def _count_members(self, acting: ActingService) -> None:
+        """For acknowledgements (facts/acting-master.md 2.7); silent name servers change nothing."""
+        view = acting.core.view
+        if view.members():
+            self.replication.node.count_alive(1 + len(view.others()))
 
     def _misses_master(self) -> bool:
         """Whether a registration's answer may tell a slave of a master it does not follow yet."""
@@ -133,7 +161,9 @@ class PlainMember:
 
     def next_deadline(self) -> int:
         acting = FOREVER if self.acting is None else self.acting.next_deadline()
-        return min(acting, self.sync.core.next_deadline() or FOREVER)
+        back = None if self.pre_online is None else self.pre_online.core.next_deadline()
+        wanted = (acting, back, self.sync.core.next_deadline(), self._services_at_ms)
+        return min(at for at in wanted if at is not None)
 
     # Standing in -----------------------------------------------------------------------------
 
@@ -169,6 +199,49 @@ class PlainMember:
         offsets.version = offsets.version.next_version(wall, offsets.state_version)
         delays.version = delays.version.next_version(wall)
 
+    # Coming back -----------------------------------------------------------------------------
+
+    def group(self, now: int) -> tuple[Verdict, Mapping[int, str]]:
+        """What name servers say of the others; without name servers there are none."""
+        if self.acting is None:
+            return Verdict.ALONE, {}
+        view = self.acting.core.view
+        return view.verdict(now), view.others()
+
+    def links_near(self) -> int:
+        """How many slaves copy and are near, as for acknowledgements."""
+        master = self.replication.node.master
+        return 0 if master is None else master.near
+
+    def copying(self) -> tuple[int | None, str]:
+        """What a slave still lacks of its master: a link, tables, or nothing."""
+        if not self.replication.node.established:
+            return None, "no replication link yet"
+        figures, problem = self.sync.core.statistics(), self.sync.core.problem
+        missing = figures["tables"] - figures["came"]
+        if not self.sync.core.ready:
+            return missing, problem or f"{missing} tables are missing"
+        return 0, ""
+
+    def go_online(self, *, hold_services: bool) -> None:
+        """The one swap of the row; delivering waits while a slave may not know of it yet."""
+        node = self._node
+        if hold_services:
+            node.settle_at = node.store.pointers.appended
+            wait_ms = STILL_ACTS_PERIODS * node.options.sync_broker_member_group_period
+            self._services_at_ms = node.clock.now_ms() + wait_ms
+        node.take_role(Role.SLAVE if self._is_slave else Role.MASTER)
+        node.delivery.clamp()
+        node.schedule.look_again()
+        self._ask()
+
+    def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
+        """906 of a master that is not online yet; whether nobody stands in for it here."""
+        if hand_over:
+            self.step_down(f"the master at {master_address} is back")
+        self.told(master_address, ha_address, online=False)
+        return self._node.role is not Role.ACTING_MASTER
+
     def _copied(self) -> None:
         if self.acting is not None:
             self.acting.copied()
@@ -188,7 +261,8 @@ class PlainMember:
         """Where the master is; `haMasterAddress` goes before what others say of the log."""
         if not self._is_slave or self._stopped:
             return
-        follows = self._node.role is Role.SLAVE and (online or self.acting is None)
+        stands_in = self._node.role is Role.ACTING_MASTER
+        follows = not stands_in and (online or self.acting is None)
         if master_address and follows:
             self._node.place.master_address = master_address
             self.sync.follow(master_address)
@@ -214,4 +288,14 @@ class PlainMember:
 
     def figures(self) -> dict[str, str]:
         table = {"epochmqMetadataCopied": str(self.sync.core.ready).lower()}
-        return table if self.acting is None else {**table, **self.acting.figures()}
+        if self.acting is not None:
+            table |= self.acting.figures()
+        if self.pre_online is not None:
+            table["epochmqPreOnline"] = self.pre_online.core.state
+        return table
+
+
+def comes_back(options: BrokerOptions) -> bool:
+    """Whether the broker takes over from its group before it is online (acting-master.md 2.2)."""
+    several = options.enable_slave_acting_master and options.total_replicas > 1
+    return several and not options.skip_pre_online

@@ -68,6 +68,18 @@ class Schedule:
         for level in self._levels.values():
             level.busy = False
 
+    def advance(self, progress: Mapping[int, int]) -> int:
+        """Take what another broker has delivered further; how many levels that are."""
+        ahead = [
+            (level, progress[number])
+            for number, level in self._levels.items()
+            if progress.get(number, 0) > level.progress
+        ]
+        for level, offset in ahead:
+            level.progress = offset
+        self.updates += len(ahead)
+        return len(ahead)
+
     def look_again(self) -> None:
         """Look at every level at the next occasion: another role, other progress."""
         for level in self._levels.values():

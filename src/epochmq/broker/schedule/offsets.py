@@ -45,6 +45,21 @@ class DelayOffsets:
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over the file's progress; the caller clamps it to the queues afterwards."""
-        table = msgspec.convert(content.get("offsetTable") or {}, dict[int, int], strict=False)
-        self.version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        table, self.version = _read(content)
         self.schedule.restore(table)
+
+    def merge(self, content: dict[str, Any], wall: int) -> int:
+        """Take from another replica the levels that it has delivered further; how many levels.
+
+        The version steps past both; the caller clamps as after a load.
+        """
+        table, version = _read(content)
+        self.version = max(version, self.version).next_version(wall)
+        self.dirty = True
+        return self.schedule.advance(table)
+
+
+def _read(content: dict[str, Any]) -> tuple[dict[int, int], DataVersion]:
+    table = msgspec.convert(content.get("offsetTable") or {}, dict[int, int], strict=False)
+    version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+    return table, version

@@ -24,6 +24,7 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers import controller as headers
 from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.ha import ResetMasterFlushOffsetHeader
 
 _names = msgspec.json.Encoder().encode
 
@@ -102,3 +103,8 @@ class ControllerCalls(Caller):
         """Replication as a broker sees it: its slaves, or its master (907)."""
         answer = await self.ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
         return decode_body(HARuntimeInfo, answer.body)
+
+    async def reset_master_flush_offset(self, address: str, offset: int) -> None:
+        """Set what a slave shows as its master's flush offset (908); a master takes no notice."""
+        header = ResetMasterFlushOffsetHeader(offset)
+        await self.ask(address, request(RequestCode.RESET_MASTER_FLUSH_OFFSET, header))

@@ -2,6 +2,8 @@
 
 ASYNC_MASTER acknowledges what it has stored itself; SYNC_MASTER waits until `inSyncReplicas`
 brokers, itself among them, hold a message. Slaves have no names here: each connection counts once.
+Under slave acting master no more count than name servers say are alive, and with fewer in sync than
+a send would wait for it is refused (facts/acting-master.md 2.7).
 """
 
 from dataclasses import dataclass, field
@@ -39,6 +41,8 @@ class PlainMasterCore:
         self.waits = Waits()
         self.fenced: str | None = None
         self.bad_acks = 0
+        self.alive: int | None = None
+        """Living members, this one among them; None unless slaves may stand in."""
         self._log = log
         self._options = options
         self._sync = sync
@@ -102,13 +106,29 @@ class PlainMasterCore:
         if not self._sync:
             return own
         acks = sorted((link.ack for link in self.links.values()), reverse=True)
-        need = max(self._options.in_sync_replicas, 1)
-        if self._options.auto_in_sync_replicas:
-            near = sum(ack >= self._log.end - self._options.gap_max_bytes for ack in acks)
-            need = max(min(need, near + 1), self._options.min_in_sync_replicas, 1)
+        need = self._needed
         if need == 1:
             return own
         return min(own, acks[need - 2]) if need - 2 < len(acks) else -1
+
+    @property
+    def _in_sync(self) -> int:
+        """Brokers that count, this one among them."""
+        return 1 + self.near if self.alive is None else min(1 + self.near, max(self.alive, 1))
+
+    @property
+    def _needed(self) -> int:
+        """So many must hold a message, this one among them."""
+        options, need = self._options, max(self._options.in_sync_replicas, 1)
+        if options.auto_in_sync_replicas:
+            need = max(min(need, self._in_sync), options.min_in_sync_replicas, 1)
+        return need
+
+    @property
+    def near(self) -> int:
+        """Slaves that lag no more than haMaxGapNotInSync."""
+        limit = max(0, self._log.end - self._options.gap_max_bytes)
+        return sum(link.ack >= limit for link in self.links.values())
 
     def _release(self) -> None:
         if self.waits and self.fenced is None:
@@ -134,16 +154,14 @@ class PlainMasterCore:
             self.waits.add(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
-        """Why nothing should be appended now; upstream looks at the minimum only if it adapts."""
+        """Why nothing should be appended now; without acting masters upstream looks at the minimum
+        only if it adapts."""
         del now
         if self.fenced is not None:
             return AckStatus.FENCED
-        options = self._options
-        if self._sync and options.auto_in_sync_replicas and options.min_in_sync_replicas > 1:
-            limit = self._log.end - options.gap_max_bytes
-            near = 1 + sum(link.ack >= limit for link in self.links.values() if link.ack >= 0)
-            if near < options.min_in_sync_replicas:
-                return AckStatus.NOT_ENOUGH
+        looks = self.alive is not None or self._options.auto_in_sync_replicas
+        if self._sync and looks and self._needed > self._in_sync:
+            return AckStatus.NOT_ENOUGH
         return None
 
     def fence(self, reason: str) -> None:

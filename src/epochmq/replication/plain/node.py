@@ -35,6 +35,8 @@ class PlainNode:
         self.log = StoreView(store)
         self.master: PlainMasterCore | None = None
         self.slave: PlainSlaveCore | None = None
+        self.alive: int | None = None
+        """Living members of the group, where slaves may stand in; see `count_alive`."""
         self._out: list[Send | Close | Propose | Trouble] = []
         self._now = 0
 
@@ -48,6 +50,13 @@ class PlainNode:
         self.leave(now)
         self.store.seal_tail()
         self.master = PlainMasterCore(self.log, self.options, sync=sync)
+        self.master.alive = self.alive
+
+    def count_alive(self, members: int) -> None:
+        """What name servers say; sends that waited for one more may be done with it."""
+        self.alive = members
+        if self.master is not None:
+            self.master.alive = members
 
     def become_slave(self, now: int) -> None:
         """SLAVE; the caller dials and tells `dialled`."""

@@ -87,6 +87,6 @@ class PlainReplication(Shell):
                 "lastReadTimestamp": 0,
                 "lastWriteTimestamp": 0,
                 "masterFlushOffset": 0,
-                "isActivated": node.slave is not None and node.slave.state is State.TRANSFER,
+                "activated": node.slave is not None and node.slave.state is State.TRANSFER,
             },
         }

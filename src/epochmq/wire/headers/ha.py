@@ -4,11 +4,23 @@ from epochmq.wire.headers.base import I64, Header
 
 
 class ExchangeHAInfoHeader(Header):
-    """EXCHANGE_BROKER_HA_INFO 906, request and answer. Without `masterHaAddress` it only asks."""
+    """EXCHANGE_BROKER_HA_INFO 906, request and answer. Without `masterHaAddress` it only asks.
+
+    `handOver` is ours: a master that says false only announces itself, and whoever stands in for it
+    goes on; else that one steps down before it answers.
+    """
 
     masterHaAddress: str | None = None
     masterFlushOffset: I64 | None = None
     masterAddress: str | None = None
+    handOver: bool | None = None
+
+
+class ExchangeHAInfoAnswer(Header):
+    """What ours answer to a master: that nobody stands in for it here any more."""
+
+    masterFlushOffset: I64 | None = None
+    steppedDown: bool | None = None
 
 
 class ResetMasterFlushOffsetHeader(Header):

@@ -1,0 +1,86 @@
+"""Taking over from another member what is newer there, and nothing that is newer here (H6).
+
+Upstream lets one side win a whole table by its stepped version, and so throws away either what the
+slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Here:
+
+- consumer offsets and delay levels: queue by queue what is further, or was reset later;
+- the timer's check point: if it covers what ours covers, else messages come once more;
+- topics and groups: rows of a newer table over ours; rows that only we have stay, for a slave
+  deletes nothing by itself;
+- request modes have no version: rows that we lack.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.replica_sync.core import Table
+from epochmq.wire import json_tolerant
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.group import SubscriptionGroupTable
+from epochmq.wire.bodies.pop import MessageRequestModeTable
+from epochmq.wire.bodies.topic import TopicConfigTable
+
+TAKEN = (Table.TOPICS, Table.GROUPS, Table.MODES, Table.OFFSETS, Table.DELAYS, Table.TIMER)
+"""In this order: offsets of a topic come after the topic."""
+
+
+class Merge:
+    """Into one node's tables; only while nothing is delivered there."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        self._node = node
+        self._taking: Mapping[Table, Callable[[bytes, int], None]] = {
+            Table.TOPICS: self._topics,
+            Table.GROUPS: self._groups,
+            Table.MODES: self._modes,
+            Table.OFFSETS: self._offsets,
+            Table.DELAYS: self._delays,
+            Table.TIMER: self._timer,
+        }
+
+    def take(self, table: Table, body: bytes, wall: int) -> None:
+        """`ValueError`, `PeerError` or `msgspec.ValidationError` for a body that is no table."""
+        self._taking[table](body, wall)
+
+    def _topics(self, body: bytes, wall: int) -> None:
+        told = decode_body(TopicConfigTable, body)
+        topics = self._node.topics
+        if told.data_version > topics.version:
+            merged = {**topics.table, **told.topic_config_table}
+            topics.adopt(merged, told.data_version.next_version(wall))
+
+    def _groups(self, body: bytes, wall: int) -> None:
+        told = decode_body(SubscriptionGroupTable, body)
+        groups = self._node.groups
+        if told.data_version > groups.version:
+            merged = {**groups.table, **told.subscription_group_table}
+            forbidden = {**groups.forbidden_table, **told.forbidden_table}
+            groups.adopt(merged, forbidden, told.data_version.next_version(wall))
+
+    def _modes(self, body: bytes, wall: int) -> None:
+        told = decode_body(MessageRequestModeTable, body).message_request_mode_map
+        ours = self._node.request_modes.table
+        lacking = {
+            topic: {group: row for group, row in rows.items() if group not in ours.get(topic, {})}
+            for topic, rows in told.items()
+        }
+        self._node.request_modes.adopt({topic: rows for topic, rows in lacking.items() if rows})
+
+    def _offsets(self, body: bytes, wall: int) -> None:
+        self._node.offsets.merge(_object(body), wall)
+
+    def _delays(self, body: bytes, wall: int) -> None:
+        if self._node.delay_offsets.merge(_object(body), wall):
+            self._node.delivery.clamp()
+
+    def _timer(self, body: bytes, wall: int) -> None:
+        if self._node.timer is not None:
+            self._node.timer.progress.adopt(body)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    content = json_tolerant.loads(body)
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content

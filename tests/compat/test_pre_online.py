@@ -1,0 +1,102 @@
+"""A killed master comes back to the slave that stood in for it (S14), as real processes."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from epochmq.client.aio import Admin, Producer, PushConsumer
+from epochmq.model.message import Message, StoredMessage
+from epochmq.model.topic import TopicConfig
+
+from .peers import wire
+from .peers.group import Server
+from .peers.pairs import Pairs
+from .peers.process import wait_until
+
+NAME, TOPIC, GROUP = "broker-a", "Returns", "g-returns"
+QUERY_OFFSET, RUNTIME_INFO = 14, 28
+FIRST, SECOND, THIRD = 40, 40, 10
+SHORT = {"brokerNotActiveTimeoutMillis": 2000, "flushConsumerOffsetInterval": 1000}
+
+
+def figures(server: Server) -> dict[str, str]:
+    with suppress(OSError, ValueError, KeyError):
+        table: dict[str, str] = wire.call(server.address, RUNTIME_INFO, {}).json()["table"]
+        return table
+    return {}
+
+
+def role(server: Server) -> str:
+    return figures(server).get("epochmqRole", "")
+
+
+def offsets(server: Server, queues: int) -> list[int]:
+    """What the group has committed, queue by queue; -1 where nothing."""
+    found = []
+    for queue_id in range(queues):
+        header = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id}
+        answer = wire.call(server.address, QUERY_OFFSET, {**header, "setZeroIfNotFound": False})
+        found.append(int(answer.ext.get("offset", -1)))
+    return found
+
+
+def is_back(pairs: Pairs) -> bool:
+    """Whether the master is listed, which it must not be before it is online (INV-33)."""
+    listed = 0 in pairs.members(NAME)
+    assert not (listed and role(pairs.masters[NAME]) == "PRE_ONLINE")
+    return listed and pairs.is_ready()
+
+
+async def send(namesrv: str, first: int, count: int) -> None:
+    async with Producer(namesrv, "p-returns") as producer:
+        for number in range(first, first + count):
+            await producer.send(Message(TOPIC, str(number).encode()))
+
+
+async def consume(namesrv: str, wanted: int, settle_s: float = 0.0) -> list[int]:
+    """Numbers that a member of the group is given until there are `wanted`, and a while after."""
+    seen: list[int] = []
+    enough = asyncio.Event()
+    if wanted == 0:
+        enough.set()
+
+    async def take(messages: list[StoredMessage]) -> None:
+        seen.extend(int(message.body) for message in messages)
+        if len(seen) >= wanted:
+            enough.set()
+
+    async with PushConsumer(namesrv, GROUP, start="first") as consumer:
+        consumer.on_message(take)
+        await consumer.subscribe(TOPIC)
+        await consumer.start()
+        async with asyncio.timeout(30):
+            await enough.wait()
+        await asyncio.sleep(settle_s)
+    return seen
+
+
+async def test_no_offset_goes_back_and_nothing_is_consumed_twice(tmp_path: Path) -> None:
+    with Pairs(names=(NAME,), root=tmp_path, broker_config=SHORT) as pairs:
+        master, slave, namesrv = pairs.masters[NAME], pairs.slaves[NAME], pairs.namesrv_addr
+        async with Admin(namesrv) as admin:
+            await admin.put_topic(master.address, TopicConfig(TOPIC, 2, 2))
+        await send(namesrv, 0, FIRST)
+        assert sorted(await consume(namesrv, FIRST)) == list(range(FIRST))
+        await send(namesrv, FIRST, SECOND)
+        copied = offsets(master, 2)
+        wait_until(lambda: offsets(slave, 2) == copied, 10, "offsets at the slave")
+        master.process.kill9()
+        wait_until(lambda: role(slave) == "ACTING_MASTER", 15, "the slave stands in")
+        assert sorted(await consume(namesrv, SECOND)) == list(range(FIRST, FIRST + SECOND))
+        done = offsets(slave, 2)
+        assert sum(done) == FIRST + SECOND
+        master.start()
+        wait_until(lambda: is_back(pairs), 20, "the master is back")
+        assert role(master) == "MASTER"
+        assert role(slave) == "SLAVE"
+        assert offsets(master, 2) == done
+        await send(namesrv, FIRST + SECOND, THIRD)
+        last = await consume(namesrv, THIRD, settle_s=0.5)
+        assert sorted(last) == list(range(FIRST + SECOND, FIRST + SECOND + THIRD))
+        assert sum(offsets(master, 2)) == FIRST + SECOND + THIRD
+        wait_until(lambda: offsets(slave, 2) == offsets(master, 2), 10, "offsets at the slave")
