@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from bench import (
+    delayed,
     failover,
     floor,
     footprint,
@@ -28,12 +29,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions", "pop"]
+    parts += ["timers", "transactions", "pop", "delayed"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--kills", type=int, default=11)
     parser.add_argument("--count", type=int, default=100_000, help="of timers")
+    parser.add_argument("--kill", action="store_true", help="the broker in the middle of timers")
     parser.add_argument("--gib", type=float, default=4.0)
     parser.add_argument("--peer", choices=["java", "none"], default="java")
     parser.add_argument("--out", type=Path, help="write the report to this file as well")
@@ -70,8 +72,10 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return importlib.import_module("bench.decode").table()  # type: ignore[no-any-return]
     if part == "transactions":
         return transactions.table(kinds, args.runs, args.seconds)
+    if part == "delayed":
+        return delayed.table(kinds, args.runs, args.seconds)
     if part == "timers":
-        return timers.table(args.count, TIMERS_OVER_S, kill=False)
+        return timers.table(args.count, TIMERS_OVER_S, kill=args.kill)
     if part == "pop":
         return pop.table(kinds, args.runs, args.seconds)
     if part == "footprint":

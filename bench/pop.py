@@ -15,10 +15,8 @@ from tests.compat.peers import admin
 from tests.compat.peers.cluster import Cluster
 
 from bench import batch_load, peers
+from bench.plain_frames import framed, frames, header
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import Command, encode_frame
-from epochmq.wire.headers.base import encode_header
-from epochmq.wire.headers.pop import AckHeader, PopHeader
 
 QUEUES = 4
 COUNT = 32
@@ -26,6 +24,18 @@ INVISIBLE_MS = 60_000
 POLL_MS = 500
 SETTLE_S = 2.0
 CONNS = (1, 16)
+PER_S = 60_000
+"""Messages that are there for each second of a run; more than any broker gave."""
+_SUCCESS = b'"code":0,'
+_POP = header(
+    RequestCode.POP_MESSAGE,
+    f'"consumerGroup":"%b","topic":"%b","queueId":"-1","maxMsgNums":"{COUNT}",'
+    f'"invisibleTime":"{INVISIBLE_MS}","pollTime":"{POLL_MS}","bornTime":"%d","initMode":"0"',
+)
+_ACK = header(
+    RequestCode.ACK_MESSAGE,
+    '"consumerGroup":"%b","topic":"%b","queueId":"%b","extraInfo":"%b %b","offset":"%b"',
+)
 
 
 @dataclass(frozen=True)
@@ -56,13 +66,15 @@ class Consumer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._data += data
         out: list[bytes] = []
-        while len(self._data) >= 8:
-            size = int.from_bytes(self._data[:4], "big") + 4
-            if len(self._data) < size:
-                break
-            header_size = int.from_bytes(self._data[5:8], "big")
-            out += self._answered(msgspec.json.decode(self._data[8 : 8 + header_size]))
-            del self._data[:size]
+        for frame in frames(self._data):
+            if _SUCCESS in frame and self._left:
+                self.acked += 1
+                self._left -= 1
+                if not self._left and not self.stopped:
+                    out.append(self._pop())
+            else:
+                size = int.from_bytes(frame[1:4], "big")
+                out += self._answered(msgspec.json.decode(frame[4 : 4 + size]))
         if out:
             self.transport.write(b"".join(out))
 
@@ -91,34 +103,18 @@ class Consumer(asyncio.Protocol):
                 f"{starts[mark, queue_id]} {fields['popTime']} {fields['invisibleTime']}"
                 f" {fields['reviveQid']} {mark} {self._broker} {queue_id}"
             )
-            for offset in offsets.split(","):
-                header = AckHeader(
-                    consumerGroup=self._group,
-                    topic=topic,
-                    queueId=int(queue_id),
-                    extraInfo=f"{handle} {offset}",
-                    offset=int(offset),
-                )
-                out.append(_frame(Command(RequestCode.ACK_MESSAGE, ext=encode_header(header))))
+            out += [_ack(self._group, topic, queue_id, handle, at) for at in offsets.split(",")]
         self._left = len(out)
         return out
 
     def _pop(self) -> bytes:
-        header = PopHeader(
-            consumerGroup=self._group,
-            topic=self._topic,
-            queueId=-1,
-            maxMsgNums=COUNT,
-            invisibleTime=INVISIBLE_MS,
-            pollTime=POLL_MS,
-            bornTime=time.time_ns() // 1_000_000,
-            initMode=0,
-        )
-        return _frame(Command(RequestCode.POP_MESSAGE, ext=encode_header(header)))
+        now = time.time_ns() // 1_000_000
+        return framed(_POP % (self._group.encode(), self._topic.encode(), now, 0))
 
 
-def _frame(command: Command) -> bytes:
-    return b"".join(map(bytes, [encode_frame(command)]))
+def _ack(group: str, topic: str, queue_id: str, handle: str, offset: str) -> bytes:
+    fields = (group, topic, queue_id, handle, offset, offset)
+    return framed(_ACK % (*(field.encode() for field in fields), 0))
 
 
 def fill(cluster: Cluster, topic: str, messages: int) -> None:
@@ -168,7 +164,7 @@ def run(cluster: Cluster, topic: str, group: str, conns: int, seconds: float) ->
 def table(kinds: list[str], runs: int, seconds: float) -> str:
     """A Markdown table: medians of `runs`, the brokers in turn."""
     figures: dict[tuple[int, str], list[Figures]] = {}
-    per_run = int(20_000 * seconds)
+    per_run = int(PER_S * seconds)
     with peers.clusters(kinds, sync_flush=False) as made:
         for kind, cluster in made.items():
             topic = admin.create_topic(cluster.broker_addr, "BenchPop", QUEUES)

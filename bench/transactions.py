@@ -15,12 +15,10 @@ from tests.compat.peers.cluster import Cluster
 from tests.compat.peers.records import bound
 
 from bench import peers
-from epochmq.model.properties import encode
+from bench.plain_frames import framed, frames, header
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import FLAG_ONEWAY, Command, encode_frame
-from epochmq.wire.headers.base import encode_header
-from epochmq.wire.headers.send import SendHeaderV2
-from epochmq.wire.headers.transaction import COMMIT, EndTransactionHeader
+from epochmq.wire.command import FLAG_ONEWAY
+from epochmq.wire.headers.transaction import COMMIT
 
 TOPIC = "BenchTransactions"
 GROUP = "PG_bench"
@@ -29,6 +27,20 @@ PREPARED = 4
 SETTLE_S = 2.0
 VISIBLE_S = 30.0
 _ANSWER = re.compile(rb'"msgId":"([0-9A-F]+)"|"queueOffset":"?(\d+)"?|"transactionId":"([^"]+)"')
+_HALF = header(
+    RequestCode.SEND_MESSAGE_V2,
+    f'"a":"{GROUP}","b":"{TOPIC}","c":"TBW102","d":"{QUEUES}","e":"%d","f":"{PREPARED}",'
+    '"g":"%d","h":"0","i":"UNIQ_KEY\\u0001%08X%024X\\u0002TRAN_MSG\\u0001true\\u0002'
+    f'PGROUP\\u0001{GROUP}\\u0002WAIT\\u0001true"',
+)
+"""Queue, born at, connection and message (its unique key)."""
+_END = header(
+    RequestCode.END_TRANSACTION,
+    f'"producerGroup":"{GROUP}","tranStateTableOffset":"%b","commitLogOffset":"%d",'
+    f'"commitOrRollback":"{COMMIT}","msgId":"%b","transactionId":"%b"',
+    flag=FLAG_ONEWAY,
+)
+"""Queue offset, position and twice the transaction's id."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, number: int, load: Load) -> None:
         self._number = number
         self._load = load
+        self._body = bytes(load.size)
         self._data = bytearray()
         self._sent = 0
         self.ended = self.refused = 0
@@ -76,12 +89,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._data += data
         out: list[bytes] = []
-        while len(self._data) >= 4:
-            size = int.from_bytes(self._data[:4], "big") + 4
-            if len(self._data) < size:
-                break
-            out += self._answered(bytes(self._data[:size]))
-            del self._data[:size]
+        for frame in frames(self._data):
+            out += self._answered(frame)
         self.transport.write(b"".join(out))
 
     def _answered(self, frame: bytes) -> list[bytes]:
@@ -90,7 +99,7 @@ class Connection(asyncio.Protocol):
         out = []
         if len(found) == 3:
             self.ended += 1
-            out.append(self._end(found[0].decode(), int(found[1]), found[2].decode()))
+            out.append(framed(_END % (found[1], int(found[0][-16:], 16), found[2], found[2], 0)))
         else:
             self.refused += 1
         if not self.stopped:
@@ -99,36 +108,9 @@ class Connection(asyncio.Protocol):
 
     def _half(self) -> bytes:
         self._sent += 1
-        key = f"{self._number:08X}{self._sent:024X}"
-        properties = encode({"UNIQ_KEY": key, "TRAN_MSG": "true", "PGROUP": GROUP, "WAIT": "true"})
-        header = SendHeaderV2(
-            producerGroup=GROUP,
-            topic=TOPIC,
-            defaultTopic="TBW102",
-            defaultTopicQueueNums=QUEUES,
-            queueId=self._sent % QUEUES,
-            sysFlag=PREPARED,
-            bornTimestamp=time.time_ns() // 1_000_000,
-            flag=0,
-            properties=properties,
-        )
-        command = Command(
-            RequestCode.SEND_MESSAGE_V2, ext=encode_header(header), body=bytes(self._load.size)
-        )
-        command.opaque = self._sent
-        return b"".join(map(bytes, [encode_frame(command)]))
-
-    def _end(self, msg_id: str, queue_offset: int, transaction_id: str) -> bytes:
-        header = EndTransactionHeader(
-            producerGroup=GROUP,
-            tranStateTableOffset=queue_offset,
-            commitLogOffset=int(msg_id[-16:], 16),
-            commitOrRollback=COMMIT,
-            msgId=transaction_id,
-            transactionId=transaction_id,
-        )
-        command = Command(RequestCode.END_TRANSACTION, ext=encode_header(header), flag=FLAG_ONEWAY)
-        return encode_frame(command)
+        now = time.time_ns() // 1_000_000
+        head = _HALF % (self._sent % QUEUES, now, self._number, self._sent, self._sent)
+        return framed(head, self._body)
 
 
 async def _drive(port: int, load: Load, seconds: float) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 Sends are staged and appended together at the end of the turn; a pull is answered at once. Whatever
 else a session asks comes after what it sent before: its staged sends are stored first, so a client
-that sends and then asks for the end of the queue sees its own message.
+that sends and then asks for the end of the queue sees its own message. Only the end of a
+transaction does not ask for that: it would cut a producer's turn into single messages.
 """
 
 import logging
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, HeaderError, PeerError, Refused
 from epochmq.broker import dispatch
+from epochmq.broker.handlers.end_transaction import end
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
@@ -28,6 +30,7 @@ from epochmq.wire.dispatcher import Dispatcher, Handler
 from epochmq.wire.frame import RawFrame
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.fast import (
+    EndEnvelope,
     HotEnvelope,
     PullFields,
     SendFields,
@@ -108,6 +111,11 @@ class BrokerSink:
         take = self.stage.take
         for frame in frames:
             envelope = None if frame.binary else decode_hot(frame.header)
+            if isinstance(envelope, EndEnvelope):
+                if not frame.body:
+                    self._hot_end(session, envelope, now)
+                    continue
+                envelope = None
             if envelope is None or envelope.flag & FLAG_ONEWAY:
                 self._by_table(session, frame, now)
                 if session.closed:
@@ -193,6 +201,18 @@ class BrokerSink:
     ) -> None:
         command = Command(envelope.code, version=envelope.version, opaque=envelope.opaque)
         take_batch(self.stage, session, command, fields, frame.body, now)
+
+    def _hot_end(self, session: Session, envelope: EndEnvelope, now: int) -> None:
+        """An end waits for no send before it: what it names was answered, so it is stored."""
+        command = Command(
+            envelope.code, version=envelope.version, opaque=envelope.opaque, flag=envelope.flag
+        )
+        try:
+            reply = end(self.node, envelope.extFields, command, session, now)
+        except Refused as error:
+            reply = Reply(error.code, error.remark)
+        if isinstance(reply, Reply):
+            session.answer(command, reply)
 
     def _hot_pull(
         self, session: Session, envelope: HotEnvelope, fields: PullFields, now: int

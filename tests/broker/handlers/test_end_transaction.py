@@ -1,5 +1,7 @@
 """END_TRANSACTION as a request: roles, readiness, values."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.broker.desk import Desk
 from tests.broker.transaction.around import (
@@ -11,6 +13,7 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.model.names import OP_HALF_TOPIC
+from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.wire.codes import ResponseCode
 
 
@@ -39,4 +42,53 @@ def test_an_end_for_who_is_no_master(desk: Desk) -> None:
     assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
     tick(desk)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+def test_an_end_does_not_cut_a_turns_sends_in_pieces(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers send ends and new half messages in one read: one append for all of them."""
+    client = desk.client()
+    answers = [client.ask(half(key=f"{n:032X}")) for n in range(3)]
+    appends: list[int] = []
+    append = desk.store.append
+
+    def counted(drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]:
+        appends.append(len(drafts))
+        return append(drafts, wall)
+
+    monkeypatch.setattr(desk.store, "append", counted)
+    for n, answer in enumerate(answers):
+        client.put(half(key=f"{n + 3:032X}"), end(answer, oneway=True))
+    desk.turn()
+    assert appends == [3, 3]
+    assert len(bodies(desk)) == 3
+
+
+@pytest.mark.parametrize("how", ["hot", "with a body", "binary", "unusual"])
+def test_every_way_to_say_it_is_answered(desk: Desk, how: str) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    refused, command = end(answer, 5), end(answer)
+    for one in (refused, command):
+        one.binary = how == "binary"
+        one.body = b"x" if how == "with a body" else b""
+        if how == "unusual":
+            assert one.ext is not None
+            one.ext["tranStateTableOffset"] = "+0"
+    said = client.ask(refused)
+    assert (said.code, said.remark) == (
+        ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong"
+    )  # fmt: skip
+    assert client.ask(command).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]
+
+
+def test_a_one_way_end_is_never_answered(desk: Desk) -> None:
+    client = desk.client()
+    answer = client.ask(half())
+    client.put(end(answer, 5, oneway=True), end(answer, oneway=True))
+    desk.turn()
+    assert client.take() == []
     assert bodies(desk) == [b"hello"]

@@ -34,6 +34,17 @@ def test_completing_is_what_a_dict_would_do(own: dict[str, str], trailing: bool)
     assert parsed.transactional == (own.get("TRAN_MSG", "").lower() == "true")
 
 
+@pytest.mark.parametrize("more", [{}, {"DELAY": "3"}, {"DELAY": "0"}, {"DELAY": "x"}])
+def test_a_level_hides_a_time(more: dict[str, str]) -> None:
+    parsed = completer().complete(encode({"UNIQ_KEY": "K", "TIMER_DELAY_MS": "5", **more}))
+    level = more.get("DELAY") == "3"
+    assert parsed.timer is not level
+    assert parsed.delay == 3 * level
+    assert parsed.special
+    kept = {} if level else {"TIMER_DELAY_MS": "5"}
+    assert decode(parsed.text) == {"UNIQ_KEY": "K", **more, **kept, **OWN}
+
+
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     parsed = completer().complete(text)

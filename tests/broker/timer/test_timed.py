@@ -40,6 +40,12 @@ def test_the_place_and_the_slot_are_noted() -> None:
     }
 
 
+def test_what_a_client_says_of_its_place_is_not_believed() -> None:
+    properties, slot = asked(TIMER_DELAY_MS=1700, REAL_TOPIC="X", REAL_QID=9, a="b")
+    assert properties == asked(TIMER_DELAY_MS=1700, a="b")[0]
+    assert properties["TIMER_OUT_MS"] == str(slot)
+
+
 def test_an_exact_multiple_is_lowered_as_upstream_has_it() -> None:
     assert asked(TIMER_DELAY_MS=1500)[1] == WALL + 500
     assert asked(TIMER_DELAY_MS=1501)[1] == WALL + 1500

@@ -1,6 +1,8 @@
 """Bytes of half messages, op messages and what is made of them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epochmq.base.errors import Refused
 from epochmq.broker.transaction import half as module
@@ -53,6 +55,42 @@ def test_a_half_message_keeps_what_was_sent_and_its_real_place() -> None:
     bare = module.prepare(Draft("T", 3, b"b", encode({"PGROUP": "own"}).encode()), "PG")
     assert decode(bare.properties.decode())["PGROUP"] == "own"
     assert names.TRANSACTION_ID not in decode(bare.properties.decode())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ("UNIQ_KEY", "TRAN_MSG", "PGROUP", "DELAY", "REAL_TOPIC", "__transactionId__", "a")
+            ),
+            st.sampled_from(("true", "3", "REAL_QID", "")),
+        ),
+        max_size=7,
+    ),
+    st.booleans(),
+)
+def test_the_short_way_says_what_a_dict_would(pairs: list[tuple[str, str]], trailing: bool) -> None:
+    text = "\x02".join(f"{name}\x01{value}" for name, value in pairs) + "\x02" * trailing
+    made = module.prepare(Draft("T", 3, b"b", text.encode(), sys_flag=TX_PREPARED), "PG")
+    sent = decode(text)
+    kept = {k: v for k, v in sent.items() if k not in ("DELAY", "REAL_TOPIC")}
+    expected = {"PGROUP": "PG", **kept, "TRAN_MSG": "true", "REAL_TOPIC": "T", "REAL_QID": "3"}
+    if sent.get("UNIQ_KEY"):
+        expected["__transactionId__"] = sent["UNIQ_KEY"]
+    said = decode(made.properties.decode())
+    if sent.get("TRAN_MSG") != "true":  # not every other text is one that comes here
+        said["TRAN_MSG"] = "true"
+    assert said == expected
+
+
+def test_what_producers_send_goes_the_short_way() -> None:
+    sent = {"UNIQ_KEY": "K", "TRAN_MSG": "true", "PGROUP": "own", "WAIT": "true"}
+    made = module.prepare(Draft("T", 3, b"b", encode(sent).encode(), 5, ("K",), 1, 5), "PG")
+    assert made.properties.startswith(encode(sent).encode())
+    assert (made.body, made.tags_code, made.keys, made.flag) == (b"b", 5, ("K",), 1)
+    assert module.read_half(record.encode(
+        b"T", b"b", made.properties, 0, 0, 1, 2, 0, WALL, HOST, WALL, HOST, 0, 0
+    )).group == "own"  # fmt: skip
 
 
 def test_copies_must_fit_as_well() -> None:

@@ -13,6 +13,7 @@ from epochmq.wire.headers import fast
 from epochmq.wire.headers.base import decode_header, encode_header
 from epochmq.wire.headers.pull import PullHeader
 from epochmq.wire.headers.send import SendHeader, SendHeaderV2
+from epochmq.wire.headers.transaction import EndTransactionHeader
 
 JAVA_SEND = (
     b'{"code":310,"extFields":{"a":"g","b":"T","c":"TBW102","d":"4","e":"3","f":"0",'
@@ -57,6 +58,16 @@ def test_pulls_agree_with_the_usual_way(data: st.DataObject, code: int) -> None:
     assert quick is not None
     assert (quick.code, quick.opaque, quick.is_oneway) == (code, -7, False)
     same(quick.extFields, decode_header(PullHeader, decode(header, False).ext))
+    assert fast.decode_send(header) is None
+
+
+@given(st.data())
+def test_ends_agree_with_the_usual_way(data: st.DataObject) -> None:
+    header = header_of(37, encode_header(data.draw(values(EndTransactionHeader))), opaque=7, flag=2)
+    quick = fast.decode_hot(header)
+    assert isinstance(quick, fast.EndEnvelope)
+    assert (quick.code, quick.opaque, quick.is_oneway) == (37, 7, True)
+    same(quick.extFields, decode_header(EndTransactionHeader, decode(header, False).ext))
     assert fast.decode_send(header) is None
 
 

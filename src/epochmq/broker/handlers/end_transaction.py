@@ -6,17 +6,29 @@ from epochmq.broker.node import BrokerNode
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.fast import AnyEnd
 from epochmq.wire.headers.transaction import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from epochmq.wire.session import Session
 
 
 def handle_end(node: BrokerNode, command: Command, session: Session, now: int) -> Reply | Held:
+    """END_TRANSACTION as the table has it."""
+    header = decode_header(EndTransactionHeader, command.ext)
+    return end(node, header, command, session, now)
+
+
+def end(
+    node: BrokerNode,
+    header: AnyEnd,
+    command: Command,
+    session: Session,
+    now: int,
+) -> Reply | Held:
     """The answer comes when what follows from the end is held as the options ask.
 
     Refuses with 11 where another broker is master, with 2 while it is being found out which
     transactions are open; what upstream does not answer, "unknown", is a success here.
     """
-    header = decode_header(EndTransactionHeader, command.ext)
     if header.commitOrRollback not in (UNKNOWN, COMMIT, ROLLBACK):
         raise Refused(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
     if not node.transactions.serves(now) and not node.rights.writable:
@@ -32,13 +44,15 @@ def handle_end(node: BrokerNode, command: Command, session: Session, now: int) -
             "this broker became master just now and looks which transactions are open; end the"
             " transaction again",
         )
-    node.transactions.end(
-        header,
-        now,
-        lambda reply: session.answer(command, reply),
-        wanted=not command.is_oneway,
-    )
+    if command.is_oneway:
+        node.transactions.end(header, now, _nobody, wanted=False)
+        return HELD
+    node.transactions.end(header, now, lambda reply: session.answer(command, reply), wanted=True)
     return HELD
+
+
+def _nobody(reply: Reply) -> None:
+    """Whom the answer to a one-way request goes to."""
 
 
 HANDLERS: dict[int, NodeHandler] = {RequestCode.END_TRANSACTION: handle_end}

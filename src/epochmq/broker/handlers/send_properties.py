@@ -90,18 +90,24 @@ class Completer:
 
     def _rebuild(self, parsed: Parsed) -> None:
         props = decode(parsed.text)
-        props.pop(names.POP_CK, None)
+        plain = props.pop(names.POP_CK, None) is None and self._own.keys().isdisjoint(props)
         parsed.escape_id = props.pop(ESCAPE_ID, "")
+        if parsed.escape_id:
+            plain = False
         parsed.transactional = props.get(names.TRAN_MSG, "").lower() == "true"
         parsed.delay = to_number(props.get(names.DELAY, ""))
-        if parsed.delay > 0:
+        parsed.timer = not _TIMER_REQUESTS.isdisjoint(props)
+        if parsed.delay > 0 and parsed.timer:
+            parsed.timer = plain = False
             for name in _TIMER_REQUESTS:
                 props.pop(name, None)
-        parsed.timer = not _TIMER_REQUESTS.isdisjoint(props)
         parsed.inner = names.INNER_NUM in props
         parsed.special = parsed.delay > 0 or parsed.timer or parsed.transactional or parsed.inner
-        props.update(self._own)
-        parsed.text = encode_loosely(props)
+        if plain:
+            parsed.text = join(parsed.text, self.tail)
+        else:
+            props.update(self._own)
+            parsed.text = encode_loosely(props)
 
 
 _known: dict[str, int] = {f"{_WAIT}{NAME_END}true": 0}

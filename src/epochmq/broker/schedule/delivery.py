@@ -13,8 +13,8 @@ from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
 
-BATCH_COUNT = 32
-BATCH_BYTES = 256 * 1024
+BATCH_COUNT = 256
+BATCH_BYTES = 1024 * 1024
 
 log = logging.getLogger(__name__)
 

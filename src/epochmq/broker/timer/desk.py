@@ -15,7 +15,7 @@ from epochmq.broker.timer.progress import TimerProgress
 from epochmq.broker.timer_keys import TimerKeys
 from epochmq.store.timer import checkpoint
 from epochmq.store.timer.files import TimerFiles
-from epochmq.store.timer.layout import WHEEL_BYTES, TimerDamaged
+from epochmq.store.timer.layout import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged
 from epochmq.store.timer.log import TimerLog
 from epochmq.store.timer.wheel import Wheel
 
@@ -104,6 +104,8 @@ class TimerDesk:
     def is_congested(self, slot_ms: int) -> bool:
         """Whether a slot takes no more: above the limit some are refused, at twice it all."""
         limit = self._options().timer_congest_num_each_slot
+        if limit >= SLOT_COUNT_MAX:  # not even looked at: it costs a read for each message
+            return False
         count = self.hands.count_at(slot_ms)
         if count <= limit:
             return False

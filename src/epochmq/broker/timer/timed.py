@@ -88,16 +88,24 @@ def timed(
         return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
     slot_ms = (deliver - 1) // precision_ms * precision_ms
     more = {TIMER_OUT_MS: str(slot_ms), REAL_TOPIC: draft.topic, REAL_QID: str(draft.queue_id)}
-    kept = {name: value for name, value in properties.items() if name not in more}
-    text = props.PAIR_END.join(
-        f"{name}{props.NAME_END}{value}" for name, value in {**kept, **more}.items()
-    ).encode()
+    added = props.encode(more).encode()
+    if properties.keys().isdisjoint(more):
+        text = props.append(draft.properties, added)
+    else:
+        kept = {name: value for name, value in properties.items() if name not in more}
+        text = _encoded({**kept, **more})
     if len(text) > PROPERTIES_BYTES_MAX - _ROOM_BYTES:
         return PutStatus.PROPERTIES_SIZE_EXCEEDED
     changed = msgspec.structs.replace(
         draft, topic=TIMER_TOPIC, queue_id=0, properties=text, tags_code=0
     )
     return changed, slot_ms
+
+
+def _encoded(properties: Mapping[str, str]) -> bytes:
+    return props.PAIR_END.join(
+        [f"{name}{props.NAME_END}{value}" for name, value in properties.items()]
+    ).encode()
 
 
 class Waiting(NamedTuple):

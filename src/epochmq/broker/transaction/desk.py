@@ -16,7 +16,7 @@ from epochmq.broker.transaction.half import GROUP, op
 from epochmq.broker.transaction.parts import Around, Parts, terms_of
 from epochmq.broker.transaction.reading import Reading
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.wire.headers.transaction import EndTransactionHeader
+from epochmq.wire.headers.fast import AnyEnd
 
 HELD_LOOK_MS = 5
 """How soon it is looked again at ends that wait for their half message."""
@@ -69,7 +69,7 @@ class TransactionDesk:
             self._parts.core.terms = terms_of(node.options, escapes=escapes)
         return time is not None
 
-    def end(self, header: EndTransactionHeader, now: int, answer: Answer, *, wanted: bool) -> None:
+    def end(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
         self.ending.take(header, now, answer, wanted=wanted)
 

@@ -23,7 +23,8 @@ from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.transaction import COMMIT, EndTransactionHeader
+from epochmq.wire.headers.fast import AnyEnd
+from epochmq.wire.headers.transaction import COMMIT
 
 HELD_MS = 2_500
 """How long an end waits for its half message; clients wait 3 s."""
@@ -36,7 +37,7 @@ Answer = Callable[[Reply], None]
 class End(NamedTuple):
     """One request; `wanted`: somebody waits for the answer."""
 
-    header: EndTransactionHeader
+    header: AnyEnd
     answer: Answer
     wanted: bool
     until_ms: int
@@ -66,7 +67,7 @@ class Ending:
         for answer in waiting:
             answer(_busy("this broker's part in its group has changed"))
 
-    def take(self, header: EndTransactionHeader, now: int, answer: Answer, *, wanted: bool) -> None:
+    def take(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """End the transaction, now or when its half message can be ended."""
         self._try(End(header, answer, wanted, now + HELD_MS), now)
 
@@ -124,7 +125,7 @@ class Ending:
 
     # Which one -------------------------------------------------------------------------------
 
-    def _earlier(self, header: EndTransactionHeader) -> tuple[memoryview, Half]:
+    def _earlier(self, header: AnyEnd) -> tuple[memoryview, Half]:
         """One that is over, or that a copy stands for: its record, and what that says.
 
         It is read by its place in the queue, not by the position that the client gives: somebody
@@ -235,20 +236,20 @@ class Ending:
             )
 
 
-def _check(header: EndTransactionHeader, half: Half) -> None:
+def _check(header: AnyEnd, half: Half) -> None:
     if half.group != header.producerGroup:
         raise _wrong("The producer group wrong")
     if half.offset != header.commitLogOffset:
         raise _wrong("The commit log offset wrong")
 
 
-def _check_id(header: EndTransactionHeader, message: StoredMessage) -> None:
+def _check_id(header: AnyEnd, message: StoredMessage) -> None:
     """A transaction that is not the one meant: both ids a client gives belong to another message.
 
     Clients put the unique key, or the offset id, into either; RocketMQ looks at neither.
     """
     given = {text for text in (header.msgId, header.transactionId) if text}
-    if given and given.isdisjoint({message.uniq_key, message.offset_msg_id}):
+    if given and message.uniq_key not in given and message.offset_msg_id not in given:
         raise _wrong(f"the half message is not of transaction {header.transactionId}")
 
 

@@ -20,7 +20,7 @@ from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from epochmq.model.properties import decode, decode_bytes
+from epochmq.model.properties import decode, decode_bytes, find
 from epochmq.model.sys_flag import TX_COMMIT, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.tags import java_hash, tags_code
 from epochmq.store.draft import Draft
@@ -45,6 +45,16 @@ _LATER = (
     names.TIMER_DEL_UNIQKEY,
 )
 """RocketMQ's clients take these away; its broker would delay the half message, and lose it."""
+_ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
+_IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
+_GROUP = names.PGROUP.encode()
+_CHECKS = names.TRANSACTION_CHECK_TIMES.encode()
+_UNIQ_KEY = names.UNIQ_KEY.encode()
+_TRAN_MSG = b"\x02%b\x01true\x02" % names.TRAN_MSG.encode()
+_UNWANTED = tuple(name.encode() for name in (*_OURS, *_LATER, names.TRANSACTION_ID))
+_PLACE = b"\x02%b\x01%%b\x02%b\x01%%b\x02%b\x01%%d" % (
+    names.TRANSACTION_ID.encode(), names.REAL_TOPIC.encode(), names.REAL_QID.encode()
+)  # fmt: skip
 
 
 def prepare(draft: Draft, group: str) -> Draft:
@@ -52,6 +62,42 @@ def prepare(draft: Draft, group: str) -> Draft:
 
     What a client says of itself in the properties that are the broker's is not believed.
     """
+    encoded = _plainly(draft) or _anew(draft, group)
+    if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message is illegal: properties of a transactional message may have"
+            f" {PROPERTIES_BYTES_MAX - _ROOM} bytes, the broker's own included",
+        )
+    return Draft(
+        HALF_TOPIC,
+        0,
+        draft.body,
+        encoded,
+        draft.tags_code,
+        draft.keys,
+        draft.flag,
+        with_transaction_type(draft.sys_flag, TX_NONE),
+        draft.born_wall_ms,
+        draft.born_host,
+        draft.reconsume_times,
+    )
+
+
+def _plainly(draft: Draft) -> bytes | None:
+    """Its properties with ours behind them, the way all producers but odd ones send them."""
+    text = draft.properties
+    uniq = find(text, _UNIQ_KEY)
+    if uniq is None or _TRAN_MSG not in text or find(text, _GROUP) is None:
+        return None
+    for name in _UNWANTED:
+        if name in text:
+            return None
+    ours = _PLACE % (uniq, draft.topic.encode(), draft.queue_id)
+    return text + ours[1:] if text.endswith(b"\x02") else text + ours
+
+
+def _anew(draft: Draft, group: str) -> bytes:
     properties = decode(draft.properties.decode())
     for name in (*_OURS, *_LATER):
         properties.pop(name, None)
@@ -62,40 +108,29 @@ def prepare(draft: Draft, group: str) -> Draft:
         properties[names.TRANSACTION_ID] = uniq
     properties[names.REAL_TOPIC] = draft.topic
     properties[names.REAL_QID] = str(draft.queue_id)
-    encoded = encode_loosely(properties).encode()
-    if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
-        raise Refused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"the message is illegal: properties of a transactional message may have"
-            f" {PROPERTIES_BYTES_MAX - _ROOM} bytes, the broker's own included",
-        )
-    return msgspec.structs.replace(
-        draft,
-        topic=HALF_TOPIC,
-        queue_id=0,
-        properties=encoded,
-        sys_flag=with_transaction_type(draft.sys_flag, TX_NONE),
-    )
+    return encode_loosely(properties).encode()
 
 
 def read_half(raw: Buffer) -> Half:
     """What the core keeps of the half message whose record `raw` is."""
     size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
-    texts = decode_bytes(properties)
-    origin = texts.get(names.TRAN_PREPARED_QUEUE_OFFSET, "")
-    immunity = texts.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS, "")
-    first = _number(origin)
-    seconds = _number(immunity)
+    first = _number(_found(properties, _ORIGIN))
+    seconds = _number(_found(properties, _IMMUNITY))
     return Half(
         queue_offset=queue_offset,
         offset=offset,
         size=size,
         origin=first if 0 <= first < queue_offset else queue_offset,
-        group=texts.get(names.PGROUP, ""),
+        group=_found(properties, _GROUP),
         born_wall_ms=record.born_time_at(raw, 0),
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
-        checks=max(0, _number(texts.get(names.TRANSACTION_CHECK_TIMES, ""))),
+        checks=max(0, _number(_found(properties, _CHECKS))),
     )
+
+
+def _found(properties: bytes, name: bytes) -> str:
+    value = find(properties, name)
+    return "" if value is None else value.decode("utf-8", "replace")
 
 
 def _number(text: str) -> int:

@@ -17,6 +17,9 @@ SLOTS = 7 * 86_400 * 2
 """Slots of a wheel: fourteen days at one second a slot."""
 WHEEL_BYTES = SLOTS * SLOT_BYTES
 
+SLOT_COUNT_MAX = 2**31 - 1
+"""Units that a slot can say it has."""
+
 UNIT = Struct(">iqiqiqiiq")
 UNIT_BYTES = UNIT.size
 BLANK = Struct(">iqi")

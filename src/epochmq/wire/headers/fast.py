@@ -1,4 +1,4 @@
-"""One-step typed reading of the hot requests' JSON headers: 10, 310, 320, 11, 361.
+"""One-step typed reading of the hot requests' JSON headers: 10, 310, 320, 11, 361, 37.
 
 The usual way (`command.decode`, then `decode_header`) makes a dict of texts and throws it away.
 Here the whole header becomes one typed value: measured 0.45-0.5 us instead of 1.7
@@ -17,6 +17,7 @@ from epochmq.base.types import Buffer
 from epochmq.wire.command import FLAG_ONEWAY, FLAG_RESPONSE
 from epochmq.wire.headers.base import I32, I64
 from epochmq.wire.headers.send import V2_KEYS
+from epochmq.wire.headers.transaction import EndTransactionHeader
 
 
 class SendFields(msgspec.Struct, gc=False):
@@ -69,6 +70,21 @@ class PullFields(msgspec.Struct, gc=False):
     expressionType: str | None = None
 
 
+class EndFields(msgspec.Struct, gc=False):
+    """What ends a transaction; as `EndTransactionHeader`."""
+
+    producerGroup: str
+    tranStateTableOffset: I64
+    commitLogOffset: I64
+    commitOrRollback: I32
+    msgId: str
+    fromTransactionCheck: bool = False
+    transactionId: str | None = None
+
+
+AnyEnd = EndTransactionHeader | EndFields
+
+
 class _Envelope(msgspec.Struct, gc=False, tag_field="code"):
     """The fields of the header itself; msgspec picks the class by `code`."""
 
@@ -116,9 +132,16 @@ class LitePullEnvelope(_Envelope, gc=False, tag=361, kw_only=True):
     extFields: PullFields
 
 
+class EndEnvelope(_Envelope, gc=False, tag=37, kw_only=True):
+    """END_TRANSACTION 37."""
+
+    code: ClassVar[int] = 37
+    extFields: EndFields
+
+
 SendEnvelope = LongSendEnvelope | ShortSendEnvelope | BatchEnvelope
 AnyPullEnvelope = PullEnvelope | LitePullEnvelope
-HotEnvelope = SendEnvelope | AnyPullEnvelope
+HotEnvelope = SendEnvelope | AnyPullEnvelope | EndEnvelope
 
 _decode_hot = msgspec.json.Decoder[HotEnvelope](HotEnvelope, strict=False).decode
 _decode_send = msgspec.json.Decoder[SendEnvelope](SendEnvelope, strict=False).decode
@@ -127,7 +150,7 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError
 
 
 def decode_hot(header: Buffer) -> HotEnvelope | None:
-    """A JSON header of one of the five hot requests, or None: take the usual way."""
+    """A JSON header of one of the six hot requests, or None: take the usual way."""
     try:
         envelope = _decode_hot(header)
     except _REFUSALS:
