@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from epochmq.broker.outlet.core import Outcome
-from epochmq.broker.schedule.delivery import BATCH_COUNT
+from epochmq.broker.schedule.core import BATCH_MAX
 from epochmq.store.draft import Draft
 from sim.brokers import Broker
 from sim.checkers.base import Checker
@@ -81,5 +81,5 @@ class Delayed(Checker):
         if lost:
             raise Violation(self.rule, f"delayed messages are lost: {sorted(lost)[:20]}", (name,))
         again = sum(found[n] - 1 for n in self.due if found[n] > 1)
-        if again > BATCH_COUNT * self.levels * self.masters:
+        if again > BATCH_MAX * self.levels * self.masters:
             raise Violation(self.rule, f"{again} deliveries too many", (name,))

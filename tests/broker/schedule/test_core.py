@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.schedule.core import RETRY_MAX_MS, RETRY_MS, Look, Schedule
+from epochmq.broker.schedule.core import (
+    BATCH_FIRST,
+    BATCH_MAX,
+    RETRY_MAX_MS,
+    RETRY_MS,
+    Look,
+    Schedule,
+)
 
 
 def test_looks_at_every_level_after_a_start() -> None:
@@ -53,7 +60,7 @@ def test_a_failed_delivery_is_tried_again_and_never_skipped() -> None:
     wall = 5000
     pauses = []
     for _ in range(6):
-        assert core.looks(wall) == [Look(1, 0)]
+        assert [look[:2] for look in core.looks(wall)] == [(1, 0)]
         assert core.found(1, [1], wall) == 1
         core.failed(1, wall)
         assert core.progress() == {1: 0}
@@ -74,6 +81,35 @@ def test_a_failed_delivery_is_tried_again_and_never_skipped() -> None:
     core.found(1, [1], wall)
     core.delivered(1, 1)
     assert core.statistics()["failures"] == 0
+
+
+def test_batches_grow_while_they_are_held_and_shrink_when_they_are_not() -> None:
+    core = Schedule((1000,))
+    at = 0
+    counts = []
+
+    def batch(size: int | None = None) -> None:
+        nonlocal at
+        (look,) = core.looks(1 << 40)
+        counts.append(look.count)
+        at += size or look.count
+        core.found(1, [1] * (size or look.count), 5000)
+
+    for _ in range(5):
+        batch()
+        core.delivered(1, at)
+    batch(3)  # a few that are held say nothing
+    core.delivered(1, at)
+    assert counts == [BATCH_FIRST, 64, 128, BATCH_MAX, BATCH_MAX, BATCH_MAX]
+    counts.clear()
+    for _ in range(6):
+        batch()
+        core.failed(1, 5000)
+        at = core.progress()[1]
+    batch()
+    core.delivered(1, at)
+    batch()
+    assert counts == [BATCH_MAX, 64, 16, 4, 1, 1, 1, 2]
 
 
 def test_a_deliver_time_further_than_the_delay_is_due_at_once() -> None:

@@ -21,21 +21,29 @@ RETRY_MS = 1000
 RETRY_MAX_MS = 10_000
 
 
+BATCH_FIRST, BATCH_MAX = 32, 256
+"""Deliveries at once of a level: at first, and at most. Each full batch that is held doubles the
+next; one that is not held in time quarters it: else what replicas cannot take in time as a whole
+would be written again and again."""
+
+
 class Look(NamedTuple):
-    """Read the units of `level` from `queue_offset` on and report them by `found`."""
+    """Read up to `count` units of `level` from `queue_offset` on and report them by `found`."""
 
     level: int
     queue_offset: int
+    count: int = BATCH_FIRST
 
 
 class Level:
     """One level: its progress and when to look at it again (None: when something arrives)."""
 
-    __slots__ = ("busy", "delay_ms", "failures", "look_at", "progress")
+    __slots__ = ("batch", "busy", "delay_ms", "failures", "look_at", "progress")
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.progress = 0
+        self.batch = BATCH_FIRST
         self.look_at: int | None = 0
         self.busy = False
         self.failures = 0
@@ -103,7 +111,7 @@ class Schedule:
     def looks(self, wall: int) -> list[Look]:
         """Levels to look at now; each stays out of the list until reported."""
         return [
-            Look(number, level.progress)
+            Look(number, level.progress, level.batch)
             for number, level in self._levels.items()
             if not level.busy and level.look_at is not None and level.look_at <= wall
         ]
@@ -129,6 +137,8 @@ class Schedule:
         """The outlet has acknowledged everything before `next_offset`."""
         level = self._levels[number]
         check(next_offset > level.progress, "schedule: progress only rises by a delivery")
+        if next_offset - level.progress >= level.batch:
+            level.batch = min(2 * level.batch, BATCH_MAX)
         level.progress = next_offset
         level.busy = False
         level.failures = 0
@@ -137,6 +147,7 @@ class Schedule:
     def failed(self, number: int, wall: int) -> None:
         """The delivery at the progress was refused: the same one again, a little later."""
         level = self._levels[number]
+        level.batch = max(level.batch // 4, 1)
         level.busy = False
         level.look_at = wall + min(RETRY_MS << min(level.failures, 10), RETRY_MAX_MS)
         level.failures += 1

@@ -13,7 +13,6 @@ from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
 
-BATCH_COUNT = 256
 BATCH_BYTES = 1024 * 1024
 
 log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class Delivery:
         return {**self._schedule.statistics(), "discarded": self._discarded}
 
     def _look(self, look: Look, wall: int) -> None:
-        level, at = look
+        level, at, count = look
         deliver_walls: list[int] = []
         newest = 0
 
@@ -92,7 +91,7 @@ class Delivery:
             return True
 
         found = self._store.read_queue(
-            SCHEDULE_TOPIC, level - 1, at, BATCH_COUNT, BATCH_BYTES, note, keep
+            SCHEDULE_TOPIC, level - 1, at, count, BATCH_BYTES, note, keep
         )
         if not found.count:
             self._nothing(look, found, wall)
@@ -103,7 +102,7 @@ class Delivery:
 
     def _nothing(self, look: Look, found: ReadResult, wall: int) -> None:
         """No message at the progress: the queue ends there, or retention took what was there."""
-        level, at = look
+        level, at, _ = look
         low, high = max(found.min_offset, 0), max(found.max_offset, 0)
         if found.status is GetStatus.NO_MATCHED_MESSAGE:
             low = max(low, found.next_offset)
