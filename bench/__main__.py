@@ -16,12 +16,14 @@ from bench import (
     recovery,
     replicated,
     rows,
+    simulated,
     throughput,
     timers,
     transactions,
 )
 
 TIMERS_OVER_S = 60.0
+SIMULATED_OVER_S = 3600.0
 
 
 def main() -> None:
@@ -29,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions", "pop", "delayed"]
+    parts += ["timers", "transactions", "pop", "delayed", "simulated"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -76,6 +78,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return delayed.table(kinds, args.runs, args.seconds)
     if part == "timers":
         return timers.table(args.count, TIMERS_OVER_S, kill=args.kill)
+    if part == "simulated":
+        return simulated.table(args.count, (SIMULATED_OVER_S, args.kill))
     if part == "pop":
         return pop.table(kinds, args.runs, args.seconds)
     if part == "footprint":

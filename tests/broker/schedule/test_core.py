@@ -91,9 +91,9 @@ def test_batches_grow_while_they_are_held_and_shrink_when_they_are_not() -> None
     def batch(size: int | None = None) -> None:
         nonlocal at
         (look,) = core.looks(1 << 40)
-        counts.append(look.count)
-        at += size or look.count
-        core.found(1, [1] * (size or look.count), 5000)
+        counts.append(look.most)
+        at += size or look.most
+        core.found(1, [1] * (size or look.most), 5000)
 
     for _ in range(5):
         batch()

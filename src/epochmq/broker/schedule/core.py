@@ -28,11 +28,11 @@ would be written again and again."""
 
 
 class Look(NamedTuple):
-    """Read up to `count` units of `level` from `queue_offset` on and report them by `found`."""
+    """Read up to `most` units of `level` from `queue_offset` on and report them by `found`."""
 
     level: int
     queue_offset: int
-    count: int = BATCH_FIRST
+    most: int = BATCH_FIRST
 
 
 class Level:

@@ -77,7 +77,7 @@ class Delivery:
         return {**self._schedule.statistics(), "discarded": self._discarded}
 
     def _look(self, look: Look, wall: int) -> None:
-        level, at, count = look
+        level, at, most = look
         deliver_walls: list[int] = []
         newest = 0
 
@@ -90,9 +90,7 @@ class Delivery:
             deliver_walls.append(newest)
             return True
 
-        found = self._store.read_queue(
-            SCHEDULE_TOPIC, level - 1, at, count, BATCH_BYTES, note, keep
-        )
+        found = self._store.read_queue(SCHEDULE_TOPIC, level - 1, at, most, BATCH_BYTES, note, keep)
         if not found.count:
             self._nothing(look, found, wall)
             return
