@@ -113,7 +113,7 @@ def test_past_the_lease_nothing_is_changed_that_one_broker_alone_decides() -> No
     desk = Desk()
     desk.node.lease_until_ms = desk.clock.now
     desk.node.holds = lambda _now: True
-    for code in (Code.UPDATE_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ, Code.UPDATE_AND_CREATE_TOPIC):
+    for code in (Code.UPDATE_CONSUMER_OFFSET, Code.ACK_MESSAGE, Code.UPDATE_AND_CREATE_TOPIC):
         with pytest.raises(Refused, match="hears no controller") as refused:
             dispatch.check_role(desk.node, ROWS[code])
         assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE

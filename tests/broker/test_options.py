@@ -71,7 +71,6 @@ def test_a_java_brokers_file() -> None:
         ("aclEnable", "true", "not served"),
         ("authenticationEnabled", "True", "not served"),
         ("enableControllerMode", "true", "needs 'controllerAddr'"),
-        ("lockInStrictMode", "true", "not served"),
         ("storeType", "defaultRocksDB", "not served"),
         ("deleteWhen", "25", "must be hours"),
         ("messageDelayLevel", "1s never", "delay level"),

@@ -223,7 +223,7 @@ async def test_main_says_when_it_is_ready_and_stops_on_demand(
 ) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
     monkeypatch.setattr("builtins.print", lambda text, **_: said.put_nowait(text))
-    monkeypatch.setattr(service, "_calm_collector", lambda: None)  # it would calm pytest's
+    monkeypatch.setattr(service, "calm_collector", lambda: None)  # it would calm pytest's
     task = asyncio.create_task(main(options(tmp_path)))
     line = await asyncio.wait_for(said.get(), 10)
     assert line.startswith("broker b ready on 127.0.0.1:")
@@ -238,7 +238,7 @@ def test_the_collector_is_calmed(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[object] = []
     for name in ("collect", "freeze", "set_threshold"):
         monkeypatch.setattr(service.gc, name, lambda *args, name=name: said.append((name, args)))
-    service._calm_collector()
+    service.calm_collector()
     assert said == [("collect", ()), ("freeze", ()), ("set_threshold", (50_000, 20, 50))]
 
 

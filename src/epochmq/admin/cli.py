@@ -19,6 +19,7 @@ COMMANDS = {
     "cluster": ("epochmq.admin.nouns.cluster", "Brokers and name servers: list, health, config."),
     "namesrv": ("epochmq.admin.namesrv", "Run a name server."),
     "broker": ("epochmq.admin.broker", "Run a broker."),
+    "container": ("epochmq.admin.container", "Run several brokers in one process."),
     "controller": ("epochmq.admin.controller", "Run a controller, which elects masters."),
     "store": ("epochmq.admin.store", "Check the files of a broker that is stopped."),
     "pipeline": ("epochmq.admin.pipeline.command", "Jobs on Spark: archive, replay, audit topics."),
@@ -29,7 +30,7 @@ SECTIONS = {
     "Messages": ("produce", "consume"),
     "Data": ("pipeline",),
     "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
-    "Servers": ("namesrv", "broker", "controller", "store"),
+    "Servers": ("namesrv", "broker", "container", "controller", "store"),
 }
 EPILOG = """\b
 Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else a running `epochmq dev`

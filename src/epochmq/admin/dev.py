@@ -9,6 +9,7 @@ from epochmq.admin.output import note, output_option, show
 from epochmq.admin.where import DEV_DIRECTORY
 
 REPLICAS_MAX = 9
+GROUPS_MAX = 9
 
 dir_option = click.option(
     "--dir",
@@ -26,26 +27,52 @@ dir_option = click.option(
     type=click.IntRange(1, REPLICAS_MAX),
     help="So many brokers of one group, with three controllers that choose the master.",
 )
+@click.option(
+    "--acting-master",
+    is_flag=True,
+    help="No controllers: slaves stand in for a master that is gone; 2 brokers a group.",
+)
+@click.option(
+    "--groups",
+    type=click.IntRange(1, GROUPS_MAX),
+    help="With --acting-master: so many broker groups.  [default: 2]",
+)
 @click.pass_context
-def command(ctx: click.Context, directory: Path | None, detach: bool, replicas: int | None) -> None:
+def command(
+    ctx: click.Context,
+    directory: Path | None,
+    detach: bool,
+    replicas: int | None,
+    acting_master: bool,
+    groups: int | None,
+) -> None:
     """Start a name server and a broker as processes of their own; Ctrl-C stops all.
 
     They listen on loopback, at RocketMQ's ports or, if one is taken, the next free block.
     Configuration, data and logs are in ./.epochmq; its *.properties are yours to edit.
-    With --replicas 3, `epochmq chaos kill master` shows a failover.
+    With --replicas 3, `epochmq chaos kill master` shows a failover; with --acting-master a slave
+    that stands in for it.
     """
     ctx.obj = directory or Path(DEV_DIRECTORY)
-    if ctx.invoked_subcommand is None:
-        ctx.exit(_run(ctx.obj, detach, replicas))
+    if ctx.invoked_subcommand is not None:
+        return
+    if groups and not acting_master:
+        raise click.UsageError("--groups needs --acting-master")
+    if acting_master:
+        if replicas == 1:
+            raise click.UsageError("--acting-master needs at least 2 replicas")
+        ctx.exit(_run(ctx.obj, detach, replicas or 2, groups or 2))
+    ctx.exit(_run(ctx.obj, detach, replicas, 0))
 
 
-def _run(directory: Path, detach: bool, replicas: int | None) -> int:
+def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> int:
     from epochmq.admin.local.cluster import LocalCluster
     from epochmq.admin.local.foreground import how_to, watch
     from epochmq.admin.local.port_block import PortBlock
 
     cluster = LocalCluster(directory)
-    started = cluster.start(PortBlock(replicas=replicas) if replicas else None)
+    wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None
+    started = cluster.start(wanted)
     for line in started.choice.taken if started.choice else ():
         note(line)
     if started.choice and started.choice.taken:

@@ -118,7 +118,8 @@ ROWS: dict[Code, Row] = {
         needs=Needs.CONSUMING,
     ),
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.UNLOCK_BATCH_MQ),
-    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.CONSUMING),
+    # Whose locks they are the handler says: any member of the group may be asked for its vote.
+    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.SERVING),
     **_rows(
         Access.CLIENT, 4 * MIB,
         Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.CHECK_CLIENT_CONFIG,

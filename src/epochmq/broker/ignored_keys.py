@@ -17,7 +17,6 @@ NOT_SERVED: Mapping[str, str] = {
     "enableLmq": "false",
     "enableMultiDispatch": "false",
     "enabledAppendPropCRC": "false",
-    "lockInStrictMode": "false",
     "messageStorePlugIn": "",
     "storeType": "default",
 }

@@ -1,6 +1,6 @@
 """Everything one broker owns, as plain attributes: what handlers get and work on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from epochmq.base import limits
@@ -11,7 +11,7 @@ from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.filters.core import Filters
 from epochmq.broker.handlers.send_sync import Group
-from epochmq.broker.locks.core import QueueLocks
+from epochmq.broker.locks.core import LIFE_MS, VOTE_LIFE_MS, QueueLocks
 from epochmq.broker.long_poll.core import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
@@ -35,11 +35,31 @@ from epochmq.broker.transaction.desk import TransactionDesk
 from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
+from epochmq.model.queue import MessageQueue
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
+from epochmq.wire.bodies.lock import LockBatchRequest
 from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
 
 T = TypeVar("T")
+
+
+Told = Callable[[Reply], None]
+"""Takes the answer to a request that was held."""
+
+
+class Votes(Protocol):
+    """Strict mode's locks, which the other members have a say in."""
+
+    def lock(
+        self,
+        wanted: LockBatchRequest,
+        queues: Sequence[MessageQueue],
+        done: Callable[[Reply], None],
+    ) -> None: ...
+
+    def unlock(self, wanted: LockBatchRequest) -> None: ...
 
 
 class BrokerNode:
@@ -58,6 +78,8 @@ class BrokerNode:
 
     digest_runs = 0
     """Requests for digests that are being worked at."""
+    lock_votes: Votes | None = None
+    """Asks the other members for their votes; the service sets it in strict mode."""
     timer: TimerDesk | None = None
     """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
 
@@ -109,7 +131,7 @@ class BrokerNode:
         self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
         self.consumers = ConsumerManager(expiry_ms=options.channel_expired_timeout)
         self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
-        self.locks = QueueLocks()
+        self.locks = _locks(options, clock)
         self.request_modes = RequestModes()
         self.filters = Filters(enabled=options.enable_property_filter)
         self.stats = Stats(clock.now_ms(), clock.wall_ms())
@@ -245,6 +267,11 @@ class BrokerNode:
         self.filters.enabled = options.enable_property_filter
         self.pop.adopt_options(options)
         self.store.retention.adopt(store_options(options))
+
+
+def _locks(options: BrokerOptions, clock: Clock) -> QueueLocks:
+    life_ms = VOTE_LIFE_MS if options.lock_in_strict_mode else LIFE_MS
+    return QueueLocks(life_ms=life_ms, start_ms=clock.now_ms())
 
 
 class Beside(Protocol):

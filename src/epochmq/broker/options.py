@@ -20,6 +20,7 @@ from epochmq.broker.acting_keys import ActingKeys, acting_warnings
 from epochmq.broker.assign_keys import AssignKeys
 from epochmq.broker.escape_keys import EscapeKeys, escape_warnings
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED, not_served_problems
+from epochmq.broker.lock_keys import LockKeys, lock_problems
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.broker.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.server_keys import ServerKeys
@@ -45,6 +46,7 @@ class BrokerOptions(
     ActingKeys,
     ReplicaKeys,
     AssignKeys,
+    LockKeys,
     TransactionKeys,
     PopKeys,
     EscapeKeys,
@@ -169,6 +171,11 @@ def load_options(
     problems += store_problems(options) + _name_problems(options)
     problems += replica_problems(options, options.broker_id) + timer_problems(options)
     problems += _acting_problems(options)
+    problems += lock_problems(
+        strict=options.lock_in_strict_mode,
+        replicas=options.total_replicas,
+        acting=options.enable_slave_acting_master,
+    )
     if problems:
         raise ConfigError(problems)
     return options

@@ -5,7 +5,7 @@ import dataclasses
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
@@ -16,6 +16,7 @@ from epochmq.broker.beside.service import Beside
 from epochmq.broker.clients.members import SCAN_MS
 from epochmq.broker.escape.service import EscapeService
 from epochmq.broker.handlers.heartbeat import expire_clients
+from epochmq.broker.locks.service import LockVotes
 from epochmq.broker.membership.build import build_member
 from epochmq.broker.membership.service import Member
 from epochmq.broker.metadata.files import Table, load_table, save_dirty
@@ -62,7 +63,10 @@ class Broker:
         disk: Disk | None = None,
         clock: Clock | None = None,
         bounds: Bounds | None = None,
+        label: str = "",
     ) -> None:
+        """`label` names it in the log, among others in one process."""
+        self._label = label
         self._clock = clock or RealClock()
         self._disk = disk
         self._server = RemotingServer(bounds or _bounds(options))
@@ -82,6 +86,7 @@ class Broker:
         """Its place in its group; None before the start."""
         self._store_service: StoreService
         self._saver: Saver
+        self._votes: LockVotes | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._periods: list[_Period] = []
         self._closers: list[Callable[[], None]] = []
@@ -96,13 +101,13 @@ class Broker:
         other `EnvironmentFault`s. What was opened before the error is closed again.
         """
         try:
-            self._open()
+            await self._open()
             await self._serve()
         except BaseException:
             await self.stop(grace_ms=0)
             raise
 
-    def _open(self) -> None:
+    async def _open(self) -> None:
         options = self._resolved()
         folder, elsewhere = log_dir(options.store_path_root_dir, options.store_path_commit_log)
         disk = self._disk or RealDisk(options.store_path_root_dir, elsewhere=elsewhere)
@@ -115,7 +120,8 @@ class Broker:
         kept = dataclasses.replace(
             store_options(options, folder), replicated=options.enable_controller_mode
         )
-        store = Store.open(disk, kept, host, wall, types)
+        # In the thread: reading a long log must not hold up others on this loop.
+        store = await self._blocking.run(lambda: Store.open(disk, kept, host, wall, types))
         self._closers.append(lambda: store.close(self._clock.wall_ms()))
         self.node = node = BrokerNode(
             options,
@@ -130,12 +136,14 @@ class Broker:
         if store.sinks.missing or store.sinks.dirty:
             store.sinks.dirty = True
             save_dirty(disk, (store.sinks,))  # from now on there is one to start from
+        if options.lock_in_strict_mode:
+            load_table(disk, node.locks)
         node.topics.add_system(system_topics(_wishes(options)))
         node.filters.all_dead(wall)
         node.open_timer()
         self._closers.append(self._close_timer)
         node.pop.orders.begin(self._clock.now_ms(), wall)
-        self.sink = BrokerSink(node)
+        self.sink = BrokerSink(node, self._label)
         if options.enable_controller_mode:
             self.member = build_member(node, self._blocking, self._role_changed)
         else:
@@ -192,6 +200,9 @@ class Broker:
         )
         node.find_route = self.routes.find
         self._open_ways_out()
+        if options.lock_in_strict_mode:
+            peers = Peers(tls=client_tls(options))
+            self._votes = node.lock_votes = LockVotes(node, peers, self._other_members)
         now = self._clock.now_ms()
         self._periods = [
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
@@ -294,6 +305,12 @@ class Broker:
         if hasattr(self, "registrar"):
             self.registrar.again(address)
 
+    def _other_members(self) -> Mapping[int, str]:
+        """Of this broker's group, as name servers tell; nobody where they are not asked."""
+        member = self.member
+        acting = member.acting if isinstance(member, PlainMember) else None
+        return {} if acting is None else acting.core.view.others()
+
     def _save_offsets(self) -> None:
         node = self.node
         node.filters.clean(self._clock.wall_ms())
@@ -363,6 +380,8 @@ class Broker:
         if hasattr(self, "escape"):
             await self.escape.close()
             await self.afar.close()
+        if self._votes is not None:
+            await self._votes.close()
         if hasattr(self, "sink"):
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)
@@ -434,7 +453,7 @@ def _wishes(options: BrokerOptions) -> Wishes:
     )
 
 
-def _calm_collector() -> None:
+def calm_collector() -> None:
     """Fewer and shorter pauses of the cycle collector.
 
     What a start builds lives as long as the process: it is never looked at again. Messages on
@@ -450,7 +469,7 @@ async def main(options: BrokerOptions) -> None:
     broker = Broker(options)
     with stop_on_signals() as stop:
         await broker.start()
-        _calm_collector()
+        calm_collector()
         try:
             shown = broker.options
             print(

@@ -23,6 +23,7 @@ from epochmq.broker.handlers.send_reply import make_send_reply
 from epochmq.broker.metadata.files import save_dirty
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.registration.core import SETTLE_TIMEOUT_MS
+from epochmq.runtime.log import spoken_of
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply
@@ -60,8 +61,9 @@ class TopicNews(Protocol):
 class BrokerSink:
     """The `FrameSink` of one broker, for all its ports."""
 
-    def __init__(self, node: BrokerNode) -> None:
+    def __init__(self, node: BrokerNode, label: str = "") -> None:
         self.node = node
+        self._label = label
         self.stage = SendStage(node)
         self.desk = PullDesk(node)
         self.pops = PopDesk(node)
@@ -154,6 +156,8 @@ class BrokerSink:
     def end_of_turn(self, now: int) -> None:
         """Append what was sent, wake who waited for it, make new metadata durable."""
         self._fresh = False
+        if self._label:
+            spoken_of.set(self._label)  # the turn's end is one for all brokers of a process
         self.desk.in_turn = True
         try:
             self.stage.flush(now)

@@ -7,6 +7,8 @@ Calls run one after the other in the order given. A hand-over costs about 20 us,
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -38,7 +40,8 @@ class BlockingThread:
             self._thread.start()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((call, future, loop))
+        # With the caller's context, so that a line in the log says whose work it is about.
+        self._jobs.put((partial(copy_context().run, call), future, loop))
         return await future
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextvars import ContextVar
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -9,6 +10,9 @@ FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 FILE_BYTES = 64 * 1024 * 1024
 FILES_KEPT = 5
 HIDDEN = "***"
+
+spoken_of: ContextVar[str] = ContextVar("spoken_of", default="")
+"""Which of several servers in one process a line is about; shown before the line's text."""
 
 # Strangers' words reach the log: every repetition is bounded or cannot be tried in two ways.
 _SECRET = re.compile(
@@ -28,6 +32,12 @@ class ScrubbingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return scrub(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        about = spoken_of.get()
+        if about:
+            record.message = f"[{about}] {record.message}"
+        return super().formatMessage(record)
 
 
 def configure(level: str = "info", file: str | None = None) -> None:

@@ -4,10 +4,10 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
-from tests.admin.top.test_view import VIEW, A
+from tests.admin.top.test_view import VIEW, A, B
 
 from epochmq.admin.top.screen import draw, rows
-from epochmq.admin.top.view import Timeline, View
+from epochmq.admin.top.view import Group, Timeline, View
 
 
 def drawn(view: View, timeline: Timeline) -> str:
@@ -34,3 +34,16 @@ def test_rows() -> None:
     assert (second["role"], second["lag_bytes"], second["in_sync"]) == ("slave", 50, True)
     dead = replace(VIEW.groups[0], replicas=(replace(A, alive=False),))
     assert rows(replace(VIEW, groups=(dead,)))[0]["role"] == "dead"
+
+
+def test_who_acts_for_whom_and_what_is_still_to_be_handed_over() -> None:
+    acting = Group("broker-a", None, 0, 0, (replace(B, acting=True, backlog=12),))
+    view = replace(VIEW, groups=(acting,), controllers=())
+    (row,) = rows(view)
+    assert (row["role"], row["backlog"]) == ("acting master", 12)
+    text = drawn(view, Timeline())
+    assert "broker-a  no master, b:1 stands in for it" in text
+    assert "12" in text
+    assert "broker-a  no master" in drawn(
+        replace(view, groups=(replace(acting, replicas=(B,)),)), Timeline()
+    )

@@ -51,3 +51,19 @@ def test_lag() -> None:
     assert GROUP.lag_bytes(replace(B, max_offset=None)) is None
     assert GROUP.lag_bytes(replace(B, max_offset=900)) == 0
     assert replace(GROUP, master=None).lag_bytes(B) is None
+
+
+def test_somebody_stands_in_without_controllers() -> None:
+    master, slave = (replace(each, epoch=None) for each in (A, B))
+    whole = Group("broker-a", "a:1", 0, 0, (master, slave))
+    acting = Group("broker-a", None, 0, 0, (replace(slave, acting=True),))
+    before, during = (replace(VIEW, groups=(group,)) for group in (whole, acting))
+    assert said(before, during) == [
+        "broker-a: master a:1 -> none",
+        "broker-a: b:1 stands in for the master",
+    ]
+    assert said(during, before) == [
+        "broker-a: master none -> a:1",
+        "broker-a: b:1 stands in no more",
+        "broker-a: a:1 is new",
+    ]

@@ -1,11 +1,12 @@
-"""Queue locks: one owner at a time, 60 s, by client id."""
+"""Queue locks: one owner at a time, 60 s, by client id; votes that are undone and kept."""
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base import limits
-from epochmq.broker.locks.core import LIFE_MS, QueueLocks
+from epochmq.broker.locks.core import LIFE_MS, Attempt, QueueLocks
 from epochmq.model.queue import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
@@ -89,6 +90,72 @@ def test_locking_nothing_keeps_nothing() -> None:
     locks = QueueLocks()
     assert locks.lock("g", [], "one", 0) == []
     assert not locks._groups
+
+
+def test_an_attempt_is_undone_and_nothing_else() -> None:
+    locks = QueueLocks()
+    first, second = Attempt("0", 1), Attempt("0", 2)
+    locks.lock("g", [A], "one", 0, first)
+    assert locks.lock("g", [A, B], "one", 10, second) == [A, B]
+    locks.take_back("g", [A, B, C], "two", second)
+    locks.take_back("g", [A, B], "one", first)
+    assert len(locks) == 2
+    locks.take_back("g", [A, B], "one", second)
+    assert locks.owner("g", B, 10) is None
+    assert locks.owner("g", A, LIFE_MS) == "one"
+    assert locks.owner("g", A, LIFE_MS + 1) is None
+    locks.take_back("h", [A], "one", second)
+
+
+def test_an_undone_lock_that_had_run_out_before_is_free() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0, Attempt("0", 1))
+    again = Attempt("0", 2)
+    locks.lock("g", [A], "one", LIFE_MS + 1, again)
+    locks.take_back("g", [A], "one", again)
+    assert len(locks) == 0
+    assert not locks._groups
+
+
+def test_late_news_of_an_unlock_free_nothing_that_was_locked_since() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0, Attempt("0", 5))
+    locks.lock("g", [A], "one", 0, Attempt("0", 3))  # overtaken on its way
+    assert locks.unlock("g", [A], "one", Attempt("0", 4)) == 0
+    assert locks.unlock("g", [A], "one", Attempt("1", 9)) == 0
+    assert locks.unlock("g", [A], "one", Attempt("0", 6)) == 1
+    locks.lock("g", [A, B], "one", 0)
+    locks.lock("g", [B], "one", 0, Attempt("1", 1))
+    assert locks.unlock("g", [A], "one", Attempt("0", 1)) == 1
+    assert locks.unlock("g", [B], "one", Attempt("1", 1)) == 1
+
+
+def test_votes_survive_a_restart_with_a_whole_life() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0, Attempt("0", 5))
+    locks.lock("h", [B], "two", 0)
+    kept = msgspec.json.decode(locks.encode())
+    again = QueueLocks(start_ms=7_000)
+    again.load(kept)
+    assert not again.dirty
+    assert again.lock("g", [A], "two", 7_000 + LIFE_MS) == []
+    assert again.lock("h", [B], "two", 7_000) == [B]
+    assert again.unlock("g", [A], "one", Attempt("0", 4)) == 0
+    assert again.lock("g", [A], "two", 7_001 + LIFE_MS) == [A]
+    with pytest.raises(msgspec.ValidationError):
+        again.load({"locks": [{}]})
+
+
+def test_only_a_new_owner_needs_saving() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    assert locks.dirty
+    locks.dirty = False
+    locks.lock("g", [A], "one", 10)
+    locks.lock("g", [A], "two", 10)
+    assert not locks.dirty
+    locks.lock("g", [A], "two", 11 + LIFE_MS)
+    assert locks.dirty
 
 
 class Model(RuleBasedStateMachine):

@@ -1,11 +1,12 @@
 """A cluster of real processes on this machine, with everything they keep in one directory.
 
-A name server and one broker; or a name server, three controllers and the replicas of one group.
+A name server and one broker; or a name server, three controllers and the replicas of one group; or
+a name server and groups of a master and its slaves that stand in for it.
 
 cluster.json           addresses, while it is up (where.py reads it)
 *.properties           written once, then the user's
 namesrv.pid ...        who runs
-logs/  store/ or store-0/ ...  controller-0/ ...  namesrv/
+logs/  store/, store-0/ or store-a-0/ ...  controller-0/ ...  namesrv/
 """
 
 import asyncio
@@ -73,7 +74,7 @@ class LocalCluster:
 
     @property
     def brokers(self) -> list[Part]:
-        """The replicas of the group, or the one broker."""
+        """All brokers; the first is a master, or the one broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "broker"]
 
     @property
@@ -169,13 +170,15 @@ class LocalCluster:
             yield
 
     def _check_replicas(self, wanted: PortBlock | None) -> None:
-        """A directory keeps the number of replicas that it was made with."""
+        """A directory keeps the number of replicas and groups that it was made with."""
         found = config_files.names(self.directory)
-        have = self.ports.replicas
-        if wanted is not None and "namesrv" in found and wanted.replicas != have:
+        if wanted is None or "namesrv" not in found:
+            return
+        have = self.ports
+        if (wanted.replicas, wanted.acting_groups) != (have.replicas, have.acting_groups):
             raise EnvironmentFault(
-                f"{self.directory} holds a cluster with {have} broker{'s' * (have > 1)}, not"
-                f" {wanted.replicas}; choose another directory with --dir, or remove this one"
+                f"{self.directory} holds a cluster with {_counted(have)}, not {_counted(wanted)};"
+                " choose another directory with --dir, or remove this one"
             )
 
     def _settle_ports(self, wanted: PortBlock) -> Choice:
@@ -207,7 +210,7 @@ class LocalCluster:
         """Until a client could work: the name server has the topics of all brokers."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_S
-        wanted = self.ports.replicas
+        wanted = self.ports.brokers
         while await brokers_known(self.namesrv) < wanted:
             for part in self.parts():
                 if part.pid is None:
@@ -230,3 +233,8 @@ class LocalCluster:
 
     def _pid_file(self, name: str) -> Path:
         return self.directory / f"{name}.pid"
+
+
+def _counted(ports: PortBlock) -> str:
+    brokers = f"{ports.brokers} broker{'s' * (ports.brokers > 1)}"
+    return f"{brokers} in acting groups" if ports.acting_groups else brokers

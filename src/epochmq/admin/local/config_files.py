@@ -1,7 +1,8 @@
 """The properties files of a local cluster: written once with comments, then the user's.
 
 One broker: namesrv.properties and broker.properties. Replicas: namesrv.properties, controller-0 to
-controller-2 and broker-0 upwards, all brokers of one group in controller mode.
+controller-2 and broker-0 upwards, all brokers of one group in controller mode. Acting groups:
+namesrv.properties, broker-a-0 (the master), broker-a-1, broker-b-0 and so on.
 """
 
 import re
@@ -14,13 +15,20 @@ from epochmq.base.java_properties import format_properties, parse_properties
 NAMESRV = "namesrv.properties"
 BROKER = "broker.properties"
 SUFFIX = ".properties"
+_LETTERS = "abcdefghi"
 
 _NAMESRV_TEXT = """\
 # The name server of this directory's cluster. Yours to edit: it is not written again,
 # except for the ports when they are taken. All options: epochmq namesrv --help-options
 listenPort={ports.namesrv}
 bindAddress={host}
-{kv_path}"""
+{acting}{kv_path}"""
+
+_NAMESRV_ACTING = """
+# A group without its master is shown with a slave in its place, which may be read (RIP-32).
+supportActingMaster=true
+notifyMinBrokerIdChanged=true
+"""
 
 _CONTROLLER_TEXT = """\
 # A controller of this directory's cluster. Yours to edit: it is not written again,
@@ -34,7 +42,7 @@ _BROKER_TEXT = """\
 # A broker of this directory's cluster. Yours to edit: it is not written again,
 # except for the ports when they are taken. All options: epochmq broker --help-options
 brokerClusterName=DefaultCluster
-brokerName=broker-a
+brokerName={name}
 {group}
 # Where it listens, and the name server it tells.
 bindAddress={host}
@@ -69,11 +77,34 @@ allAckInSyncStateSet=true
 minInSyncReplicas={minimum}
 """
 
+_IN_ACTING_GROUP = """brokerId={number}
+brokerRole={role}
+
+# The slave stands in for a master that is gone: clients read from it, and what it has to write for
+# them it hands over to another group's master (RIP-32). RocketMQ's defaults leave all this off.
+enableSlaveActingMaster=true
+slaveReadEnable=true
+enableRemoteEscape=true
+compatibleWithOldNameSrv=false
+brokerNotActiveTimeoutMillis=5000
+
+# A send waits for the slave while there is one. With totalReplicas=1 a master that returns would
+# take back nothing of what its slave did.
+totalReplicas={replicas}
+inSyncReplicas={replicas}
+minInSyncReplicas=1
+enableAutoInSyncReplicas=true
+
+# true gives a queue to one ordered consumer only, and with two replicas to none while one is down.
+lockInStrictMode=false
+"""
+
 
 def write_missing(directory: Path, ports: PortBlock) -> None:
     """Make those of the files that are not there."""
     kv_path = format_properties([("kvConfigPath", str(directory / "namesrv" / "kvConfig.json"))])
-    texts = {NAMESRV: _NAMESRV_TEXT.format(ports=ports, host=HOST, kv_path=kv_path)}
+    acting = _NAMESRV_ACTING if ports.acting_groups else ""
+    texts = {NAMESRV: _NAMESRV_TEXT.format(ports=ports, host=HOST, kv_path=kv_path, acting=acting)}
     for number in range(len(ports.controllers)):
         name = f"controller-{number}"
         texts[name + SUFFIX] = _CONTROLLER_TEXT.format(
@@ -81,25 +112,41 @@ def write_missing(directory: Path, ports: PortBlock) -> None:
             number=number,
             store_path=format_properties([("controllerStorePath", str(directory / name))]),
         )
-    if ports.replicas == 1:
-        texts[BROKER] = _broker_text(ports, _ALONE, directory / "store")
-    else:
-        for number in range(ports.replicas):
-            store = directory / f"store-{number}"
-            text = _broker_text(ports.of_replica(number), _group_text(ports), store)
-            texts[f"broker-{number}{SUFFIX}"] = text
+    for number, name in enumerate(_broker_names(ports)):
+        store = directory / name.replace("broker", "store", 1)
+        texts[name + SUFFIX] = _broker_text(ports, number, store)
     for file, text in texts.items():
         path = directory / file
         if not path.exists():
             path.write_text(text)
 
 
-def _broker_text(ports: PortBlock, group: str, store: Path) -> str:
-    store_path = format_properties([("storePathRootDir", str(store))])
-    return _BROKER_TEXT.format(ports=ports, host=HOST, group=group, store_path=store_path)
+def _broker_names(ports: PortBlock) -> list[str]:
+    """Of the brokers' files, in the order of their ports."""
+    if ports.acting_groups:
+        groups = _LETTERS[: ports.acting_groups]
+        return [f"broker-{group}-{number}" for group in groups for number in range(ports.replicas)]
+    if ports.replicas == 1:
+        return ["broker"]
+    return [f"broker-{number}" for number in range(ports.replicas)]
 
 
-def _group_text(ports: PortBlock) -> str:
+def _broker_text(ports: PortBlock, number: int, store: Path) -> str:
+    return _BROKER_TEXT.format(
+        name=f"broker-{_LETTERS[number // ports.replicas]}",
+        ports=ports.of_replica(number),
+        host=HOST,
+        group=_group_text(ports, number % ports.replicas),
+        store_path=format_properties([("storePathRootDir", str(store))]),
+    )
+
+
+def _group_text(ports: PortBlock, number: int) -> str:
+    if ports.acting_groups:
+        role = "SLAVE" if number else "SYNC_MASTER"
+        return _IN_ACTING_GROUP.format(number=number, role=role, replicas=ports.replicas)
+    if ports.replicas == 1:
+        return _ALONE
     return _IN_CONTROLLER_MODE.format(controllers=_controllers(ports), minimum=2)
 
 
@@ -139,8 +186,9 @@ def read_ports(directory: Path) -> PortBlock:
     Errors: `ConfigError` for a port that is no number.
     """
     usual = PortBlock()
-    replicas = sum(kind_of(name) == "broker" for name in names(directory))
-    first = BROKER if (directory / BROKER).exists() or not replicas else f"broker-0{SUFFIX}"
+    brokers = [name for name in names(directory) if kind_of(name) == "broker"]
+    first = f"{min(brokers)}{SUFFIX}" if brokers else BROKER
+    groups = {name.rpartition("-")[0] for name in brokers if name.count("-") == 2}
     namesrv = _Numbers(directory / NAMESRV)
     broker = _Numbers(directory / first)
     main = broker.get("listenPort", usual.broker)
@@ -149,7 +197,8 @@ def read_ports(directory: Path) -> PortBlock:
         main,
         broker.get("fastListenPort", main - 2),
         broker.get("haListenPort", main + 1),
-        max(1, replicas),
+        max(1, len(brokers) // max(1, len(groups))),
+        len(groups),
     )
 
 
@@ -159,18 +208,17 @@ def move_ports(directory: Path, ports: PortBlock) -> None:
     for number in range(len(ports.controllers)):
         path = directory / f"controller-{number}{SUFFIX}"
         _replace(path, {"controllerDLegerPeers": _peers(ports)})
-    for number in range(ports.replicas):
+    for number, name in enumerate(_broker_names(ports)):
         own = ports.of_replica(number)
-        file = BROKER if ports.replicas == 1 else f"broker-{number}{SUFFIX}"
         values = {
             "listenPort": str(own.broker),
             "fastListenPort": str(own.fast),
             "haListenPort": str(own.ha),
             "namesrvAddr": f"{HOST}:{ports.namesrv}",
         }
-        if ports.replicas > 1:
+        if ports.controllers:
             values["controllerAddr"] = _controllers(ports)
-        _replace(directory / file, values)
+        _replace(directory / f"{name}{SUFFIX}", values)
 
 
 class _Numbers:

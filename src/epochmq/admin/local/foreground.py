@@ -29,7 +29,7 @@ def how_to(cluster: LocalCluster) -> str:
         lines.append((title + "s" * several, " ".join(part.address for part in parts)))
     lines.append(("files", str(cluster.directory)))
     tries = ["echo hello | epochmq produce greetings", _CONSUME]
-    if cluster.controllers:
+    if len(cluster.brokers) > 1:
         tries.append("epochmq chaos kill master; epochmq top")
     lines += [("" if number else "try", each) for number, each in enumerate(tries)]
     return "\n".join(f"{title:<13}{text}" for title, text in lines if text)
@@ -61,7 +61,8 @@ async def _until_stop(cluster: LocalCluster, stop: Stop, draw: object) -> int:
     while not stop.asked:
         if cluster.is_given_up:
             return exits.OK
-        if any(part.pid is None for part in cluster.parts()) and not cluster.controllers:
+        one_of_each = len(cluster.brokers) == 1  # among several some may be killed, to see it
+        if one_of_each and any(part.pid is None for part in cluster.parts()):
             failed = await asyncio.to_thread(cluster.failed)
             for name in failed:
                 note(f"epochmq: the {name} ended: {cluster.last_words(name)}")

@@ -27,12 +27,19 @@ class PortBlock:
     fast: int = 10909
     ha: int = 10912
     replicas: int = 1
-    """Brokers of the one group; more than one come with controllers."""
+    """Brokers of one group; more than one come with controllers, or in acting groups."""
+    acting_groups: int = 0
+    """Groups whose slaves stand in for their masters, without controllers; 0 is the one group."""
+
+    @property
+    def brokers(self) -> int:
+        """How many there are."""
+        return self.replicas * max(1, self.acting_groups)
 
     @property
     def controllers(self) -> tuple[int, ...]:
-        """Ports of the controllers, beside the name server's; none for a single broker."""
-        count = CONTROLLERS if self.replicas > 1 else 0
+        """Ports of the controllers, beside the name server's; none where nobody is elected."""
+        count = CONTROLLERS if self.replicas > 1 and not self.acting_groups else 0
         return tuple(self.namesrv + _CONTROLLER_STEP + number for number in range(count))
 
     def of_replica(self, number: int) -> "PortBlock":
@@ -42,13 +49,17 @@ class PortBlock:
 
     def shifted(self, by: int) -> "PortBlock":
         """All ports moved by `by`."""
-        return PortBlock(
-            *(self.namesrv + by, self.broker + by, self.fast + by, self.ha + by, self.replicas)
+        return replace(
+            self,
+            namesrv=self.namesrv + by,
+            broker=self.broker + by,
+            fast=self.fast + by,
+            ha=self.ha + by,
         )
 
     def all(self) -> tuple[int, ...]:
         """Every port that somebody will listen on."""
-        brokers = (self.of_replica(number) for number in range(self.replicas))
+        brokers = (self.of_replica(number) for number in range(self.brokers))
         ports = (port for each in brokers for port in (each.broker, each.fast, each.ha))
         return (self.namesrv, *self.controllers, *ports)
 
@@ -76,7 +87,7 @@ def choose(wanted: PortBlock) -> Choice:
     raise PortInUse(f"no free block of ports above {wanted.namesrv}: {'; '.join(taken)}")
 
 
-def choose_anywhere(replicas: int = 1) -> PortBlock:
+def choose_anywhere(replicas: int = 1, acting_groups: int = 0) -> PortBlock:
     """A free block by chance, for a cluster that nobody has to find.
 
     Below the ports that the kernel gives to outgoing connections: one of those would be taken at
@@ -84,7 +95,7 @@ def choose_anywhere(replicas: int = 1) -> PortBlock:
     """
     base = _ANYWHERE_FROM + RealRng().randrange(_ANYWHERE_COUNT)
     first = base + 1 + _CONTROLLER_STEP + CONTROLLERS
-    return choose(PortBlock(base, first + 2, first, first + 3, replicas)).ports
+    return choose(PortBlock(base, first + 2, first, first + 3, replicas, acting_groups)).ports
 
 
 def is_free(port: int) -> bool:

@@ -13,6 +13,8 @@ COMMANDS = {
     "brokerStatus": ("broker", "All figures of a broker, or of a cluster's brokers."),
     "getBrokerConfig": ("broker", "The options of a broker, or of a cluster's brokers."),
     "updateBrokerConfig": ("broker", "Change an option of running brokers."),
+    "addBroker": ("container", "Let a container start one more broker."),
+    "removeBroker": ("container", "Let a container stop one of its brokers."),
     "wipeWritePerm": ("namesrv", "Take a broker's topics from producers, on all name servers."),
     "addWritePerm": ("namesrv", "Give a broker's topics back to producers."),
     "getNamesrvConfig": ("namesrv", "The options of all name servers."),
@@ -48,11 +50,11 @@ COMMANDS = {
     "consumeMessage": ("transfer", "Print messages of a topic."),
 }
 SECTIONS = {
-    "Cluster": tuple(COMMANDS)[:9],
-    "Controllers and replicas": tuple(COMMANDS)[9:18],
-    "Topics": tuple(COMMANDS)[18:24],
-    "Consumer groups": tuple(COMMANDS)[24:31],
-    "Messages": tuple(COMMANDS)[31:],
+    "Cluster": tuple(COMMANDS)[:11],
+    "Controllers and replicas": tuple(COMMANDS)[11:20],
+    "Topics": tuple(COMMANDS)[20:26],
+    "Consumer groups": tuple(COMMANDS)[26:33],
+    "Messages": tuple(COMMANDS)[33:],
 }
 
 

@@ -1,8 +1,9 @@
 """Asks name servers, controllers and brokers for what `top` shows."""
 
 import asyncio
+import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from epochmq.admin.top.view import Group, Replica, View
 from epochmq.base.errors import EpochError
@@ -58,11 +59,11 @@ class Looker:
         state = states.get(name)
         if state is None:
             master = data.broker_addrs.get(0)
-            plain = [
-                Replica(address, broker_id, True, True, broker_id == 0)
+            plain = (
+                self._plain(Replica(address, broker_id, True, True, broker_id == 0))
                 for broker_id, address in sorted(data.broker_addrs.items())
-            ]
-            return Group(name, master, 0, 0, await self._measured(plain))
+            )
+            return Group(name, master, 0, 0, tuple(await asyncio.gather(*plain)))
         master = state.master_address or None
         replicas = [
             Replica(
@@ -81,6 +82,21 @@ class Looker:
         replicas.sort(key=lambda replica: replica.broker_id)
         measured = await self._measured(replicas)
         return Group(name, master, state.master_epoch, state.sync_state_set_epoch, measured)
+
+    async def _plain(self, replica: Replica) -> Replica:
+        """A replica without controllers: its own figures, what a stand-in has to hand over too."""
+        try:
+            figures = await self._admin.runtime_info(replica.address)
+        except EpochError:
+            return replica
+        acting = figures.get("epochmqRole") == "ACTING_MASTER"
+        return dataclasses.replace(
+            replica,
+            is_master=replica.is_master and not acting,
+            max_offset=_number(figures, "commitLogMaxOffset"),
+            acting=acting,
+            backlog=_sum(figures, "epochmqEscapeWaiting", "epochmqEscapeInFlight"),
+        )
 
     async def _measured(self, replicas: list[Replica]) -> tuple[Replica, ...]:
         return tuple(await asyncio.gather(*map(self._measure, replicas)))
@@ -103,3 +119,14 @@ class Looker:
             epochs.max_offset,
             last,
         )
+
+
+def _number(figures: Mapping[str, str], key: str) -> int | None:
+    text = figures.get(key, "")
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _sum(figures: Mapping[str, str], *keys: str) -> int | None:
+    """None where none of them is told."""
+    told = [number for key in keys if (number := _number(figures, key)) is not None]
+    return sum(told) if told else None

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 EVENTS_SHOWN = 12
-COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes")
+COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes", "backlog")
 
 
 def rows(view: View) -> list[dict[str, object]]:
@@ -24,6 +24,7 @@ def rows(view: View) -> list[dict[str, object]]:
             "in_sync": replica.in_sync,
             "end": replica.max_offset,
             "lag_bytes": group.lag_bytes(replica),
+            "backlog": replica.backlog,
         }
         for group in view.groups
         for replica in group.replicas
@@ -31,9 +32,11 @@ def rows(view: View) -> list[dict[str, object]]:
 
 
 def role(replica: Replica) -> str:
-    """One word."""
+    """One word, or two."""
     if not replica.alive:
         return "dead"
+    if replica.acting:
+        return "acting master"
     return "master" if replica.is_master else "slave"
 
 
@@ -61,13 +64,8 @@ def _table(group: Group) -> "RenderableType":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    in_sync = sum(replica.in_sync for replica in group.replicas)
-    title = (
-        f"{group.name}  epoch {group.master_epoch}  set {in_sync}/{len(group.replicas)}"
-        f" (set epoch {group.set_epoch})"
-    )
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("ID", "ADDRESS", "ROLE", "EPOCH", "IN SYNC", "END", "LAG"):
+    table = Table(title=_title(group), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("ID", "ADDRESS", "ROLE", "EPOCH", "IN SYNC", "END", "LAG", "BACKLOG"):
         table.add_column(column)
     for replica in group.replicas:
         table.add_row(
@@ -78,9 +76,22 @@ def _table(group: Group) -> "RenderableType":
             "yes" if replica.in_sync else "no",
             _text(replica.max_offset),
             _text(group.lag_bytes(replica)),
-            style={"dead": "red", "master": "bold"}.get(role(replica)),
+            _text(replica.backlog),
+            style={"dead": "red", "master": "bold", "acting master": "yellow"}.get(role(replica)),
         )
     return table
+
+
+def _title(group: Group) -> str:
+    if group.acting is not None:
+        return f"{group.name}  no master, {group.acting.address} stands in for it"
+    if not group.set_epoch:
+        return group.name if group.master else f"{group.name}  no master"
+    in_sync = sum(replica.in_sync for replica in group.replicas)
+    return (
+        f"{group.name}  epoch {group.master_epoch}  set {in_sync}/{len(group.replicas)}"
+        f" (set epoch {group.set_epoch})"
+    )
 
 
 def _text(number: int | None) -> str:

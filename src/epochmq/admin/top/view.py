@@ -16,6 +16,11 @@ class Replica:
     """End of its log; None while it does not answer."""
     epoch: int | None = None
     """The last epoch of its log."""
+    acting: bool = False
+    """It stands in for the master of its group."""
+    backlog: int | None = None
+    """Messages that it still has to hand over to masters of other groups; None where it says
+    nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,11 @@ class Group:
     master_epoch: int
     set_epoch: int
     replicas: tuple[Replica, ...]
+
+    @property
+    def acting(self) -> Replica | None:
+        """Who stands in for the master."""
+        return next((replica for replica in self.replicas if replica.acting), None)
 
     def lag_bytes(self, replica: Replica) -> int | None:
         """How much of the master's log a replica has not; None when one of them is silent."""
@@ -85,9 +95,11 @@ def _arrow(last: View, view: View) -> str:
 def _changes(old: Group, new: Group) -> list[str]:
     texts = []
     if (old.master, old.master_epoch) != (new.master, new.master_epoch):
-        epochs = f"epoch {old.master_epoch} -> {new.master_epoch}"
         masters = f"master {old.master or 'none'} -> {new.master or 'none'}"
-        texts.append(f"{new.name}: {masters}, {epochs}")
+        epochs = f", epoch {old.master_epoch} -> {new.master_epoch}"
+        by_controllers = old.master_epoch or new.master_epoch
+        texts.append(f"{new.name}: {masters}{epochs if by_controllers else ''}")
+    texts += _acting_changes(old, new)
     known = {replica.address: replica for replica in old.replicas}
     for replica in new.replicas:
         was = known.get(replica.address)
@@ -100,3 +112,11 @@ def _changes(old: Group, new: Group) -> list[str]:
             verb = "joined" if replica.in_sync else "left"
             texts.append(f"{new.name}: {replica.address} {verb} the sync-state set")
     return texts
+
+
+def _acting_changes(old: Group, new: Group) -> list[str]:
+    was, now = (group.acting.address if group.acting else None for group in (old, new))
+    if was == now:
+        return []
+    ended = [f"{new.name}: {was} stands in no more"] if was else []
+    return ended + ([f"{new.name}: {now} stands in for the master"] if now else [])

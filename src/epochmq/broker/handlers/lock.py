@@ -1,30 +1,81 @@
-"""Queue locks over the wire: 41 and 42. This broker's only; the quorum of strict mode is not."""
+"""Queue locks over the wire: 41 and 42, of clients, and in strict mode of the other members.
+
+Without lockInStrictMode a lock is this broker's alone. With it a lock takes the votes of a majority
+of the group (`broker/locks`), and any member votes, a slave too.
+"""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, ok
+from epochmq.broker.locks.quorum import quorum_of
+from epochmq.broker.locks.votes import attempt_of, check_same_rules, save_votes
 from epochmq.broker.node import BrokerNode
 from epochmq.model import names
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
 from epochmq.wire.session import Session
 
 
-def handle_lock(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+def handle_lock(node: BrokerNode, command: Command, session: Session, now: int) -> Reply | Held:
     """LOCK_BATCH_MQ 41: the queues that the client holds from now on."""
     body = _request(command)
+    if body.only_this_broker:
+        return _vote(node, command, body, now)
+    _check_may_lock(node)
     queues = [queue for queue in body.mq_set if queue.topic in node.topics]
+    options = node.options
+    votes = node.lock_votes
+    if options.lock_in_strict_mode and quorum_of(options.total_replicas) > 1 and votes is not None:
+        votes.lock(body, queues, lambda reply: session.answer(command, reply))
+        return HELD
     held = node.locks.lock(body.consumer_group, queues, body.client_id, now)
+    if options.lock_in_strict_mode:
+        save_votes(node)
     return ok(LockBatchResponse(held))
+
+
+def _vote(node: BrokerNode, command: Command, body: LockBatchRequest, now: int) -> Reply:
+    """What a member asks: this broker's vote, whatever its role."""
+    header = decode_header(LockBatchHeader, command.ext)
+    attempt = attempt_of(header)
+    if attempt is not None:
+        check_same_rules(node, header)
+    held = node.locks.lock(body.consumer_group, body.mq_set, body.client_id, now, attempt)
+    if node.options.lock_in_strict_mode:
+        save_votes(node)
+    return Reply(header=header, body=encode_body(LockBatchResponse(held)))
 
 
 def handle_unlock(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
     """UNLOCK_BATCH_MQ 42, often one-way."""
     body = _request(command)
-    node.locks.unlock(body.consumer_group, body.mq_set, body.client_id)
+    votes = node.lock_votes
+    if not body.only_this_broker and votes is not None and node.options.lock_in_strict_mode:
+        votes.unlock(body)
+        return Reply()
+    header = decode_header(UnlockBatchHeader, command.ext)
+    attempt = attempt_of(header)
+    if header.lockUndo and attempt is not None:
+        node.locks.take_back(body.consumer_group, body.mq_set, body.client_id, attempt)
+    else:
+        node.locks.unlock(body.consumer_group, body.mq_set, body.client_id, attempt)
     return Reply()
+
+
+def _check_may_lock(node: BrokerNode) -> None:
+    """`Refused` unless clients find their master here, or who stands in for it."""
+    rights = node.rights
+    if rights.consumes:
+        return
+    raise Refused(
+        ResponseCode.SERVICE_NOT_AVAILABLE if rights.writable else ResponseCode.SYSTEM_ERROR,
+        "this broker gives no locks now: it is not the master of its group, or hears no controller;"
+        " ask for the route again",
+    )
 
 
 def _request(command: Command) -> LockBatchRequest:

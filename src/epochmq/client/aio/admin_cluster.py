@@ -7,7 +7,14 @@ from epochmq.wire.bodies.namesrv import KVTable
 from epochmq.wire.bodies.runtime import BrokerStatsData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.admin import ViewBrokerStatsHeader
+from epochmq.wire.headers.admin import (
+    AddBrokerHeader,
+    RemoveBrokerHeader,
+    ViewBrokerStatsHeader,
+)
+
+CONTAINER_TIMEOUT_MS = 60_000
+"""A broker that starts reads its log first, one that stops saves all it has."""
 
 
 class ClusterCalls(Caller):
@@ -33,3 +40,14 @@ class ClusterCalls(Caller):
         header = ViewBrokerStatsHeader(statsName=name, statsKey=key)
         answer = await self.ask(address, request(RequestCode.VIEW_BROKER_STATS_DATA, header))
         return decode_body(BrokerStatsData, answer.body)
+
+    async def add_broker(self, container: str, path: str) -> None:
+        """Let a container start the broker of a properties file over there (902); `Refused`."""
+        command = request(RequestCode.ADD_BROKER, AddBrokerHeader(configPath=path))
+        await self.ask(container, command, CONTAINER_TIMEOUT_MS)
+
+    async def remove_broker(self, container: str, cluster: str, name: str, number: int) -> None:
+        """Let a container stop one of its brokers (903); `Refused` 211 when it has no such one."""
+        header = RemoveBrokerHeader(brokerName=name, brokerClusterName=cluster, brokerId=number)
+        command = request(RequestCode.REMOVE_BROKER, header)
+        await self.ask(container, command, CONTAINER_TIMEOUT_MS)

@@ -1,11 +1,23 @@
 """Headers of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42 (facts/remoting.md 2.5)."""
 
-from epochmq.wire.headers.base import RpcHeader
+from epochmq.wire.headers.base import I32, I64, RpcHeader
 
 
 class LockBatchHeader(RpcHeader):
-    """Nothing of its own; the body is LockBatchRequest."""
+    """The body is LockBatchRequest. The fields are EpochMQ's own, between members of a group; an
+    answer that has them repeats them."""
+
+    lockAsker: str | None = None
+    """Who asks for a vote; without it the request is a client's, or a Java member's."""
+    lockNumber: I64 | None = None
+    """Rises with each of that one's requests."""
+    totalReplicas: I32 | None = None
 
 
 class UnlockBatchHeader(RpcHeader):
-    """Nothing of its own; the body is LockBatchRequest."""
+    """The body is LockBatchRequest; fields as above."""
+
+    lockAsker: str | None = None
+    lockNumber: I64 | None = None
+    lockUndo: bool | None = None
+    """Only what that very request did is undone."""

@@ -1,0 +1,208 @@
+"""A whole container in this process, and brokers added, removed and failing beside each other."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.broker.client import RawClient
+from tests.broker.desk import send
+from tests.compat.peers.ports import free_broker_port
+
+from epochmq.base.errors import ConfigError, PortInUse
+from epochmq.broker.container.inner import Identity
+from epochmq.broker.container.options import ContainerOptions
+from epochmq.broker.container.service import CHANGES_MAX, Container
+from epochmq.runtime.log import ScrubbingFormatter
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.command import Command
+
+
+class Files:
+    """The brokers' files of one container."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.conf = root / "conf"
+        self.conf.mkdir()
+
+    def write(self, name: str, **more: object) -> str:
+        lines = {
+            "brokerName": name,
+            "storePathRootDir": self.root / "data" / name,
+            "listenPort": free_broker_port(),
+            "fastListenPort": -1,
+            "mappedFileSizeCommitLog": 1 << 20,
+            "maxMessageSize": 65536,
+            **more,
+        }
+        path = self.conf / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def container(files: Files, *paths: str) -> AsyncIterator[Container]:
+    options = ContainerOptions(
+        listen_port=0,
+        broker_config_paths=":".join(paths),
+        broker_config_dirs=str(files.conf),
+        broker_stop_grace_millis=200,
+    )
+    running = Container(options, env={})
+    await running.start()
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+async def ask(
+    port: int, code: int, ext: dict[str, str] | None = None, body: bytes = b""
+) -> Command:
+    client = await RawClient.connect(port)
+    try:
+        return await client.ask(Command(code, ext=ext, body=body))
+    finally:
+        await client.close()
+
+
+def removal(name: str) -> dict[str, str]:
+    return {"brokerName": name, "brokerClusterName": "DefaultCluster", "brokerId": "0"}
+
+
+def port_of(running: Container, name: str) -> int:
+    return running.brokers[Identity("DefaultCluster", name, 0)].port
+
+
+async def test_two_brokers_and_one_more(files: Files) -> None:
+    a, b, c = (files.write(name) for name in "abc")
+    async with container(files, a, b) as running:
+        for name in "ab":
+            client = await RawClient.connect(port_of(running, name))
+            assert (await client.ask(send(name.encode(), topic="T"))).code == 0
+            await client.close()
+        assert (await ask(running.port, Code.ADD_BROKER, {"configPath": c})).code == 0
+        assert (await ask(port_of(running, "c"), Code.GET_BROKER_CONFIG)).code == 0
+        again = await ask(running.port, Code.ADD_BROKER, {"configPath": c})
+        assert (again.code, "is running already" in (again.remark or "")) == (1, True)
+        gone = port_of(running, "a")
+        assert (await ask(running.port, Code.REMOVE_BROKER, removal("a"))).code == 0
+        with pytest.raises(OSError):
+            await RawClient.connect(gone)
+        assert (await ask(running.port, Code.REMOVE_BROKER, removal("a"))).code == 211
+        assert not (files.root / "data" / "a" / "abort").exists()
+        assert (await ask(running.port, Code.ADD_BROKER, {"configPath": a})).code == 0
+    assert not list((files.root / "data").glob("*/abort"))
+
+
+async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    good = files.write("good")
+    taken = files.write("taken", storePathRootDir=files.root / "data" / "good")
+    wrong = files.write("wrong", brokerRole="SLAVE")
+    async with container(files, good, taken, wrong, "/none") as running:
+        assert list(running.brokers) == [Identity("DefaultCluster", "good", 0)]
+        assert "overlap" in caplog.text
+        assert "'brokerId' must be more than 0" in caplog.text
+        port = port_of(running, "good")
+        held = files.write("held", listenPort=free_broker_port())
+        (files.root / "data").joinpath("held").write_text("no directory")
+        said = await ask(running.port, Code.ADD_BROKER, {"configPath": held})
+        assert said.code == 1
+        assert "held" in (said.remark or "")
+        shown = bytes((await ask(running.port, Code.GET_BROKER_CONFIG)).body).decode()
+        assert "# DefaultCluster_good_0: running\n# DefaultCluster_held_0: failed " in shown
+        (files.root / "data" / "held").unlink()
+        assert (await ask(running.port, Code.ADD_BROKER, {"configPath": held})).code == 0
+        running.brokers[Identity("DefaultCluster", "held", 0)].node.store._gate.fence("broken")
+        client = await RawClient.connect(port)
+        assert (await client.ask(send(b"m", topic="T"))).code == 0
+        await client.close()
+
+
+async def test_a_container_of_which_nothing_starts_says_why(files: Files) -> None:
+    with pytest.raises(ConfigError, match="cannot read /none"):
+        async with container(files, "/none", "/nowhere"):
+            raise AssertionError("it started")
+    async with container(files) as running:
+        with pytest.raises(PortInUse):
+            await Container(ContainerOptions(listen_port=running.port), env={}).start()
+
+
+async def test_files_elsewhere_are_not_looked_at(files: Files) -> None:
+    async with container(files) as running:
+        for path in ("/etc/passwd", "/none", "b.properties"):
+            said = await ask(running.port, Code.ADD_BROKER, {"configPath": path})
+            assert said.code == 16
+            assert "brokerConfigDirs" in (said.remark or "")
+        assert (await ask(running.port, Code.ADD_BROKER, None, b"brokerName=x")).code == 1
+
+
+async def test_options_by_the_allow_list(files: Files) -> None:
+    async with container(files) as running:
+        grace = b"brokerStopGraceMillis=7"
+        assert (await ask(running.port, Code.UPDATE_BROKER_CONFIG, None, grace)).code == 0
+        assert running.options.broker_stop_grace_millis == 7
+        for text, code in (
+            (b"brokerConfigDirs=/", 16),
+            (b"brokerStopGraceMillis=7\nbindAddress=0.0.0.0", 16),
+            (b"nothing=1", 16),
+            (b"brokerStopGraceMillis=x", 1),
+            (b"a=\\uZZZZ", 1),
+            (b"#" * 300_000, 1),
+        ):
+            assert (await ask(running.port, Code.UPDATE_BROKER_CONFIG, None, text)).code == code
+        got = await ask(running.port, Code.GET_BROKER_CONFIG)
+        assert b"brokerStopGraceMillis=7" in bytes(got.body)
+        assert '"counter":1' in (got.ext or {})["version"]
+        assert (await ask(running.port, Code.SEND_MESSAGE)).code == 3
+
+
+async def test_changes_wait_in_line_and_not_without_bound(files: Files) -> None:
+    async with container(files) as running:
+        client = await RawClient.connect(running.port)
+        async with running._change:
+            for _ in range(CHANGES_MAX + 1):
+                client.put(Command(Code.REMOVE_BROKER, ext=removal("x")))
+            assert (await client.next()).code == 2
+        answers = [(await client.next()).code for _ in range(CHANGES_MAX)]
+        assert answers == [211] * CHANGES_MAX
+        await client.close()
+
+
+async def test_lines_in_the_log_tell_whom_they_are_about(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "epochmq")
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    handler = Lines()
+    handler.setFormatter(ScrubbingFormatter("%(message)s"))
+    logger = logging.getLogger("epochmq")
+    logger.addHandler(handler)
+    try:
+        async with container(files, *(files.write(name) for name in "ab")) as running:
+            await asyncio.gather(*(change_an_option(port_of(running, name)) for name in "ab"))
+    finally:
+        logger.removeHandler(handler)
+    for name in "ab":
+        about = [line for line in lines if line.startswith(f"[DefaultCluster_{name}_0] ")]
+        assert any("changed options: slaveReadEnable" in line for line in about)
+    assert any(line.startswith("broker DefaultCluster_b_0 runs") for line in lines)
+
+
+async def change_an_option(port: int) -> None:
+    """Each broker logs that its options were changed."""
+    body = b"slaveReadEnable=true"
+    assert (await ask(port, Code.UPDATE_BROKER_CONFIG, None, body)).code == 0
