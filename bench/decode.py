@@ -15,7 +15,7 @@ from epochmq.spark.decode import Decoder, chase
 from epochmq.store.twin.library import which
 
 RECORDS = 60_000
-PIECES_MIB = (1, 8)
+PIECES_MIB = (2, 8)
 """The decoder is fed pieces of such sizes, as bulk reads give them."""
 ROUNDS = 15
 

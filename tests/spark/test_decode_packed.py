@@ -85,3 +85,24 @@ def test_a_row_of_very_many_properties_is_left_to_numpy() -> None:
     many = [b"\x02".join(b"n%d\x01v" % n for n in range(count)) for count in (64, 65)]
     assert packed(many[:1]) is not None
     assert packed(many[1:]) is None
+
+
+def test_a_row_of_very_long_names_is_left_to_numpy() -> None:
+    for size in (1023, 1024):
+        texts = [b"n" * size + b"\x01v\x02m\x01v", b"n\x01v"]
+        assert (packed(texts) is not None) == (size < 1024)
+    again = b"n" * 600 + b"\x01v\x02" + b"n" * 600 + b"\x01w"
+    found = packed([again])
+    assert found is not None, "only the last of equal names counts"
+    assert found.as_map().to_pylist() == [[("n" * 600, "w")]]
+
+
+def test_texts_that_broke_behind_ordinary_ones() -> None:
+    """Rows with the names of the row before are read another way."""
+    first = b"TAGS\x01t\x02KEYS\x01k"
+    for broken in (b"TAGS\x01\xff\x02KEYS\x01k", b"TAGS\x01t\x02KEYS\x01abcdefgh\xc3"):
+        assert packed([first, broken, first]) is None
+    sound = "TAGS\x01ä\x02KEYS\x01\N{GRINNING FACE}".encode()
+    found = packed([first, sound, first])
+    assert found is not None
+    assert found.values("TAGS").to_pylist() == ["t", "ä", "t"]

@@ -53,10 +53,8 @@ class Rows:
 
     raw: Bytes
     at: Ints
-    head: NDArray[np.void]
-    sys_flag: NDArray[np.int32]
     any_flag: int
-    """All bits of `sys_flag`, and maybe more: what is not in it no row has."""
+    """All bits of the sys flags, and maybe more: what is not in it no row has."""
     born6: Flags | None
     store6: Flags | None
     body_at: Ints
@@ -64,6 +62,9 @@ class Rows:
     topic_at: Ints
     topic_to: Ints
     end: Ints
+    heads: NDArray[np.void] | None = None
+    """`head`, once it was wanted: the twin needs none."""
+    flags: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.at)
@@ -73,8 +74,8 @@ class Rows:
         return replace(
             self,
             at=self.at[which],
-            head=self.head[which],
-            sys_flag=self.sys_flag[which],
+            heads=None if self.heads is None else self.heads[which],
+            flags=None if self.flags is None else self.flags[which],
             born6=None if self.born6 is None else self.born6[which],
             store6=None if self.store6 is None else self.store6[which],
             body_at=self.body_at[which],
@@ -83,6 +84,19 @@ class Rows:
             topic_to=self.topic_to[which],
             end=self.end[which],
         )
+
+    @property
+    def head(self) -> NDArray[np.void]:
+        """The fixed parts as fields; with IPv6 hosts they were put together before."""
+        if self.heads is None:
+            self.heads = gather(self.raw, self.at, HEAD.size).view(FIELDS)
+        return self.heads
+
+    @property
+    def sys_flag(self) -> NDArray[np.int32]:
+        if self.flags is None:
+            self.flags = self.head["sysFlag"].astype(np.int32)
+        return self.flags
 
     @property
     def properties_at(self) -> Ints:
@@ -165,8 +179,8 @@ def _lengths(
     tail = topic_to if fits.all() else np.where(fits, topic_to, at)
     fits &= tail + 2 + u16(raw, tail) == end
     any_flag = int(np.bitwise_or.reduce(flags))
-    hosts = born6, store6
-    rows = Rows(raw, at, head, flags, any_flag, *hosts, body_at, body_to, topic_at, topic_to, end)
+    places = body_at, body_to, topic_at, topic_to, end
+    rows = Rows(raw, at, any_flag, born6, store6, *places, head, flags)
     if fits.all():
         return rows, None
     first = int(np.argmin(fits))

@@ -15,16 +15,17 @@ from epochmq.spark.decode_chase import address
 from epochmq.spark.decode_heads import Rows
 from epochmq.store.twin.library import Library
 
-_INT32 = ("queueId", "flag", "sysFlag", "bodyCRC", "reconsumeTimes")
-_INT64 = ("queueOffset", "commitLogOffset", "preparedTransactionOffset")
-_TIMES = ("bornTimestamp", "storeTimestamp")
-_HOSTS = ("bornHost", "storeHost")
-_TEXTS = ("body", *_HOSTS)
+INT32 = ("queueId", "flag", "sysFlag", "bodyCRC", "reconsumeTimes")
+INT64 = ("queueOffset", "commitLogOffset", "preparedTransactionOffset")
+TIMES = ("bornTimestamp", "storeTimestamp")
+HOSTS = ("bornHost", "storeHost")
+_TEXTS = ("body", *HOSTS)
 _PLACES = (
-    *(*_INT32, *_INT64, *_TIMES),
+    *(*INT32, *INT64, *TIMES),
     *(place for name in _TEXTS for place in (name + "Bounds", name)),
 )
-_HOST_TEXT = 26
+HOST_TEXT = 26
+"""The longest one: 255.255.255.255:4294967295."""
 _LINE = 64
 """Arrow likes its buffers to begin at such places; numbers of rows are rounded up to it too."""
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
@@ -37,6 +38,8 @@ class ColumnsArgs(ctypes.Structure):
         ("bytes", _POINTER), ("rows", _I64),
         *((name, _POINTER) for name in ("begins", "bodies", "topics", "tails")),
         ("one_topic", _I64), *((name, _POINTER) for name in _PLACES),
+        *((name, _POINTER) for name in ("topicBounds", "topic", "brokerNameBounds", "brokerName")),
+        ("name", _POINTER), ("name_size", _I64),
     ]  # fmt: skip
 
 
@@ -66,9 +69,9 @@ class Layout:
 
 
 def _width(name: str) -> int:
-    if name in _HOSTS:
-        return _HOST_TEXT
-    return 4 if name in _INT32 else 8
+    if name in HOSTS:
+        return HOST_TEXT
+    return 4 if name in INT32 else 8
 
 
 @lru_cache(maxsize=64)
@@ -107,7 +110,7 @@ def made(twin: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
     for name in names:
         if name == "body":
             buffers = [None, parts["bodyBounds"], bodies]
-        elif name in _HOSTS:
+        elif name in HOSTS:
             buffers = [None, parts[name + "Bounds"], parts[name]]
         elif name in parts:
             buffers = [None, parts[name]]

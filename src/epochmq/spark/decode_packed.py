@@ -1,11 +1,13 @@
 """The properties of many rows by one call of the compiled twin, where there is one.
 
 It gives what `decode_properties.split` and what follows it give, and gives up where a text is no
-sound UTF-8 or a row has very many pairs: that one takes the batch then (docs/adr/0034, 0038).
+sound UTF-8 or a row has very many pairs or long names: that one takes the batch then
+(docs/adr/0034, 0038).
 """
 
 import ctypes
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -16,13 +18,14 @@ from epochmq.store.twin.library import Library
 
 _FOUND = (known.TAGS, known.KEYS, known.UNIQ_KEY)
 """Names whose values the twin gives as columns, in its order."""
-_SMALLEST_PAIR = 3
-_BLOCK = 16
+_FOUND_AT = (5, 8, 11)
+"""Where their buffers begin among all."""
+SMALLEST_PAIR = 3
+BLOCK = 16
 """So many bytes the twin may write behind a text."""
+_LINE = 64
+"""Arrow likes its buffers to begin at such places."""
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
-
-
-_COLUMN_FIELDS = ("bounds", "data", "valid")
 
 
 class PairsArgs(ctypes.Structure):
@@ -35,7 +38,7 @@ class PairsArgs(ctypes.Structure):
             "bounds", "name_bounds", "value_bounds", "names", "values")),
         ("pairs_max", _I64), ("count", _I64),
         *((f"{name}_{field}", _I64 if field == "nulls" else _POINTER)
-          for name in _FOUND for field in (*_COLUMN_FIELDS, "nulls")),
+          for name in _FOUND for field in ("bounds", "data", "valid", "nulls")),
     ]  # fmt: skip
 
 
@@ -72,25 +75,28 @@ def packed(twin: Library, rows: Rows) -> Packed | None:
     """The pairs of all rows, None where one of them is not for the twin."""
     starts, ends = rows.properties_at, rows.end
     count, size = len(starts), int((ends - starts).sum())
-    most = size // _SMALLEST_PAIR + 1
+    most = size // SMALLEST_PAIR + 1
+    rows_bounds, pairs_bounds, text = 4 * count + 4, 4 * most + 4, size + BLOCK
+    sizes = [rows_bounds, pairs_bounds, pairs_bounds, text, text]
+    sizes += [rows_bounds, text, count // 8 + 1] * len(_FOUND)
+    places = [0, *accumulate(-(-each // _LINE) * _LINE for each in sizes)]
     # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
-    sizes = (4 * count + 4, 4 * most + 4, 4 * most + 4, size + _BLOCK, size + _BLOCK)
-    buffers = [pa.allocate_buffer(each) for each in sizes]
-    columns = {
-        name: [pa.allocate_buffer(each) for each in (4 * count + 4, size + _BLOCK, count // 8 + 1)]
-        for name in _FOUND
-    }
-    places = (address(rows.raw), len(rows.raw), address(starts), address(ends))
-    args = PairsArgs(*places, count, *(buffer.address for buffer in buffers), most, 0)
-    for name, column in columns.items():
-        for field, buffer in zip(_COLUMN_FIELDS, column, strict=True):
-            setattr(args, f"{name}_{field}", buffer.address)
+    memory = pa.allocate_buffer(places[-1])
+    begins = [memory.address + place for place in places]
+    given = (address(rows.raw), len(rows.raw), address(starts), address(ends), count)
+    args = PairsArgs(
+        *(*given, *begins[:5], most, 0),
+        *(field for at in _FOUND_AT for field in (*begins[at : at + 3], 0)),
+    )
     if not twin.pairs(ctypes.addressof(args)):
         return None
-    found = {}
-    for name, (text_bounds, data, valid) in columns.items():
-        nulls = getattr(args, f"{name}_nulls")
-        parts = [valid if nulls else None, text_bounds, data]
-        found[name] = pa.Array.from_buffers(pa.string(), count, parts, nulls)
-    bounds, name_bounds, value_bounds, names, texts = buffers
+    buffers = [memory.slice(*span) for span in zip(places, sizes, strict=False)]
+    nulls = (args.TAGS_nulls, args.KEYS_nulls, args.UNIQ_KEY_nulls)
+    found = {
+        name: pa.Array.from_buffers(
+            pa.string(), count, [buffers[at + 2] if none else None, *buffers[at : at + 2]], none
+        )
+        for name, at, none in zip(_FOUND, _FOUND_AT, nulls, strict=True)
+    }
+    bounds, name_bounds, value_bounds, names, texts = buffers[:5]
     return Packed(count, args.count, bounds, name_bounds, value_bounds, names, texts, found)

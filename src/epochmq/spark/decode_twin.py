@@ -8,18 +8,16 @@ import ctypes
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from epochmq.model.record import HEAD
 from epochmq.spark.decode_chase import Bytes, address
-from epochmq.spark.decode_heads import FIELDS, Rows
+from epochmq.spark.decode_heads import Rows
 from epochmq.store.twin.library import Library
 
 RECORDS_MAX = 8192
 """Records that one call takes at most."""
 _COLUMN = 8 * RECORDS_MAX
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
-Places = NDArray[np.int64]
 
 
 class RowsArgs(ctypes.Structure):
@@ -27,7 +25,7 @@ class RowsArgs(ctypes.Structure):
 
     _fields_ = [
         ("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "size")),
-        *((name, _POINTER) for name in ("begins", "bodies", "topics", "ends", "heads")),
+        *((name, _POINTER) for name in ("begins", "bodies", "topics", "ends")),
         *((name, _I64) for name in ("count_max", "end", "flags")),
     ]  # fmt: skip
 
@@ -36,29 +34,12 @@ def ordinary(twin: Library, raw: Bytes, begin: int, limit: int) -> Rows | None:
     """The ordinary records that begin in `begin..limit`; None when the first is none."""
     # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
     places = pa.allocate_buffer(4 * _COLUMN)
-    heads = pa.allocate_buffer(HEAD.size * RECORDS_MAX)
     columns = (places.address + n * _COLUMN for n in range(4))
-    args = RowsArgs(*(address(raw), begin, limit, len(raw), *columns, heads.address, RECORDS_MAX))
+    args = RowsArgs(*(address(raw), begin, limit, len(raw), *columns, RECORDS_MAX))
     count = twin.rows(ctypes.addressof(args))
     if not count:
         return None
     found = np.frombuffer(places, np.int64).reshape(4, -1)[:, :count]
-    return _rows(raw, found, np.frombuffer(heads, FIELDS, count), args.flags)
-
-
-def _rows(raw: Bytes, places: Places, heads: NDArray[np.void], flags: int) -> Rows:
-    begins, bodies, topics, ends = places
-    return Rows(
-        raw,
-        begins,
-        heads,
-        heads["sysFlag"].astype(np.int32),
-        flags,
-        None,
-        None,
-        begins + HEAD.size,
-        bodies,
-        bodies + 1,
-        topics,
-        ends,
-    )
+    begins, bodies, topics, ends = found
+    body_at = begins + HEAD.size
+    return Rows(raw, begins, args.flags, None, None, body_at, bodies, bodies + 1, topics, ends)

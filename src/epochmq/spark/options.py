@@ -162,7 +162,7 @@ SOURCE_ROWS: tuple[OptionRow, ...] = (
     OptionRow("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),
     OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
     OptionRow("pollIntervalMs", milliseconds, 100, "how old known queue ends may be"),
-    OptionRow("maxBytesPerRead", size_bytes, 1 << 20, "size of one read from a broker"),
+    OptionRow("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
     OptionRow("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
     *TLS_ROWS,
 )

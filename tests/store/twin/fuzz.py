@@ -201,9 +201,8 @@ def decode(twin: library.Library, rng: Random, rounds: int) -> int:
         room, begin = rng.randrange(1, 5), rng.choice((0, 0, 0, min(50, len(made))))
         args = RowsArgs(ctypes.addressof(buffer), begin, rng.randrange(2000), len(made))
         places = [(ctypes.c_int64 * room)() for _ in range(4)]
-        heads = (ctypes.c_char * (88 * room))()
         args.begins, args.bodies, args.topics, args.ends = map(ctypes.addressof, places)
-        args.heads, args.count_max = ctypes.addressof(heads), room
+        args.count_max = room
         count = twin.rows(ctypes.addressof(args))
         assert 0 <= count <= room
         assert args.end == (places[3][count - 1] if count else begin) <= max(len(made), begin)
@@ -249,7 +248,7 @@ def columns(twin: library.Library, rng: Random, rounds: int) -> None:
             when, body = rng.choice((0, 1 << 41, -1, 1 << 62)), rng.randbytes(rng.choice((0, 9)))
             host = rng.choice((HOST, bytes(8), b"\xff" * 8))
             data += encode(
-                *(rng.choice((b"T", b"T", b"U", b"W" * 100)), body, b"", 0, 0, number, 0, 0),
+                *(rng.choice((b"T", b"T", b"\xff", b"W" * 100)), body, b"", 0, 0, number, 0, 0),
                 *(when, host, when, HOST, 0, 0),
             )
             ends.append(len(data))
@@ -259,7 +258,9 @@ def columns(twin: library.Library, rng: Random, rounds: int) -> None:
         topics = [at + 1 for at in bodies]
         spans = (ends[:-1], bodies, topics, [at + data[at - 1] for at in topics])
         begins = [(ctypes.c_int64 * count)(*each) for each in spans]
-        texts = [(4 * count + 4, sum(size_at)), *((4 * count + 4, 26 * count + 32),) * 2]
+        bounds, names = 4 * count + 4, sum(data[at - 1] for at in topics) + 16
+        texts = [(bounds, sum(size_at)), *((bounds, 26 * count + 32),) * 2]
+        texts += [(bounds, names), (bounds, 5 * count)]
         sizes = [*(4 * count,) * 5, *(8 * count,) * 5, *(each for pair in texts for each in pair)]
         rooms = [(ctypes.c_char * size)() if rng.random() < 0.9 else None for size in sizes]
         for at in range(10, len(rooms), 2):
@@ -267,7 +268,9 @@ def columns(twin: library.Library, rng: Random, rounds: int) -> None:
                 rooms[at] = None
         places = [None if room is None else ctypes.addressof(room) for room in rooms]
         where = map(ctypes.addressof, begins)
-        args = ColumnsArgs(ctypes.addressof(buffer), count, *where, 0, *places)
+        name = (ctypes.c_char * 5)(*b"where")
+        named = (ctypes.addressof(name), len(name))
+        args = ColumnsArgs(ctypes.addressof(buffer), count, *where, 0, *places, *named)
         twin.columns(ctypes.addressof(args))
 
 

@@ -1,7 +1,9 @@
 /* Columns of many records for the Spark decoder in one call: numbers and times out of the heads,
- * bodies, and hosts as text; and whether all have one topic. spark/decode_columns.py does the same.
+ * bodies, topics, hosts as text, and the broker's name in each row; and whether all have one topic.
+ * spark/decode_columns.py does the same.
  *
- * A column that is not wanted has no place. It gives up, without a verdict, at a time that is no date.
+ * A column that is not wanted has no place. It gives up, without a verdict, at a time that is no date
+ * and at a topic that is no sound UTF-8.
  */
 #include "twin.h"
 
@@ -13,7 +15,9 @@ enum {
     STORE_HOST_AT = 64,
     HOST = 8,
     HOST_TEXT = 32, /* "255.255.255.255:4294967295" has 26 */
-    KNOWN = 64      /* hosts that are remembered, a power of two */
+    KNOWN_BITS = 9, /* so many hosts are remembered, by their hashes: 512 */
+    KNOWN = 1 << KNOWN_BITS,
+    BLOCK = 16      /* a topic is copied by so many bytes: no call */
 };
 
 #define TIME_MS_MIN (-62135596800000)
@@ -45,6 +49,9 @@ typedef struct {
     int64_t *times[2];     /* born, stored; microseconds */
     cells body;
     cells hosts[2];        /* room for 26 bytes each, and 32 more */
+    cells topic;           /* room for all, and a block more */
+    cells broker;
+    span broker_name;
 } columns;
 
 typedef struct {
@@ -86,7 +93,7 @@ static void put_hosts(const columns *c, const cells *column, int at)
     for (int64_t row = 0; row < c->rows; row++) {
         const uint8_t *host = c->bytes + c->begins[row] + at;
         uint64_t word = get64(host);
-        known_host *seen = &known[(word * 0x9E3779B97F4A7C15u) >> 58 & (KNOWN - 1)];
+        known_host *seen = &known[(word * 0x9E3779B97F4A7C15u) >> (64 - KNOWN_BITS)];
         if (!seen->size || seen->host != word) {
             seen->host = word;
             seen->size = write_host(seen->text, host);
@@ -129,6 +136,38 @@ static int have_one_topic(const columns *c)
     return 1;
 }
 
+/* Mostly one topic is in all of them: it is looked at once. 0 when one is no text. */
+static int put_topics(const columns *c)
+{
+    uint8_t known[256 + BLOCK], *to = c->topic.data;
+    int64_t size = -1;
+    c->topic.bounds[0] = 0;
+    for (int64_t row = 0; row < c->rows; row++) {
+        span text = {c->bytes + c->topics[row], c->tails[row] - c->topics[row]};
+        if (text.size != size || memcmp(text.at, known, (size_t)size) != 0) {
+            size = text.size;
+            if (size > 256 || !utf8_is_sound(text.at, size))
+                return 0;
+            copy(known, text.at, size);
+        }
+        for (int64_t at = 0; at < size; at += BLOCK)
+            memcpy(to + at, known + at, BLOCK);
+        to += size;
+        c->topic.bounds[row + 1] = (int32_t)(to - c->topic.data);
+    }
+    return 1;
+}
+
+static void put_broker(const columns *c)
+{
+    int64_t size = c->broker_name.size, whole = size * c->rows, done = size;
+    copy(c->broker.data, c->broker_name.at, size);
+    for (; done < whole; done *= 2)
+        copy(c->broker.data + done, c->broker.data, done < whole - done ? done : whole - done);
+    for (int64_t row = 0; row <= c->rows; row++)
+        c->broker.bounds[row] = (int32_t)(row * size);
+}
+
 static void put_bodies(const columns *c)
 {
     uint8_t *to = c->body.data;
@@ -143,13 +182,15 @@ static void put_bodies(const columns *c)
 /* 1 when all rows, of which there is one at least, were taken. */
 int64_t epq_columns(columns *c)
 {
-    if (!put_numbers(c))
+    if (!put_numbers(c) || (c->topic.bounds && !put_topics(c)))
         return 0;
     for (int n = 0; n < LENGTH(HOST_AT); n++)
         if (c->hosts[n].bounds)
             put_hosts(c, &c->hosts[n], HOST_AT[n]);
     if (c->body.bounds)
         put_bodies(c);
-    c->one_topic = have_one_topic(c);
+    if (c->broker.bounds)
+        put_broker(c);
+    c->one_topic = !c->topic.bounds && have_one_topic(c);
     return 1;
 }

@@ -1,15 +1,21 @@
 /* The properties of many records for the Spark decoder: names and values in two runs each, as Arrow
  * has them, and the values of tags, keys and client id; spark/decode_properties.py does the same.
  *
- * It gives up, without a verdict, when a text is no sound UTF-8 or has very many pairs.
+ * It gives up, without a verdict, when a text is no sound UTF-8 or has very many or long names.
  */
 #include "twin.h"
 
 enum {
-    SAME_MAX = 64, /* pairs of one record */
-    FOUND = 3,     /* names that get a column of their own */
-    BLOCK = 16     /* short texts are copied and compared by so many bytes: no call */
+    SAME_MAX = 64,    /* pairs of one record */
+    NAMES_MAX = 1024, /* bytes of its names */
+    FOUND = 3,        /* names that get a column of their own */
+    BLOCK = 16,       /* short texts are copied and compared by so many bytes: no call */
+    WORD = 8,
+    LINE = 64,        /* bytes that memory gives at a time */
+    AHEAD = 6         /* so many rows ahead texts are asked for: bodies have driven them away */
 };
+
+#define EACH(byte) (0x0101010101010101u * (byte))
 
 static const char *const FOUND_NAMES[FOUND] = {"TAGS", "KEYS", "UNIQ_KEY"};
 
@@ -43,6 +49,8 @@ typedef struct {
     int64_t count;
     int64_t kept;
     span names[SAME_MAX];
+    uint8_t kept_names[NAMES_MAX + BLOCK]; /* one after the other, as a row's map has them */
+    int32_t kept_ends[SAME_MAX];
     uint64_t words[SAME_MAX][2]; /* the first block of each name, zeros behind it */
     uint64_t masks[SAME_MAX][2];
     int keep[SAME_MAX];  /* 0 when the name comes again behind it */
@@ -70,9 +78,36 @@ static inline uint8_t *copy_short(uint8_t *to, span from, const uint8_t *limit)
     return to + from.size;
 }
 
-static inline int begins_with(const uint8_t *at, const shape *s, int64_t n, const uint8_t *limit)
+/* Which byte of a word in memory has its top bit set first; there is one. */
+static inline int first_of(uint64_t marks)
 {
-    if (s->names[n].size > BLOCK || limit - at < BLOCK)
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_ctzll(marks) / 8;
+#else
+    return __builtin_clzll(marks) / 8;
+#endif
+}
+
+/* As `until` with PAIR_END, but may read a word behind `end`; what it read is added to `seen`. */
+static inline const uint8_t *until_end(const uint8_t *at, const uint8_t *end, uint64_t *seen)
+{
+    for (; at < end; at += WORD) {
+        uint64_t word;
+        memcpy(&word, at, WORD);
+        *seen |= word;
+        word ^= EACH(PAIR_END);
+        uint64_t marks = ~(((word & EACH(0x7F)) + EACH(0x7F)) | word | EACH(0x7F));
+        if (marks) {
+            at += first_of(marks);
+            break;
+        }
+    }
+    return at < end ? at : end;
+}
+
+static inline int begins_with(const uint8_t *at, const shape *s, int64_t n)
+{
+    if (s->names[n].size > BLOCK)
         return memcmp(at, s->names[n].at, (size_t)s->names[n].size) == 0;
     uint64_t words[2];
     memcpy(words, at, BLOCK);
@@ -80,22 +115,27 @@ static inline int begins_with(const uint8_t *at, const shape *s, int64_t n, cons
             ((words[1] ^ s->words[n][1]) & s->masks[n][1])) == 0;
 }
 
-/* The values of a row that has the names of `s`; 0 when it has others. */
+/* The values of a row that has the names of `s`; 0 when it has others, is no sound UTF-8, or ends so
+ * near to `limit` that a block behind it cannot be read. */
 static int read_alike(const shape *s, span text, const uint8_t *limit, span *values)
 {
     const uint8_t *at = text.at, *end = text.at + text.size;
+    uint64_t seen = 0;
+    if (limit - end < BLOCK)
+        return 0;
     for (int64_t n = 0; n < s->count; n++) {
         int64_t size = s->names[n].size;
-        if (end - at <= size + 1 || at[size] != NAME_END || !begins_with(at, s, n, limit))
+        if (end - at <= size + 1 || at[size] != NAME_END || !begins_with(at, s, n))
             return 0;
-        const uint8_t *value = at + size + 1, *stop = until(value, end, PAIR_END);
+        const uint8_t *value = at + size + 1, *stop = until_end(value, end, &seen);
         if (stop == value)
             return 0;
         values[n].at = value;
         values[n].size = stop - value;
         at = stop + (stop < end);
     }
-    return at == end;
+    /* The names are sound: they are those of a row that was. */
+    return at == end && (!(seen & EACH(0x80)) || utf8_is_sound(text.at, text.size));
 }
 
 static int found_of(span name)
@@ -120,15 +160,33 @@ static void look_at(shape *s, int64_t n)
     s->keep[n] = 1;
     for (int64_t later = n + 1; later < s->count && s->keep[n]; later++)
         s->keep[n] = !same(name, s->names[later]);
-    s->kept += s->keep[n];
     s->found[n] = s->keep[n] ? found_of(name) : -1;
 }
 
-/* Any row; 0 when it has too many pairs. */
+/* Puts the kept names together; 0 when they are too long. */
+static int join_names(shape *s)
+{
+    int64_t size = 0;
+    s->kept = 0;
+    for (int64_t n = 0; n < s->count; n++) {
+        if (!s->keep[n])
+            continue;
+        if (s->names[n].size > NAMES_MAX - size)
+            return 0;
+        copy(s->kept_names + size, s->names[n].at, s->names[n].size);
+        size += s->names[n].size;
+        s->kept_ends[s->kept++] = (int32_t)size;
+    }
+    return 1;
+}
+
+/* Any row; 0 when it is not for this. */
 static int read_any(shape *s, span text, span *values)
 {
     const uint8_t *at = text.at, *end = text.at + text.size;
-    s->count = s->kept = 0;
+    s->count = 0;
+    if (!utf8_is_sound(text.at, text.size))
+        return 0;
     while (at < end) {
         const uint8_t *stop = until(at, end, PAIR_END), *middle = until(at, stop, NAME_END);
         if (middle > at && middle + 1 < stop) {
@@ -142,7 +200,7 @@ static int read_any(shape *s, span text, span *values)
     }
     for (int64_t n = s->count - 1; n >= 0; n--)
         look_at(s, n);
-    return 1;
+    return join_names(s);
 }
 
 static void put_text(texts *column, int64_t row, span value, const uint8_t *limit)
@@ -153,23 +211,38 @@ static void put_text(texts *column, int64_t row, span value, const uint8_t *limi
     column->nulls--;
 }
 
+static void put_names(pairs *p, const shape *s)
+{
+    int32_t begin = p->name_bounds[p->count], *bounds = p->name_bounds + p->count + 1;
+    int32_t size = s->kept ? s->kept_ends[s->kept - 1] : 0;
+    for (int32_t at = 0; at < size; at += BLOCK)
+        memcpy(p->names + begin + at, s->kept_names + at, BLOCK);
+    for (int64_t n = 0; n < s->kept; n++)
+        bounds[n] = begin + s->kept_ends[n];
+}
+
 static void put_row(pairs *p, int64_t row, const shape *s, const span *values)
 {
     const uint8_t *limit = p->bytes + p->size;
+    uint8_t *to = p->values + p->value_bounds[p->count];
+    put_names(p, s);
     for (int n = 0; n < FOUND; n++)
         p->found[n].bounds[row + 1] = p->found[n].bounds[row];
     for (int64_t n = 0; n < s->count; n++) {
         if (!s->keep[n])
             continue;
-        int64_t at = p->count++;
-        uint8_t *name = copy_short(p->names + p->name_bounds[at], s->names[n], limit);
-        uint8_t *value = copy_short(p->values + p->value_bounds[at], values[n], limit);
-        p->name_bounds[at + 1] = (int32_t)(name - p->names);
-        p->value_bounds[at + 1] = (int32_t)(value - p->values);
+        to = copy_short(to, values[n], limit);
+        p->value_bounds[++p->count] = (int32_t)(to - p->values);
         if (s->found[n] >= 0)
             put_text(&p->found[s->found[n]], row, values[n], limit);
     }
     p->bounds[row + 1] = (int32_t)p->count;
+}
+
+static inline void fetch(const uint8_t *from, const uint8_t *to)
+{
+    for (; from < to; from += LINE)
+        __builtin_prefetch(from);
 }
 
 /* 1 when all rows were taken. */
@@ -186,9 +259,9 @@ int64_t epq_pairs(pairs *p)
         memset(p->found[n].valid, 0, (size_t)(p->rows + 7) / 8);
     }
     for (int64_t row = 0; row < p->rows; row++) {
+        if (row + AHEAD < p->rows)
+            fetch(p->bytes + p->starts[row + AHEAD], p->bytes + p->ends[row + AHEAD]);
         span text = {p->bytes + p->starts[row], p->ends[row] - p->starts[row]};
-        if (!utf8_is_sound(text.at, text.size))
-            return 0;
         if (!read_alike(&s, text, p->bytes + p->size, values) && !read_any(&s, text, values))
             return 0;
         if (s.kept > p->pairs_max - p->count)

@@ -1,5 +1,5 @@
-/* The next records of a buffer for the Spark decoder: where their parts lie, and their heads in one
- * run; spark/decode_chase.py and decode_heads.py do the same.
+/* The next records of a buffer for the Spark decoder: where their parts lie;
+ * spark/decode_chase.py and decode_heads.py do the same.
  *
  * It stops, without a verdict, before the first record that is not whole, not sound or not ordinary
  * (another magic number, an IPv6 host); what that one is Python finds out.
@@ -27,7 +27,6 @@ typedef struct {
     int64_t *bodies; /* where their bodies end */
     int64_t *topics; /* where their topics end */
     int64_t *ends;   /* where they end */
-    uint8_t *heads;  /* their heads */
     int64_t count_max;
     int64_t end;     /* where the records end that were taken */
     int64_t flags;   /* their sys flags in one */
@@ -63,7 +62,6 @@ int64_t epq_rows(rows *r)
         r->begins[count] = at;
         r->bodies[count] = at + body_to;
         r->topics[count] = at + topic_to;
-        memcpy(r->heads + count * HEAD, record, HEAD);
         flags |= its;
         at += size;
         r->ends[count++] = at;
