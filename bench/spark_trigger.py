@@ -1,11 +1,12 @@
-"""How long a micro-batch takes: `python -m bench.spark_trigger [--seconds N] [--defaults]`.
+"""How long a micro-batch takes: `python -m bench.spark_trigger [--seconds N] [--set KEY=VALUE]`.
 
 A topic of two queues gets 1,000 messages a second of 1 KiB; a query without a trigger time reads
 it, so that one batch follows the other. Times are Spark's own (`durationMs.triggerExecution`) of
 batches that had rows. The rows go into a sink written in Python, once that only looks at them and
 once our own into another topic, and into Spark's `noop`; Spark's `rate` source into `noop` stands
 for what Spark takes without any Python. `--defaults` leaves the settings of `epochmq.spark.tune`
-out. Java compiles for a minute or two; `--warm` says how many batches are left out at first.
+out, `--set` adds one, `--ways` takes the first so many. Java compiles for a minute or two; `--warm`
+says how many batches are left out at first.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,7 +48,7 @@ class Looking(DataSourceStreamArrowWriter):
     """Takes Arrow batches, looks at how many rows they have and how old the rows are."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from epochmq.spark.rows import freeze_once
+        from epochmq.spark.freeze import freeze_once
 
         freeze_once()
         for batch in iterator:
@@ -67,6 +68,9 @@ class LookingSource(DataSource):
         return "looking"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Looking:
+        from epochmq.spark.freeze import freeze_once
+
+        freeze_once()
         return Looking()
 
 
@@ -99,7 +103,7 @@ async def _topics(namesrv: str) -> None:
             await admin.create_topic(TopicConfig(topic, QUEUES, QUEUES))
 
 
-def session(tuned: bool) -> SparkSession:
+def session(tuned: bool, more: Sequence[str] = ()) -> SparkSession:
     builder = SparkSession.builder.appName("bench").master("local[2,4]")
     if tuned:
         builder = tune(builder, master="local[2,4]")
@@ -108,6 +112,9 @@ def session(tuned: bool) -> SparkSession:
     builder = builder.config("spark.pyspark.python", sys.executable)
     # All batches of a run, not the last hundred.
     builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+    for setting in more:
+        key, _, value = setting.partition("=")
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(LookingSource)
@@ -144,17 +151,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--warm", type=int, default=100, metavar="BATCHES")
     parser.add_argument("--defaults", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--ways", type=int)
     args = parser.parse_args()
-    spark = session(not args.defaults)
+    spark = session(not args.defaults, args.set)
     config: dict[str, Any] = {"mappedFileSizeCommitLog": peers.GIB}
-    print(f"settings: {'Spark' if args.defaults else 'epochmq.spark.tune'}\n")
+    print(f"settings: {'Spark' if args.defaults else 'epochmq.spark.tune'} {args.set or ''}\n")
     print("| way | batches | rows | trigger p50 ms | p95 | offsets | plan | log | work | commit |")
     print("|" + "---|" * 10)
     with EpochCluster(broker_config=config) as cluster:
         namesrv = cluster.namesrv_addr
         asyncio.run(_topics(namesrv))
         with ticking(namesrv):
-            for name, start in ways(spark, namesrv).items():
+            for name, start in list(ways(spark, namesrv).items())[: args.ways]:
                 with tempfile.TemporaryDirectory(prefix="bench-trigger-") as place:
                     cells = triggers(start(place), args.seconds, args.warm)
                 print(f"| {name} | {cells} |", flush=True)

@@ -14,6 +14,7 @@ from epochmq.spark.plan import (
     after,
     backlog,
     batch_spans,
+    gathered,
     missing_at,
     split,
 )
@@ -137,3 +138,19 @@ def test_a_checkpoint_of_another_query_is_an_error() -> None:
         batch_spans(StreamOffset({}), StreamOffset({Q[0]: 5}))
     with pytest.raises(UsageError, match="checkpoint of its own"):
         batch_spans(StreamOffset({Q[0]: 9}), StreamOffset({Q[0]: 5}))
+
+
+@given(spans, st.integers(0, 500))
+def test_small_spans_share_a_task(found: list[Span], rows: int) -> None:
+    tasks = gathered(found, rows)
+    assert [span for task in tasks for span in task] == found, "all of them, in their order"
+    for task, following in zip(tasks, [*tasks[1:], None], strict=True):
+        assert total(list(task)) <= rows or len(task) == 1
+        if following is not None:
+            assert total([*task, following[0]]) > rows, "a task is left half empty"
+
+
+def test_no_span_shares_a_task_where_none_may() -> None:
+    found = [Span(Q[0], 0, 1), Span(Q[1], 0, 1)]
+    assert gathered(found, 0) == [(found[0],), (found[1],)]
+    assert gathered([], 10) == []

@@ -58,6 +58,7 @@ def test_batches_follow_each_other(cluster: EpochCluster, view: Cluster, topic: 
     assert planned.rows(start, first) == {0: (0, 3), 1: (0, 3)}
     second = planned.planner.latest(again(first), ALL)
     assert len(planned.planner.spans(first, second)) == 4
+    assert [len(task) for task in planned.planner.tasks(first, second)] == [1] * 4
     assert planned.planner.report() == {
         "offsets": {topic: {"broker-a:0": 10, "broker-a:1": 10}},
         "offsetsBehindLatest": {"min": 0, "max": 0, "total": 0},

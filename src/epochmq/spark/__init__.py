@@ -1,13 +1,15 @@
 """EpochMQ's data pipeline on Spark through PySpark (docs/PIPELINE.md).
 
 `tune(builder)` sets a session up, `register(spark)` makes the formats known where Spark does not
-find them, `PublishOffsets` shows a query's progress to RocketMQ's lag tools. Everything is imported
-on first use: this package is on the path of programs that have no Spark.
+find them, `PublishOffsets` shows a query's progress to RocketMQ's lag tools, and `freeze_once()`
+makes a sink in Python cheaper. Everything is imported on first use: this package is on the path of
+programs that have no Spark.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from epochmq.spark.freeze import freeze_once
     from epochmq.spark.log_source import LogSource
     from epochmq.spark.publish import PublishOffsets
     from epochmq.spark.session import register, tune
@@ -20,6 +22,7 @@ __all__ = [
     "PublishOffsets",
     "batch_reader",
     "batch_writer",
+    "freeze_once",
     "register",
     "schema",
     "stream_reader",
@@ -36,6 +39,7 @@ _HOMES = {
     "batch_writer": "epochmq.spark.sink",
     "stream_writer": "epochmq.spark.sink",
     "LogSource": "epochmq.spark.log_source",
+    "freeze_once": "epochmq.spark.freeze",
     "register": "epochmq.spark.session",
     "tune": "epochmq.spark.session",
 }

@@ -4,13 +4,12 @@ For forensics and salvage: rows come in the log's order, all topics together, wi
 they were found. Directories are only read, without their lock (ADR 0041).
 """
 
-import gc
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from epochmq.spark.freeze import freeze_once
 from epochmq.spark.log_options import LEARNER, LogOptions, parse_log_options
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class LogReader(DataSourceReader):
         split = partition.value
         if split is None:  # Spark's stand-in for no partition at all
             return
-        freeze()
+        freeze_once()
         if self._options.read_from == LEARNER:
             from epochmq.spark.log_learn import learn
 
@@ -66,10 +65,3 @@ class LogReader(DataSourceReader):
             from epochmq.spark.log_rows import RowMaker
 
             yield from RowMaker(self._options).split(split)
-
-
-@cache
-def freeze() -> None:
-    """Once a process: the worker collects garbage after each task, else through all imports."""
-    gc.collect()
-    gc.freeze()

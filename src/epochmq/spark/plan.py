@@ -174,6 +174,20 @@ def split(spans: Iterable[Span], min_partitions: int = 0, max_records: int = 0) 
     return [part for span, n in zip(whole, pieces, strict=True) for part in _cut(span, n)]
 
 
+def gathered(spans: Iterable[Span], rows: int) -> list[tuple[Span, ...]]:
+    """Spans as tasks of several, in their order: those that follow each other share one while they
+    have no more than `rows` rows together."""
+    tasks: list[list[Span]] = []
+    room = 0
+    for span in spans:
+        if not tasks or span.count > room:
+            tasks.append([])
+            room = rows
+        tasks[-1].append(span)
+        room -= span.count
+    return [tuple(task) for task in tasks]
+
+
 def _cut(span: Span, pieces: int) -> list[Span]:
     edges = [span.start + span.count * n // pieces for n in range(pieces + 1)]
     return [Span(span.queue, start, stop) for start, stop in pairwise(edges)]

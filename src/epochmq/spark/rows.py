@@ -1,7 +1,6 @@
 """A task's work: one span of one queue from the brokers into Arrow batches. Runs in executors."""
 
 import atexit
-import gc
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.tags import split_expression
 from epochmq.spark.cluster import Cluster, OnLost
 from epochmq.spark.decode import CorruptRecord, Decoder
+from epochmq.spark.freeze import freeze_once
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions
 from epochmq.spark.plan import Span
@@ -27,7 +27,6 @@ HEAD_BYTES = record.OFFSET_AT
 
 _lock = threading.Lock()
 _clusters: dict[tuple[object, ...], Cluster] = {}
-_frozen = False
 
 
 def cluster_of(options: SourceOptions) -> Cluster:
@@ -52,19 +51,6 @@ def close_clusters() -> None:
             if cluster.is_of_this_process:
                 cluster.close()
         _clusters.clear()
-
-
-def freeze_once() -> None:
-    """Take what is loaded out of the collector's sight.
-
-    Spark's daemon collects garbage after every task: 23 to 41 ms with pyarrow loaded, nothing after
-    this (facts/spark.md 4.2).
-    """
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        gc.collect()
-        gc.freeze()
 
 
 def on_lost(options: SourceOptions) -> OnLost | None:

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from epochmq.base.errors import UsageError
 from epochmq.runtime.rng import random_name
 from epochmq.spark.encode_columns import check_columns
+from epochmq.spark.freeze import freeze_once
 from epochmq.spark.sink_input import whole
 from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_options import SinkOptions, parse_sink
@@ -58,7 +59,11 @@ def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "B
 
 
 def stream_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "StreamWriter":
-    """The writer of `df.writeStream`; UsageError for options or columns that cannot work."""
+    """The writer of `df.writeStream`; UsageError for options or columns that cannot work.
+
+    Spark calls this twice a batch, in two workers of its own: to make the writer and to commit.
+    """
+    freeze_once()
     return StreamWriter(_checked(options, schema, overwrite))
 
 
@@ -135,6 +140,7 @@ def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identi
 
 
 def _write(options: SinkOptions, identity: Identity, iterator: Iterator[pa.RecordBatch]) -> Written:
+    freeze_once()
     done = write_partition(options, identity, whole(iterator))
     return Written(identity.partition, done.rows, done.body_bytes, done.requests)
 

@@ -5,6 +5,7 @@ called (facts/spark.md 2.2).
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from epochmq.spark.options import SourceOptions, check_stream, parse_source
 from epochmq.spark.rows import batches, cluster_of, on_lost
-from epochmq.spark.source import SpanPartition, columns_of
+from epochmq.spark.source import columns_of
 from epochmq.spark.stream_plan import Limits, StreamPlanner
 
 
@@ -68,12 +69,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.planner.report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [SpanPartition(span) for span in self.planner.spans(start, end)]
+        return [InputPartition(task) for task in self.planner.tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return iter(())
-        return batches(self.options, self.names, partition.value)
+        return chain.from_iterable(
+            batches(self.options, self.names, span) for span in partition.value
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         self.planner.publish(end)

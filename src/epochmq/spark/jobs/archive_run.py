@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from epochmq.base.types import Buffer
 from epochmq.runtime.tls import OutgoingTls
+from epochmq.spark.freeze import freeze_once
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import FETCH_BYTES, Work, Written, archive_ranges
 from epochmq.spark.jobs.framework import translated
@@ -82,20 +83,12 @@ class OnSpark:
             return list(numbered.map(partial(_frozen, task)).collect())
 
 
-_is_frozen: list[bool] = []
-
-
 def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> Written:
     """Spark's worker collects garbage after every task: keep it from looking at our modules."""
-    if not _is_frozen:
-        import gc
+    import epochmq.spark.cluster
+    import epochmq.spark.decode  # noqa: F401
 
-        import epochmq.spark.cluster
-        import epochmq.spark.decode  # noqa: F401
-
-        gc.collect()
-        gc.freeze()
-        _is_frozen.append(True)
+    freeze_once()
     written: Written = task(deal)
     return written
 
