@@ -9,6 +9,7 @@ from epochmq.broker.options import BrokerOptions
 from epochmq.broker.replica_sync.core import (
     AGAIN_MS,
     JAVA_PERIOD_MS,
+    OFFSETS_AGAIN_MS,
     OPTIONAL,
     WATCHED_MS,
     Fetch,
@@ -22,7 +23,7 @@ from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.pop import MessageRequestMode
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import HELD, Command, Reply
 from epochmq.wire.headers.base import Header, encode_header
 
 MASTER = "10.0.0.1:10911"
@@ -322,6 +323,19 @@ def test_where_the_master_waits_for_news_the_next_question_follows_at_once() -> 
     # Answered at once that nothing changed: a master that does not wait. Not in a tight loop.
     pair.core.answered(topics, answer_of(pair.master, topics), pair.now)
     assert not [f for f in pair.core.due(pair.now + PERIOD - 1) if f.table is Table.TOPICS]
+
+
+def test_offsets_are_asked_for_a_moment_after_they_changed() -> None:
+    """INV-29: what a dead master was told last is known elsewhere soon."""
+    pair = Pair()
+    pair.round()
+    assert not [f for f in pair.core.due(OFFSETS_AGAIN_MS - 1) if f.table is Table.OFFSETS]
+    (offsets,) = [f for f in pair.core.due(OFFSETS_AGAIN_MS) if f.table is Table.OFFSETS]
+    assert (offsets.command.ext or {})["waitMillis"] == str(WATCHED_MS)
+    assert call(pair.master, offsets.table.value, offsets.command.ext) is HELD
+    pair.master.offsets.commit("G", "T", 0, 7, 0)
+    pair.core.answered(offsets, answer_of(pair.master, offsets), OFFSETS_AGAIN_MS)
+    assert pair.slave.offsets.get("G", "T", 0) == 7
 
 
 def test_a_refusal_and_silence_are_tried_again_and_told() -> None:

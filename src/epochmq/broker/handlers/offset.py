@@ -8,7 +8,7 @@ from epochmq.broker.replica_sync.stamps import StampHeader, since, stamped
 from epochmq.model import record
 from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.offset import (
     OffsetResponseHeader,
@@ -68,12 +68,26 @@ def handle_update(node: BrokerNode, command: Command, session: Session, now: int
     return Reply()
 
 
-def handle_all_offsets(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+def handle_all_offsets(
+    node: BrokerNode, command: Command, session: Session, now: int
+) -> Reply | Held:
     """GET_ALL_CONSUMER_OFFSET 43: the whole table, or for our replicas what changed of it."""
+
+    def stamp() -> str:
+        return f"{node.started_wall_ms}.{node.offsets.changes}"
+
+    def answer() -> None:
+        session.answer(command, _all_offsets(node, command, stamp()))
+
+    if node.watchers.hold(command, now, stamp, answer):
+        return HELD
+    return _all_offsets(node, command, stamp())
+
+
+def _all_offsets(node: BrokerNode, command: Command, stamp: str) -> Reply:
     offsets = node.offsets
-    boot = f"{node.started_wall_ms}."
-    stamp = f"{boot}{offsets.changes}"
     last = since(command) or ""
+    boot = f"{node.started_wall_ms}."
     count = last.removeprefix(boot)
     if last.startswith(boot) and count.isdecimal() and last != stamp:
         rows = offsets.changed_since(int(count))

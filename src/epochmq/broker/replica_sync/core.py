@@ -21,8 +21,11 @@ from epochmq.wire.headers.base import decode_header
 JAVA_PERIOD_MS = 10_000
 """A master that does not know stamps is asked for whole tables, as seldom as upstream does."""
 WATCHED_MS = 1_500
-"""Topics and groups are asked for with leave to wait so long for news."""
+"""Topics, groups and consumer offsets are asked for with leave to wait so long for news."""
 AGAIN_MS = 10
+OFFSETS_AGAIN_MS = 50
+"""Offsets change all the time: what was committed for this long before a master died may go back to
+what the replica heard last (INV-29)."""
 RETRY_MS = 20
 """First wait after a failure, doubles. Short: in a failover a replica may ask its new master before
 that one has become it, and until the tables came, sends wait for the replica."""
@@ -41,7 +44,7 @@ class Table(Enum):
     TIMER_METRICS = RequestCode.GET_TIMER_METRICS
 
 
-WATCHED = frozenset({Table.TOPICS, Table.GROUPS})
+WATCHED = frozenset({Table.TOPICS, Table.GROUPS, Table.OFFSETS})
 NEW = frozenset({Table.MODES})
 """A master of an older release may not have them: then there is nothing to copy."""
 OPTIONAL = frozenset({Table.TIMER, Table.TIMER_METRICS})
@@ -144,7 +147,7 @@ class ReplicaSync:
             return max(self._period_ms, JAVA_PERIOD_MS)
         waited = now - copy.asked_at_ms >= WATCHED_MS // 2
         if table in WATCHED and (waited or not header.unchanged):
-            return AGAIN_MS
+            return OFFSETS_AGAIN_MS if table is Table.OFFSETS else AGAIN_MS
         return self._period_ms
 
     def failed(self, fetch: Fetch, problem: str, now: int) -> None:
