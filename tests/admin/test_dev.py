@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from tests.admin.shell import Shell, read_until, shell_in
+from tests.compat.peers.process import wait_until
 
 from epochmq.admin.local import config_files
 from epochmq.admin.local.port_block import choose_anywhere
@@ -79,3 +80,35 @@ def test_a_taken_port_moves_the_block_and_names_the_holder(tmp_path: Path) -> No
         assert moved.broker != ports.broker
         assert f"127.0.0.1:{moved.broker}" in out
         assert shell.run("produce", "t", stdin=b"x\n")[0] == 0  # finds it all the same
+
+
+def test_a_slave_stands_in_and_top_shows_it(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        (tmp_path / ".epochmq").mkdir()
+        config_files.write_missing(tmp_path / ".epochmq", choose_anywhere(2, acting_groups=2))
+        code, out, said = shell.run("dev", "-d", "--acting-master", "--groups", "2")
+        assert code == 0, said
+        assert len(next(line for line in out.splitlines() if "brokers" in line).split()) == 5
+        assert shell.run("dev", "-d", "--replicas", "3")[0] == 1
+
+        def roles() -> dict[tuple[str, int], str]:
+            out = shell.run("top", "--once", "-o", "json")[1]
+            rows = [json.loads(line) for line in out.splitlines()]
+            return {(row["group"], row["id"]): row["role"] for row in rows}
+
+        pair = {0: "master", 1: "slave"}
+        whole = {(f"broker-{g}", n): role for g in "ab" for n, role in pair.items()}
+        assert roles() == whole
+        assert "killed broker-a-0" in shell.run("chaos", "kill", "master")[2]
+        gone = {**whole, ("broker-a", 1): "acting master"}
+        del gone["broker-a", 0]
+        wait_until(lambda: roles() == gone, 30, "the slave stands in")
+        shell.run("chaos", "start")
+        wait_until(lambda: roles() == whole, 30, "the master is back")
+
+
+def test_what_does_not_go_together(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        for args in (("--groups", "2"), ("--acting-master", "--replicas", "1")):
+            code, _, said = shell.run("dev", *args)
+            assert (code, "--acting-master" in said) == (2, True)

@@ -9,6 +9,7 @@ from epochmq.admin.local.port_block import PortBlock
 from epochmq.base.errors import ConfigError
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import load
+from epochmq.broker.acting_keys import acting_warnings
 from epochmq.broker.options import load_options
 from epochmq.nameserver.options import NamesrvOptions
 
@@ -76,3 +77,31 @@ def test_replicas_with_their_controllers(tmp_path: Path) -> None:
     values = parse_properties((tmp_path / "broker-2.properties").read_text())
     assert values["controllerAddr"] == "127.0.0.1:1888;127.0.0.1:1889;127.0.0.1:1890"
     assert (values["listenPort"], values["haListenPort"]) == ("1941", "1942")
+
+
+def test_groups_whose_slaves_stand_in(tmp_path: Path) -> None:
+    ports = PortBlock(1876, 1911, 1909, 1912, replicas=2, acting_groups=2)
+    config_files.write_missing(tmp_path, ports)
+    brokers = ("broker-a-0", "broker-a-1", "broker-b-0", "broker-b-1")
+    assert config_files.names(tmp_path) == ("namesrv", *brokers)
+    assert config_files.read_ports(tmp_path) == ports
+    found = [
+        load_options(parse_properties((tmp_path / f"{name}.properties").read_text()), env={})
+        for name in brokers
+    ]
+    assert [(o.broker_name, o.broker_id, o.broker_role, o.listen_port) for o in found] == [
+        ("broker-a", 0, "SYNC_MASTER", 1911),
+        ("broker-a", 1, "SLAVE", 1921),
+        ("broker-b", 0, "SYNC_MASTER", 1931),
+        ("broker-b", 1, "SLAVE", 1941),
+    ]
+    assert len({o.store_path_root_dir for o in found}) == 4
+    assert all(o.enable_slave_acting_master and o.slave_read_enable for o in found)
+    assert not any(acting_warnings(o, is_slave=bool(o.broker_id), slave_read=True) for o in found)
+    (namesrv,) = load(
+        [NamesrvOptions], parse_properties((tmp_path / "namesrv.properties").read_text())
+    )
+    assert namesrv.support_acting_master
+    config_files.move_ports(tmp_path, ports.shifted(10))
+    assert config_files.read_ports(tmp_path) == ports.shifted(10)
+    assert config_files.address_of(tmp_path, "broker-b-1") == "127.0.0.1:1951"

@@ -136,6 +136,15 @@ async def test_a_container_of_which_nothing_starts_says_why(files: Files) -> Non
             await Container(ContainerOptions(listen_port=running.port), env={}).start()
 
 
+async def test_an_open_port_is_pointed_out(caplog: pytest.LogCaptureFixture) -> None:
+    for address, told in (("0.0.0.0", True), ("127.0.0.1", False)):
+        caplog.clear()
+        running = Container(ContainerOptions(listen_port=0, bind_address=address), env={})
+        await running.start()
+        await running.stop()
+        assert ("without access control" in caplog.text) is told
+
+
 async def test_files_elsewhere_are_not_looked_at(files: Files) -> None:
     async with container(files) as running:
         for path in ("/etc/passwd", "/none", "b.properties"):

@@ -27,8 +27,10 @@ from epochmq.broker.container.inner import (
     inner_options,
     ports_of,
 )
+from epochmq.broker.container.neighbours import ContainerNeighbours
 from epochmq.broker.container.options import ContainerOptions, parts
-from epochmq.broker.options import BrokerOptions
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.options import BrokerOptions, is_loopback
 from epochmq.broker.service import Broker, calm_collector
 from epochmq.model.data_version import DataVersion
 from epochmq.runtime.bounds import Bounds
@@ -81,6 +83,11 @@ class Container:
         none of several starts, what the first of them said.
         """
         options = self.options
+        if not is_loopback(options.bind_address):
+            log.warning(
+                "the container listens on %s without access control: whoever can reach its port can"
+                " stop its brokers", options.bind_address,
+            )  # fmt: skip
         tls = server_tls(options)
         sink = Dispatcher(self._table())
         self.port = await self._server.start(options.bind_address, self.port, sink, tls=tls)
@@ -147,7 +154,11 @@ class Container:
         spoken_of.set(str(identity))
         broker = Broker(options, label=str(identity))
         await broker.start()
+        broker.escape.neighbours = ContainerNeighbours(broker.node, self._nodes)
         return broker
+
+    def _nodes(self) -> list[BrokerNode]:
+        return [self.brokers[inner.identity].node for inner in self.roster.running()]
 
     async def remove(self, identity: Identity) -> None:
         """Stop a broker; `Refused` 211 when it is not there."""
