@@ -1,4 +1,5 @@
 import pytest
+from tests.nameserver.world import table, told
 
 from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.nameserver.acting_master import notice_of_arrival, notice_of_leave, stand_in
@@ -47,3 +48,17 @@ def test_a_leave_is_told_to_those_who_remain_if_they_may_act() -> None:
     assert (notice.ha_addr, notice.offline_addr) == (None, "m")
     assert notice_of_leave(Group("c", "b", {1: "s"}), "m") is None
     assert notice_of_leave(Group("c", "b", acting=True), "m") is None
+
+
+def test_a_group_whose_members_disagree_shows_no_stand_in() -> None:
+    """H21: upstream believes whoever registered last."""
+    routes = table(support_acting_master=True)
+    routes.register(told(0, acting=True), 0)
+    routes.register(told(1, acting=False), 0)
+    assert not routes.brokers.groups["b"].acting
+    routes.register(told(0, acting=True), 1)
+    assert not routes.brokers.groups["b"].acting
+    routes.unregister("c", "b", "10.0.0.1:10911")
+    assert routes.brokers.groups["b"].acting
+    routes.register(told(1, acting=True), 2)
+    assert routes.brokers.groups["b"].acting

@@ -29,6 +29,20 @@ def test_a_silent_broker_whose_connection_is_gone_already() -> None:
     assert node.table.brokers.groups == {}
 
 
+def test_a_silent_broker_does_not_take_its_living_neighbours_along() -> None:
+    """H27: the brokers of a container register over one connection."""
+    asker = Asker()
+    node, session = asker.node, asker.session
+    node.watch(session)
+    node.table.register(told(0, timeout_ms=10, session_id=session.id), 0)
+    node.table.register(told(0, "10.0.1.0:1", name="x", timeout_ms=20, session_id=session.id), 0)
+    node.expire(11)
+    assert list(node.table.brokers.groups) == ["x"]
+    assert not asker.line.reason
+    node.expire(21)
+    assert "silent" in asker.line.reason
+
+
 def test_a_session_is_watched_once() -> None:
     asker = Asker()
     asker.node.watch(asker.session)

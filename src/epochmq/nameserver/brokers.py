@@ -24,6 +24,8 @@ class Group:
     name: str
     addrs: dict[int, str] = field(default_factory=dict)
     acting: bool = False
+    """A replica may stand in for the master: all living members say so, for one that does not
+    would be shown as master and do nothing of a master's (acting-master.md 9.2, H21)."""
     zone: str | None = None
     master_epoch: int = 0
     """Highest state version under which a master registered; it never goes back (INV-34)."""
@@ -65,6 +67,7 @@ class Live:
     session_id: int
     ha_addr: str = ""
     filter_servers: list[str] = field(default_factory=list)
+    acting: bool = False
 
     def expired(self, now: int) -> bool:
         return self.last_ms + self.timeout_ms < now
@@ -90,6 +93,15 @@ class Brokers:
         """The live entry of the broker that holds `broker_id`, when there is one."""
         addr = group.addrs.get(broker_id)
         return None if addr is None else self.live.get((group.cluster, addr))
+
+    def all_act(self, group: Group, but_addr: str = "") -> bool:
+        """Whether all living members, but that one, say that a replica may stand in."""
+        lives = (
+            self.live.get((group.cluster, addr))
+            for addr in group.addrs.values()
+            if addr != but_addr
+        )
+        return all(live.acting for live in lives if live is not None)
 
     def leave(self, name: str, addr: str) -> Group | None:
         """Take `addr` out of group `name`, and the group away when it was the last one.

@@ -43,10 +43,14 @@ class NameServerNode:
         self.table.session_closed(session.id)
 
     def expire(self, now: int) -> None:
-        """Forget silent brokers and close the connections they registered over."""
+        """Forget silent brokers and close the connections they registered over.
+
+        But not one over which others registered that are alive: the brokers of a container share
+        one (acting-master.md 9.2, H27).
+        """
         for live in self.table.expire(now):
             session = self.broker_sessions.get(live.session_id)
-            if session is not None:
+            if session is not None and not self.table.brokers.of_session(live.session_id):
                 session.close(f"broker {live.name} {live.addr} is silent")
 
     def _order_conf(self, topic: str) -> str | None:

@@ -90,7 +90,8 @@ class RouteTable:
             return Registered()
         first = first or told.broker_id not in group.addrs
         group.addrs[told.broker_id] = told.addr
-        group.acting, group.zone = bool(told.acting), told.zone
+        group.acting = bool(told.acting) and self.brokers.all_act(group, told.addr)
+        group.zone = told.zone
         if told.broker_id == MASTER_ID:
             group.master_epoch = max(group.master_epoch, told.version.state_version)
         news = first or self._is_news(told)
@@ -188,6 +189,7 @@ class RouteTable:
             told.session_id,
             told.ha_addr,
             filters,
+            bool(told.acting),
         )
 
     def _master_of(self, group: Group, told: Registration) -> Registered:
@@ -211,6 +213,7 @@ class RouteTable:
         if not group.addrs:
             self.topics.drop_broker(name)
             return
+        group.acting = self.brokers.all_act(group)
         if group.headless and group.acting:
             self.topics.wipe_write(name)
         if smallest == addr:

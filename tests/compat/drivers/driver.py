@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import tempfile
 import threading
@@ -128,6 +129,14 @@ class Driver:
                 self._events.put(event)
                 return
             self._seen.append(event)
+
+    def pause(self) -> None:
+        """Stop the process where it is (SIGSTOP)."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._running().send_signal(signal.SIGCONT)
 
     def kill9(self) -> None:
         """The client's crash; the next scenario starts a new process."""

@@ -13,6 +13,7 @@ from epochmq.client.aio.local_offsets import LocalOffsets
 from epochmq.client.aio.subscribing import wants
 from epochmq.client.core import pull_state
 from epochmq.client.core.assignment import difference, wanted
+from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.offset_table import OffsetTable
 from epochmq.client.core.process_queue import ProcessQueue
 from epochmq.client.core.pull_state import Cursor, PullStatus, StartPoint
@@ -333,13 +334,18 @@ class GroupMember:
         return await self.calls.offset_at(queue, self.options.start_wall_ms)
 
     async def _pulls(self, owned: Owned) -> None:
+        failures = 0
         while not owned.window.dropped and owned.queue.topic in self.subscriptions:
             try:
                 await self._pull_once(owned)
+                failures = 0
             except EpochError as error:
                 log.info("pull of %s: %s", owned.queue, error)
+                failures += 1
+                first_ms = pull_state.RETRY_AFTER_ERROR_MS
+                pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
+                await asyncio.sleep(pause_ms / 1_000)
                 self.instance.routes.expire(owned.queue.topic)
-                await asyncio.sleep(pull_state.RETRY_AFTER_ERROR_MS / 1_000)
                 await self._try_refresh(owned.queue.topic)
 
     async def _try_refresh(self, topic: str) -> None:

@@ -5,7 +5,9 @@ from enum import Enum
 
 from epochmq.wire.codes import ResponseCode
 
-RETRY_AFTER_ERROR_MS = 3_000
+RETRY_AFTER_ERROR_MS = 200
+"""The first pause; it doubles up to Java's 3 s. Who lost a broker finds the one that stands in for
+it, or the next master, within a second."""
 FULL_PAUSE_MS = 50
 NO_LOCK_PAUSE_MS = 3_000
 
