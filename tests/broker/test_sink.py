@@ -9,6 +9,7 @@ from tests.broker.desk import Desk, ext, pull, send
 from epochmq.base.errors import DiskFull
 from epochmq.broker.clients.consumers import Manner
 from epochmq.broker.clients.members import Member
+from epochmq.broker.replica_sync.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import FLAG_RESPONSE, Command
 
@@ -118,6 +119,35 @@ def test_a_new_topic_is_saved_and_told_before_its_answer(desk: Desk) -> None:
     news.waiting.pop()()
     (answer,) = client.take()
     assert answer.code == 0
+
+
+def test_a_new_topic_is_answered_when_replicas_have_it(desk: Desk) -> None:
+    news = desk.sink.registrar = News(desk)
+    replica, admin = desk.client(), desk.client()
+
+    def watch() -> Command:
+        """Ask with the last stamp and wait; the answer, when there is one."""
+        replica.put(Command(Code.GET_ALL_TOPIC_CONFIG, ext=asking(stamp, 1500)))
+        desk.turn()
+        return next(iter(replica.take()), Command(0))
+
+    stamp = ext(replica.ask(Command(Code.GET_ALL_TOPIC_CONFIG)))["stamp"]
+    assert watch().body == b""
+    admin.put(create("New", queues=3))
+    desk.turn()
+    (tell,) = news.waiting
+    tell()
+    (told,) = replica.take()
+    assert b'"New"' in bytes(told.body)
+    assert admin.take() == []
+    stamp = ext(told)["stamp"]
+    watch()
+    assert [answer.code for answer in admin.take()] == [0]
+    admin.put(create("Next"))
+    desk.sink.closed(replica.session)  # there is nobody to wait for any more
+    desk.turn()
+    news.waiting[-1]()
+    assert [answer.code for answer in admin.take()] == [0]
 
 
 def test_a_refused_topic_is_answered_at_once(desk: Desk) -> None:

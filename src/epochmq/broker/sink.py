@@ -96,6 +96,7 @@ class BrokerSink:
         """Whoever waited on the connection waits no more, and its client leaves its groups."""
         self.node.long_poll.drop(session.id)
         self.node.pop.polls.polls.drop(session.id)
+        self.node.watchers.drop(session.id)
         session_closed(self.node, session)
 
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
@@ -252,9 +253,10 @@ class BrokerSink:
         return HELD
 
     def _told_first(self, handler: Handler) -> Handler:
-        """`handler`, whose answer waits until the name servers know of what it changed.
+        """`handler`, whose answer waits until name servers and replicas know of what it changed.
 
-        Whoever created a topic asks for its route next; RocketMQ registers before it answers.
+        Whoever created a topic asks for its route next; RocketMQ registers before it answers. And
+        a topic that was answered is there after a failover, with the queues it was given.
         """
 
         def handle(command: Command, session: Session, now: int) -> Reply | Held:
@@ -263,7 +265,16 @@ class BrokerSink:
                 return reply
             answer: Reply = reply
             self.save_metadata()
-            self.registrar.when_settled(now, lambda: session.answer(command, answer))
+            waits = 2
+
+            def known() -> None:
+                nonlocal waits
+                waits -= 1
+                if not waits:
+                    session.answer(command, answer)
+
+            self.registrar.when_settled(now, known)
+            self.node.watchers.when_taken(Code.GET_ALL_TOPIC_CONFIG, now, known)
             return HELD
 
         return handle

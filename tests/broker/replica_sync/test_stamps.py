@@ -1,6 +1,16 @@
 """Asking for a table only if it changed."""
 
-from epochmq.broker.replica_sync.stamps import StampHeader, Watchers, asking, since, stamped
+import pytest
+
+from epochmq.base import limits
+from epochmq.broker.replica_sync.stamps import (
+    TAKEN_WAIT_MS,
+    StampHeader,
+    Watchers,
+    asking,
+    since,
+    stamped,
+)
 from epochmq.wire.command import Command
 
 
@@ -48,3 +58,70 @@ def test_a_question_is_kept_until_there_is_news() -> None:
     assert said == ["b", "a"]
     watchers.look(5000)
     assert said == ["b", "a"]
+
+
+class Watched:
+    """A table of code 21 with two replicas, and the changes that wait for them."""
+
+    def __init__(self) -> None:
+        self.watchers = Watchers()
+        self.stamp = "s1"
+        self.done: list[str] = []
+
+    def asks(self, session: int, last: str | None, now: int = 0, code: int = 21) -> bool:
+        command = Command(code, ext=asking(last, 1500))
+        return self.watchers.hold(command, now, lambda: self.stamp, lambda: None, session)
+
+    def changes(self, to: str, now: int = 0) -> None:
+        self.stamp = to
+        self.watchers.when_taken(21, now, lambda: self.done.append(to))
+
+    def look(self, now: int = 0) -> list[str]:
+        self.watchers.look(now)
+        return self.done
+
+
+def test_a_change_waits_until_every_watcher_asks_with_its_stamp() -> None:
+    table = Watched()
+    table.changes("s2")
+    assert table.done == ["s2"]  # nobody watches
+    assert table.asks(1, "s2")
+    assert not table.asks(2, "s1")  # it is sent s2, and watches all the same
+    assert table.asks(3, "s2", code=201)
+    table.changes("s3")
+    table.changes("s4")
+    assert table.look() == ["s2"]
+    assert not table.asks(1, "s3")  # not the newest yet
+    assert table.asks(1, "s4")
+    assert table.look() == ["s2"]
+    assert table.asks(2, "s4")
+    assert table.look() == ["s2", "s3", "s4"]
+
+
+def test_a_change_waits_for_nobody_for_ever() -> None:
+    table = Watched()
+    table.asks(1, "s1")
+    table.asks(2, "s1")
+    table.changes("s2", 100)
+    assert table.look(100 + TAKEN_WAIT_MS - 1) == []
+    assert table.look(100 + TAKEN_WAIT_MS) == ["s2"]
+    table.changes("s3", 2_499)
+    table.asks(2, "s3", 2_499)
+    assert table.look(2_499) == ["s2"]
+    table.watchers.drop(1)  # its connection is gone
+    assert table.look(2_499) == ["s2", "s3"]
+    table.changes("s4", 4_999)  # the other one has not asked again for too long
+    assert table.done == ["s2", "s3", "s4"]
+
+
+def test_who_does_not_wait_for_news_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Watched()
+    table.watchers.hold(Command(21, ext=asking("s1")), 0, lambda: "s1", lambda: None, 1)
+    table.changes("s2")
+    assert table.done == ["s2"]
+    monkeypatch.setattr(limits, "WATCHERS_MAX", 1)
+    assert table.asks(2, "s2")
+    assert not table.asks(3, "s2")
+    table.changes("s3")
+    assert table.asks(2, "s3") is False  # no room, and yet it has it
+    assert table.look() == ["s2", "s3"]

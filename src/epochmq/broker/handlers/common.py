@@ -97,5 +97,6 @@ def watched(
         now,
         lambda: version_stamp(node, table.version),
         lambda: session.answer(command, answer()),
+        session.id,
     )
     return HELD if kept else answer()

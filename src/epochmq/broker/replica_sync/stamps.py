@@ -16,6 +16,11 @@ from epochmq.wire.headers.base import I64, Header, decode_header
 Stamp = Callable[[], str]
 Answer = Callable[[], None]
 
+TAKEN_WAIT_MS = 2_000
+"""How long a change waits for replicas at most: who asks for it waits 3 s as a rule."""
+_SLACK_MS = 1_000
+"""A replica whose wait is over watches for so long without asking again."""
+
 
 class SinceHeader(Header):
     """Beside the fields of 21, 43, 45 and 201, which have none."""
@@ -50,23 +55,75 @@ def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
     return {"sinceStamp": stamp, **({"waitMillis": str(wait_ms)} if wait_ms else {})}
 
 
+class Wait:
+    """A change that is to be answered once everybody in `missing` has it."""
+
+    __slots__ = ("code", "done", "missing", "until_ms")
+
+    def __init__(self, code: int, missing: set[int], until_ms: int, done: Answer) -> None:
+        self.code = code
+        self.missing = missing
+        self.until_ms = until_ms
+        self.done = done
+
+
 class Watchers:
-    """Requests of replicas that are kept until a table changes."""
+    """Requests of replicas that are kept until a table changes, and who has taken what changed.
+
+    Whoever asks again with the stamp of now has taken the table as it is now.
+    """
 
     def __init__(self) -> None:
         self._held: list[tuple[int, str, Stamp, Answer]] = []
+        self._watching: dict[tuple[int, int], int] = {}
+        """(session, code of the table) -> until when it counts as a watcher."""
+        self._waits: list[Wait] = []
 
-    def hold(self, command: Command, now: int, stamp: Stamp, answer: Answer) -> bool:
+    def hold(
+        self, command: Command, now: int, stamp: Stamp, answer: Answer, session: int = 0
+    ) -> bool:
         """Keep a request that wants to wait, while the table is as it was; whether it is kept."""
         header = decode_header(SinceHeader, command.ext)
         wait_ms = min(header.waitMillis or 0, limits.HOLD_MS_MAX)
-        if wait_ms <= 0 or header.sinceStamp != stamp() or len(self._held) >= limits.WATCHERS_MAX:
+        if wait_ms <= 0:
+            return False
+        is_current = header.sinceStamp == stamp()
+        self._watches(session, command.code, now + wait_ms + _SLACK_MS, is_current=is_current)
+        if not is_current or len(self._held) >= limits.WATCHERS_MAX:
             return False
         self._held.append((now + wait_ms, stamp(), stamp, answer))
         return True
 
+    def _watches(self, session: int, code: int, until: int, *, is_current: bool) -> None:
+        key = (session, code)
+        if key in self._watching or len(self._watching) < limits.WATCHERS_MAX:
+            self._watching[key] = until
+        if is_current:
+            for wait in self._waits:
+                if wait.code == code:
+                    wait.missing.discard(session)
+
+    def when_taken(self, code: int, now: int, done: Answer) -> None:
+        """Call `done` once all that watch the table of `code` have it as it is now, or late."""
+        missing = {
+            session for (session, of), until in self._watching.items() if of == code and until > now
+        }
+        if missing:
+            self._waits.append(Wait(code, missing, now + TAKEN_WAIT_MS, done))
+        else:
+            done()
+
+    def drop(self, session: int) -> None:
+        """A connection is closed: whoever it was watches no more."""
+        for key in [key for key in self._watching if key[0] == session]:
+            del self._watching[key]
+        for wait in self._waits:
+            wait.missing.discard(session)
+
     def look(self, now: int) -> None:
         """Answer those whose table changed, and those who waited long enough; once a turn."""
+        if self._waits:
+            self._settle(now)
         if not self._held:
             return
         held, self._held = self._held, []
@@ -75,3 +132,11 @@ class Watchers:
                 row[3]()
             else:
                 self._held.append(row)
+
+    def _settle(self, now: int) -> None:
+        waits, self._waits = self._waits, []
+        for wait in waits:
+            if wait.missing and wait.until_ms > now:
+                self._waits.append(wait)
+            else:
+                wait.done()
