@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.replica_sync.core import Fetch, ReplicaSync
+from epochmq.broker.replica_sync.core import AGAIN_MS, Fetch, ReplicaSync
 from epochmq.runtime.peers import Peers
 
 TIMEOUT_MS = 3_000
@@ -58,8 +58,16 @@ class ReplicaSyncService:
         except EpochError as error:
             self.core.failed(fetch, f"{fetch.address}: {error}", self._clock.now_ms())
         self._report()
+        self._go_on(self._clock.now_ms())
         if self.core.ready and not was_ready:
             self._on_ready()
+
+    def _go_on(self, now: int) -> None:
+        """Ask again at once where the master waits for that: whoever changed a topic waits too."""
+        due = self.core.next_deadline()
+        if due is not None and due <= now + AGAIN_MS:
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(due - now, 0) / 1000, lambda: self.tick(self._clock.now_ms()))
 
     def _report(self) -> None:
         """One line when something is wrong that was not before, not one a question."""
