@@ -24,6 +24,7 @@ COMMANDS = {
     "getSyncStateSet": ("controller", "Master, epochs and replicas in sync of broker groups."),
     "getBrokerEpoch": ("replicas", "The epochs of each broker's log."),
     "haStatus": ("replicas", "Who copies a master's log, or what a slave copies."),
+    "getBrokerHAStatus": ("replicas", "The same, by the name of the request."),
     "resetMasterFlushOffset": ("replicas", "Set what a slave shows of its master's log."),
     "electMaster": ("controller", "Make a replica of a group its master."),
     "getControllerConfig": ("controller", "The options of controllers."),
@@ -51,10 +52,10 @@ COMMANDS = {
 }
 SECTIONS = {
     "Cluster": tuple(COMMANDS)[:11],
-    "Controllers and replicas": tuple(COMMANDS)[11:20],
-    "Topics": tuple(COMMANDS)[20:26],
-    "Consumer groups": tuple(COMMANDS)[26:33],
-    "Messages": tuple(COMMANDS)[33:],
+    "Controllers and replicas": tuple(COMMANDS)[11:21],
+    "Topics": tuple(COMMANDS)[21:27],
+    "Consumer groups": tuple(COMMANDS)[27:34],
+    "Messages": tuple(COMMANDS)[34:],
 }
 
 

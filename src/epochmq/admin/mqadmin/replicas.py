@@ -78,13 +78,7 @@ _COLUMNS = (
 )
 
 
-@mq_command(
-    "haStatus",
-    opt("b", "brokerAddr", "One broker, 'host:port'."),
-    opt("c", "clusterName", "The masters of a cluster."),
-    interval(),
-)
-async def ha_status(
+async def _show_ha_status(
     admin: "Admin",
     out: Out,
     broker_addr: str | None,
@@ -106,6 +100,15 @@ async def ha_status(
             _print_status(out, address, found, figures.get("epochmqPreOnline", ""))
 
     await repeat(once, interval)
+
+
+def _ha_command(name: str) -> click.Command:
+    return mq_command(
+        name,
+        opt("b", "brokerAddr", "One broker, 'host:port'."),
+        opt("c", "clusterName", "The masters of a cluster."),
+        interval(),
+    )(_show_ha_status)
 
 
 def _print_status(out: Out, address: str, found: "HARuntimeInfo", way_back: str) -> None:
@@ -190,6 +193,7 @@ async def reset_master_flush_offset(
 
 COMMANDS = {
     "getBrokerEpoch": get_broker_epoch,
-    "haStatus": ha_status,
+    "haStatus": _ha_command("haStatus"),
+    "getBrokerHAStatus": _ha_command("getBrokerHAStatus"),
     "resetMasterFlushOffset": reset_master_flush_offset,
 }
