@@ -32,6 +32,7 @@ from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.desk import TimerDesk
 from epochmq.broker.transaction.desk import TransactionDesk
+from epochmq.broker.transaction.parts import EndElsewhere
 from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
@@ -75,6 +76,9 @@ class BrokerNode:
     escape_figures: Callable[[int], dict[str, str]] = staticmethod(lambda now: {})
     """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets
     it."""
+
+    end_elsewhere: EndElsewhere = staticmethod(lambda header, key, answer: False)
+    """Ends a transaction whose half message another master has; the service sets it."""
 
     digest_runs = 0
     """Requests for digests that are being worked at."""

@@ -224,6 +224,7 @@ class Broker:
         self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
         node.ways_out.away = self.escape
         node.escape_figures = self.escape.figures
+        node.end_elsewhere = self.escape.end_elsewhere
         node.pop.choose_pin = self.escape.choose_pin
         self.afar = AfarMessages(Peers(tls=client_tls(options)), servers, self._clock)
         node.pop.hands.fetch = self.afar.fetch

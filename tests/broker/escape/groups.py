@@ -20,7 +20,7 @@ PLAIN: dict[str, Any] = {
     "slave_read_enable": True,
     "message_delay_level": "1s 60s",
     "transaction_time_out": 300,
-    "transaction_check_interval": 200,
+    "transaction_check_interval": 60_000,
     "transaction_op_batch_interval": 50,
 }
 

@@ -21,14 +21,14 @@ def draft(topic: str = "T", queue_id: int = 3, *, sys_flag: int = 0, **propertie
 
 
 def item(found: Draft) -> Item:
-    made = item_of(found)
+    made = item_of(found, "a")
     assert made is not None
     return made
 
 
 def sent(found: Draft) -> tuple[dict[str, str], dict[str, str]]:
     """(header, properties)."""
-    command = letter(item(found), "IG", "a@1@5@9")
+    command = letter(item(found), "IG")
     assert command.code == RequestCode.SEND_MESSAGE_V2
     assert bytes(command.body) == b"body"
     assert command.ext is not None
@@ -38,7 +38,9 @@ def sent(found: Draft) -> tuple[dict[str, str], dict[str, str]]:
 def test_what_was_delayed_is_not_delayed_again() -> None:
     waited = {"DELAY": "3", "TIMER_DELAY_SEC": "5", "TIMER_DELIVER_MS": "9", "TIMER_DELAY_MS": "9"}
     header, properties = sent(draft(WAIT="false", TAGS="a", REAL_TOPIC="T", **waited))
-    assert properties == {"WAIT": "true", "TAGS": "a", "REAL_TOPIC": "T", ESCAPE_ID: "a@1@5@9"}
+    mark = properties.pop(ESCAPE_ID)
+    assert mark.startswith("a@")
+    assert properties == {"WAIT": "true", "TAGS": "a", "REAL_TOPIC": "T"}
     assert header["b"] == "T"
     assert header["e"] == str(ANY_QUEUE)
     assert (header["a"], header["c"], header["d"]) == ("IG", "TBW102", "8")
@@ -84,8 +86,26 @@ def test_retries_go_anywhere() -> None:
 
 def test_what_belongs_in_the_own_log_goes_nowhere() -> None:
     for topic in (HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, REVIVE):
-        assert item_of(draft(topic)) is None
-    assert item_of(draft(sys_flag=INNER_BATCH)) is None
+        assert item_of(draft(topic), "a") is None
+    assert item_of(draft(sys_flag=INNER_BATCH), "a") is None
+
+
+def test_one_message_has_one_name_whenever_it_is_handed_over() -> None:
+    one = item(draft(UNIQ_KEY="k", TIMER_DEQUEUE_MS="5", TIMER_ENQUEUE_MS="4", WAIT="false")).name
+    assert item(draft(UNIQ_KEY="k", TIMER_DEQUEUE_MS="9")).name == one
+    others = [draft(UNIQ_KEY="l"), draft(UNIQ_KEY="k", TAGS="a"), draft("U", UNIQ_KEY="k")]
+    tried = draft(UNIQ_KEY="k")
+    tried.reconsume_times += 1
+    born = draft(UNIQ_KEY="k")
+    born.born_wall_ms += 1
+    said = draft(UNIQ_KEY="k")
+    said.body = b"other"
+    names = {item(other).name for other in (*others, tried, born, said)}
+    assert len(names) == 6
+    assert one not in names
+    other_group = item_of(draft(UNIQ_KEY="k"), "b")
+    assert other_group is not None
+    assert other_group.name != one
 
 
 def test_properties_without_room_go_without_a_mark() -> None:

@@ -13,7 +13,7 @@ MARKED = {"UNIQ_KEY": "k", "MSG_REGION": "r", "TRACE_ON": "true", "CLUSTER": "c"
 
 
 def handed_over(number: int = 1, **more: object) -> Command:
-    properties = {**MARKED, ESCAPE_ID: escape_id("a", 1, 5, number), "DELAY": "0", **more}
+    properties = {**MARKED, ESCAPE_ID: escape_id("a", "T", {}, number), "DELAY": "0", **more}
     return send(b"x", properties={k: str(v) for k, v in properties.items()})
 
 

@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, found, give
 from tests.broker.membership.group import log_of, until
-from tests.broker.transaction.around import COMMIT, end, half
+from tests.broker.transaction.around import COMMIT, ROLLBACK, end, half
 
 from epochmq.broker.roles import Role
+from epochmq.broker.service import Broker
 from epochmq.model import property_names as prop
 from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
 from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
 
 
 @pytest.fixture
@@ -26,7 +27,12 @@ async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
         await made.stop()
 
 
-def figure(broker: Any, name: str) -> int:
+def young(broker: Broker) -> Command:
+    """A half message of now: older ones are given up."""
+    return half(b"tx", bornTimestamp=broker.node.clock.wall_ms())
+
+
+def figure(broker: Broker, name: str) -> int:
     return int(broker.escape.figures(broker.node.clock.now_ms())[f"epochmqEscape{name}"])
 
 
@@ -91,7 +97,7 @@ async def test_a_timed_message_that_is_far_away_goes_on_waiting_elsewhere(groups
 async def test_a_commit_writes_its_message_at_another_master(groups: Groups) -> None:
     other = await groups.master_of("z")
     master, slave = await groups.pair(transaction_time_out=60_000)
-    sent = await ask(master, half(b"tx"))
+    sent = await ask(master, young(master))
     assert sent.code == ResponseCode.SUCCESS
     log = await groups.stand_in(master, slave)
     await until(lambda: slave.node.transactions.ready)
@@ -109,7 +115,7 @@ async def test_a_commit_writes_its_message_at_another_master(groups: Groups) -> 
 async def test_a_silent_half_message_goes_on_at_another_master(groups: Groups) -> None:
     other = await groups.master_of("z")
     master, slave = await groups.pair()
-    await ask(master, half(b"tx"))
+    await ask(master, young(master))
     log = await groups.stand_in(master, slave)
     await until(lambda: bodies(other, HALF_TOPIC) == [b"tx"])
     (kept,) = found(other, HALF_TOPIC)
@@ -120,6 +126,42 @@ async def test_a_silent_half_message_goes_on_at_another_master(groups: Groups) -
     assert slave.node.transactions.statistics()["handed_over"] == 1
     assert log_of(slave) == log
     assert bodies(other) == []
+
+
+@pytest.mark.parametrize(("how", "left"), [(COMMIT, [b"tx"]), (ROLLBACK, [])])
+async def test_an_end_follows_a_half_message_that_was_handed_over(
+    groups: Groups, how: int, left: list[bytes]
+) -> None:
+    other = await groups.master_of("z")
+    master, slave = await groups.pair()
+    sent = await ask(master, young(master))
+    await groups.stand_in(master, slave)
+    await until(lambda: slave.node.transactions.statistics()["handed_over"] == 1)
+    await until(lambda: other.node.transactions.statistics()["open"] == 1)
+    answer = await ask(slave, end(sent, how))
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, answer.remark)
+    assert bodies(other) == left
+    await until(lambda: other.node.transactions.statistics()["open"] == 0)
+    await other.stop(grace_ms=0)
+    gone = await ask(slave, end(sent, how))
+    assert gone.code == ResponseCode.SYSTEM_ERROR
+    assert gone.remark is not None
+    assert "handed over" in gone.remark
+
+
+async def test_what_is_handed_over_again_is_not_stored_again(groups: Groups) -> None:
+    """Who stands in died before its progress was saved."""
+    others = [await groups.master_of(name) for name in "yz"]
+    master, slave = await groups.pair()
+    for n in range(20):
+        await give(master, b"%02d" % n, properties={"UNIQ_KEY": f"k{n}", prop.DELAY: "1"})
+    await groups.stand_in(master, slave)
+    await until(lambda: slave.node.schedule.progress()[1] == 20)
+    slave.node.schedule.restore({})
+    slave.node.schedule.look_again()
+    await until(lambda: figure(slave, "Stored") == 40)
+    assert sorted(bodies(others[0]) + bodies(others[1])) == [b"%02d" % n for n in range(20)]
+    assert all(bodies(other) for other in others)
 
 
 async def test_the_target_dies_and_another_takes_the_rest(groups: Groups) -> None:

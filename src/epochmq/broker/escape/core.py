@@ -257,8 +257,7 @@ class Escape:
         awake = [name for name in left if masters.rests_until(name) <= now]
         if not awake:
             return None, min(map(masters.rests_until, left))
-        self._turn += 1
-        return awake[self._turn % len(awake)], 0
+        return favourite(parcel.item.name, awake), 0
 
     def _candidates(self, item: Item, now: int) -> list[str] | None:
         """Who may take it; None when that is not known yet."""

@@ -14,7 +14,7 @@ from epochmq.broker.escape.pins import is_pinned, unpinned
 from epochmq.broker.handlers.send_properties import encode_loosely
 from epochmq.model import names
 from epochmq.model import property_names as prop
-from epochmq.model.escape_mark import ESCAPE_ID
+from epochmq.model.escape_mark import ESCAPE_ID, escape_id
 from epochmq.model.properties import decode_bytes
 from epochmq.model.sys_flag import HOSTS_V6_MASK, INNER_BATCH
 from epochmq.store.draft import Draft
@@ -32,8 +32,8 @@ _KEPT_TIMES = (prop.DELAY, prop.TIMER_DELAY_SEC, prop.TIMER_DELAY_MS, prop.TIMER
 _MARK_ROOM = 256
 
 
-def item_of(draft: Draft) -> Item | None:
-    """Where a draft may go; None when it belongs in the own log and nowhere else."""
+def item_of(draft: Draft, broker: str) -> Item | None:
+    """Where a draft of group `broker` may go; None when it belongs in the own log only."""
     topic = draft.topic
     size = len(draft.body) + len(draft.properties)
     if topic in names.NOT_SENDABLE_TOPICS or draft.sys_flag & INNER_BATCH:
@@ -41,16 +41,30 @@ def item_of(draft: Draft) -> Item | None:
     if topic.startswith(names.REVIVE_TOPIC_PREFIX):
         if not is_pinned(draft.queue_id):
             return None
+        # No name: check points and acknowledgements cancel each other by their own keys.
         return Item(draft, topic, size, Where.PINNED, unpinned(draft.queue_id)[0])
+    where = Where.TOPIC
     if topic == names.TIMER_TOPIC:
-        # It meets those that take it back only on one wheel (TIMER_DEL_UNIQKEY).
-        return Item(draft, topic, size, Where.ONE)
-    if names.is_retry_topic(topic) or names.is_dlq_topic(topic):
-        return Item(draft, topic, size, Where.ANY)
-    return Item(draft, topic, size)
+        where = Where.ONE  # where it meets those that take it back (TIMER_DEL_UNIQKEY)
+    elif names.is_retry_topic(topic) or names.is_dlq_topic(topic):
+        where = Where.ANY
+    return Item(draft, topic, size, where, name=_name(draft, broker))
 
 
-def letter(item: Item, group: str, escape_id: str) -> Command:
+def _name(draft: Draft, broker: str) -> str:
+    return escape_id(
+        broker,
+        draft.topic,
+        decode_bytes(draft.properties),
+        draft.sys_flag & ~HOSTS_V6_MASK,
+        draft.flag,
+        draft.born_wall_ms,
+        draft.reconsume_times,
+        draft.body,
+    )
+
+
+def letter(item: Item, group: str) -> Command:
     """The request that hands `item` over; `group` sends what has no producer group of its own."""
     draft = item.draft
     properties = decode_bytes(draft.properties)
@@ -59,8 +73,8 @@ def letter(item: Item, group: str, escape_id: str) -> Command:
         for name in _KEPT_TIMES:
             properties.pop(name, None)
     properties[prop.WAIT] = "true"  # the answer stands for what is held (H14)
-    if item.where is not Where.PINNED:  # those cancel each other by their own keys
-        properties[ESCAPE_ID] = escape_id
+    if item.name:
+        properties[ESCAPE_ID] = item.name
     text = encode_loosely(properties)
     if len(text.encode()) > PROPERTIES_BYTES_MAX - _MARK_ROOM:
         properties.pop(ESCAPE_ID, None)

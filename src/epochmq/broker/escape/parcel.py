@@ -23,13 +23,17 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One message to hand over; `size` in bytes bounds what is under way."""
+    """One message to hand over; `size` in bytes bounds what is under way.
+
+    `name` is its ESCAPE_ID, empty where it needs none: repeats go to the same master by it.
+    """
 
     draft: Draft
     topic: str
     size: int
     where: Where = Where.TOPIC
     place: int = 0
+    name: str = ""
 
 
 class Batch:

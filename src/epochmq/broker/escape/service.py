@@ -11,13 +11,14 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.escape.core import Escape, Send, Verdict
+from epochmq.broker.escape.halves import HandedOver
 from epochmq.broker.escape.letters import item_of, letter
 from epochmq.broker.escape.neighbours import Neighbour, Neighbours, NobodyNear
 from epochmq.broker.escape.parcel import Item, Where
 from epochmq.broker.escape.pins import favourite, pinned, place_of
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.outlet.core import Done, Origin, Outcome
-from epochmq.model.escape_mark import escape_id
+from epochmq.broker.transaction.ending import Answer
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
@@ -26,9 +27,11 @@ from epochmq.store.draft import Draft
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.namesrv import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, request
+from epochmq.wire.command import Command, Reply, request
+from epochmq.wire.headers.fast import AnyEnd
 from epochmq.wire.headers.namesrv import GetRouteHeader
 from epochmq.wire.headers.topic import CreateTopicHeader
+from epochmq.wire.headers.transaction import EndTransactionHeader
 
 SEND_TIMEOUT_MS = 5_000
 """Longer than a master waits for its replicas: its own answer says more than silence."""
@@ -72,11 +75,13 @@ class EscapeService:
         self._stopped = False
         self._refusal = ""
         self._make_ms = 0
+        self._halves = HandedOver()
 
     # The route -------------------------------------------------------------------------------
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        items = [item for item in map(item_of, drafts) if item is not None]
+        name = self._node.options.broker_name
+        items = [item for draft in drafts if (item := item_of(draft, name)) is not None]
         if self._stopped or len(items) < len(drafts):
             done([Outcome.LATER] * len(drafts))
             return
@@ -226,23 +231,22 @@ class EscapeService:
                 self._soon()
 
     async def _deliver(self, send: Send) -> Verdict:
-        node = self._node
         try:
             async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
                 peer = await self._peers.get(send.address)
         except (NotReachable, TimeoutError) as error:
             log.info("cannot escape to %s (%s): %s", send.name, send.address, error)
             return Verdict.UNREACHED
-        number = escape_id(
-            node.options.broker_name, node.place.own_id, node.started_wall_ms, send.parcel.id
-        )
-        command = letter(send.parcel.item, self._group, number)
+        command = letter(send.parcel.item, self._group)
         try:
             answer = await peer.invoke(command, SEND_TIMEOUT_MS)
         except EpochError as error:
             log.warning("escape to %s: nobody knows whether it is stored: %s", send.name, error)
             return Verdict.LOST
-        return self._judge(send, answer)
+        verdict = self._judge(send, answer)
+        if verdict is Verdict.HELD:
+            self._halves.note(send.parcel.item, send.address, answer)
+        return verdict
 
     def _judge(self, send: Send, answer: Command) -> Verdict:
         if answer.code == ResponseCode.SUCCESS:
@@ -252,6 +256,23 @@ class EscapeService:
             self._refusal = text
             log.warning("escape: %s", text)
         return Verdict.WEAK if answer.code in _WEAK else Verdict.REFUSED
+
+    def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
+        """End a transaction whose half message was handed over, there; False when nobody knows."""
+        found = self._halves.follow(header, key)
+        if found is None or self._stopped:
+            return False
+        self._start(self._end(*found, answer))
+        return True
+
+    async def _end(self, address: str, header: EndTransactionHeader, answer: Answer) -> None:
+        try:
+            command = request(RequestCode.END_TRANSACTION, header)
+            said = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
+            answer(Reply(said.code, said.remark))
+        except NotReachable as error:
+            text = f"the half message was handed over, and its broker asks the producer: {error}"
+            answer(Reply(ResponseCode.SYSTEM_ERROR, text))
 
     # Asking ----------------------------------------------------------------------------------
 

@@ -170,6 +170,9 @@ class Ending:
 
     def _repeat(self, end: End, half: Half, now: int) -> None:
         """It is over already: the same end again is as good as the first one."""
+        raw = self._parts.node.store.message_at(half.offset, half.size)
+        if raw is not None and self._followed(end, raw):
+            return
         self.counts["repeated"] += 1
         if end.commits is not half.committed:
             self._refuse(end, _other(end))
@@ -178,8 +181,17 @@ class Ending:
         else:
             self._when_named(end, half, now)
 
+    def _followed(self, end: End, raw: memoryview) -> bool:
+        """Whether it was handed over while this broker stands in: then it ends elsewhere."""
+        if not self._parts.escapes:
+            return False
+        key = record.decode(raw).uniq_key or ""
+        return self._parts.node.end_elsewhere(end.header, key, end.answer)
+
     def _over(self, end: End, raw: memoryview) -> None:
         """Its op message is long written; only the log tells how it ended."""
+        if self._followed(end, raw):
+            return
         self.counts["repeated"] += 1
         if not end.wanted:
             return

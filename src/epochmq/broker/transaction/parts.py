@@ -14,6 +14,8 @@ from epochmq.broker.transaction.core import Half, Terms, Transactions
 from epochmq.broker.transaction.evidence import is_committed
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
+from epochmq.wire.command import Reply
+from epochmq.wire.headers.fast import AnyEnd
 
 UNSURE_PAUSE_MS = 200
 """How often it is asked again whether what was appended is held by now."""
@@ -21,6 +23,10 @@ UNSURE_PAUSE_MS = 200
 
 ESCAPE_INTERVAL_MS = 1_000
 """How often a broker that stands in looks for silent transactions."""
+
+
+EndElsewhere = Callable[[AnyEnd, str, Callable[[Reply], None]], bool]
+"""Ends a transaction whose half message, of that UNIQ_KEY, another has; False: it is unknown."""
 
 
 class Around(Protocol):
@@ -40,6 +46,9 @@ class Around(Protocol):
 
     @property
     def escapes(self) -> bool: ...
+
+    @property
+    def end_elsewhere(self) -> EndElsewhere: ...
 
     def when_kept(self, end: int, done: Callable[[bool], None]) -> None: ...
 
