@@ -42,7 +42,9 @@ SMALL: Config = {
     "maxHashSlotNum": 1000,
     "maxIndexNum": 4000,
 }
+ENDED = "acting_ended"
 _CLUSTER_INFO, _ROUTE, _RUNTIME_INFO, _ALL_GROUPS = 106, 105, 28, 201
+_SEND_V2, _END_TRANSACTION = 310, 37
 
 
 def members(namesrv: str, name: str) -> dict[int, str]:
@@ -128,6 +130,9 @@ def test_ordered_reading_goes_on_when_the_master_is_killed() -> None:
                 reader.read(pairs.namesrv_addr, "warm", 1)
                 reader.driver.finish(60)
             wait_until(lambda: has_groups(slave, readers), 20, "the slave has the groups")
+            for each in pairs.masters.values():
+                admin.create_topic(each.address, ENDED, 1)
+            half = begin_transaction(master.address)
             for reader in readers:
                 reader.read(pairs.namesrv_addr, "before")
                 reader.wait_first()
@@ -140,6 +145,14 @@ def test_ordered_reading_goes_on_when_the_master_is_killed() -> None:
             shown = route(pairs.namesrv_addr, readers[0].topic)
             assert shown == ({0: slave.address}, 4)
             assert time.monotonic() - killed_at < ACTS_S
+            wait_until(
+                lambda: wire.call(slave.address, _END_TRANSACTION, half).code == 0,
+                ACTS_S,
+                "the commit, which writes its message in the living group",
+            )
+            living = pairs.masters["GroupB"].address
+            found = wire.call(living, 30, {"topic": ENDED, "queueId": 0})
+            assert found.ext["offset"] == "1"
             for reader in readers:
                 assert_read(reader, killed_at_ms)
                 reader.read(pairs.namesrv_addr, "after")
@@ -149,6 +162,34 @@ def test_ordered_reading_goes_on_when_the_master_is_killed() -> None:
     finally:
         for driver in drivers:
             driver.close()
+
+
+def begin_transaction(master: str) -> dict[str, object]:
+    """A half message at the master; what a producer says to commit it."""
+    header = {
+        "a": "PG_acting",
+        "b": ENDED,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 4,
+        "h": 0,
+        "j": 0,
+        "g": int(time.time() * 1000),
+        "k": "false",
+        "i": "TRAN_MSG\x01true\x02PGROUP\x01PG_acting\x02UNIQ_KEY\x01acting-1\x02",
+    }
+    stored = wire.call(master, _SEND_V2, header, b"committed later")
+    assert stored.code == 0, stored
+    return {
+        "producerGroup": "PG_acting",
+        "tranStateTableOffset": stored.ext["queueOffset"],
+        "commitLogOffset": int(stored.ext["msgId"][-16:], 16),
+        "commitOrRollback": 8,
+        "fromTransactionCheck": "false",
+        "msgId": "acting-1",
+        "transactionId": "acting-1",
+    }
 
 
 def has_groups(slave: Server, readers: list[Reader]) -> bool:
