@@ -1,11 +1,13 @@
 """A killed master comes back to the slave that stood in for it (S14), as real processes."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from epochmq.client.aio import Admin, Producer, PushConsumer
 from epochmq.model.message import Message, StoredMessage
+from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 
 from .peers import wire
@@ -13,9 +15,10 @@ from .peers.group import Server
 from .peers.pairs import Pairs
 from .peers.process import wait_until
 
-NAME, TOPIC, GROUP = "broker-a", "Returns", "g-returns"
+NAME, OTHER, TOPIC, GROUP = "broker-a", "broker-b", "Returns", "g-returns"
 QUERY_OFFSET, RUNTIME_INFO = 14, 28
 FIRST, SECOND, THIRD = 40, 40, 10
+DELAYED, TEN_SECONDS = 20, 3
 SHORT = {"brokerNotActiveTimeoutMillis": 2000, "flushConsumerOffsetInterval": 1000}
 
 
@@ -38,6 +41,13 @@ def offsets(server: Server, queues: int) -> list[int]:
         answer = wire.call(server.address, QUERY_OFFSET, {**header, "setZeroIfNotFound": False})
         found.append(int(answer.ext.get("offset", -1)))
     return found
+
+
+def has_copied(slave: Server, master: Server) -> bool:
+    """Whether the slave has everything, tables and log."""
+    theirs, ours = figures(slave), figures(master)
+    end = "commitLogMaxOffset"
+    return theirs.get("epochmqMetadataCopied") == "true" and theirs[end] == ours[end]
 
 
 def is_back(pairs: Pairs) -> bool:
@@ -75,6 +85,28 @@ async def consume(namesrv: str, wanted: int, settle_s: float = 0.0) -> list[int]
     return seen
 
 
+@asynccontextmanager
+async def listening(namesrv: str, seen: list[int]) -> AsyncIterator[None]:
+    """A member of the group that notes the numbers it is given."""
+
+    async def take(messages: list[StoredMessage]) -> None:
+        seen.extend(int(message.body) for message in messages)
+
+    async with PushConsumer(namesrv, GROUP, start="first") as consumer:
+        consumer.on_message(take)
+        await consumer.subscribe(TOPIC)
+        await consumer.start()
+        yield
+
+
+async def eventually(holds: Callable[[], bool], timeout_s: float) -> None:
+    async with asyncio.timeout(timeout_s):
+        while True:
+            if await asyncio.to_thread(holds):
+                return
+            await asyncio.sleep(0.1)
+
+
 async def test_no_offset_goes_back_and_nothing_is_consumed_twice(tmp_path: Path) -> None:
     with Pairs(names=(NAME,), root=tmp_path, broker_config=SHORT) as pairs:
         master, slave, namesrv = pairs.masters[NAME], pairs.slaves[NAME], pairs.namesrv_addr
@@ -100,3 +132,29 @@ async def test_no_offset_goes_back_and_nothing_is_consumed_twice(tmp_path: Path)
         assert sorted(last) == list(range(FIRST + SECOND, FIRST + SECOND + THIRD))
         assert sum(offsets(master, 2)) == FIRST + SECOND + THIRD
         wait_until(lambda: offsets(slave, 2) == offsets(master, 2), 10, "offsets at the slave")
+
+
+async def test_what_a_slave_delivered_late_is_not_delivered_again(tmp_path: Path) -> None:
+    """The delayed messages of a killed master come once, by way of the other group."""
+    with Pairs(names=(NAME, OTHER), root=tmp_path, broker_config=SHORT) as pairs:
+        master, slave, namesrv = pairs.masters[NAME], pairs.slaves[NAME], pairs.namesrv_addr
+        async with Admin(namesrv) as admin:
+            for each in pairs.masters.values():
+                await admin.put_topic(each.address, TopicConfig(TOPIC, 2, 2))
+        seen: list[int] = []
+        async with Producer(namesrv, "p-returns") as producer, listening(namesrv, seen):
+            for number in range(DELAYED):
+                message = Message(TOPIC, str(number).encode(), delay_level=TEN_SECONDS)
+                await producer.send(message, queue=MessageQueue(TOPIC, NAME, 0))
+            await eventually(lambda: has_copied(slave, master), 20)
+            master.process.kill9()
+            await eventually(lambda: len(seen) == DELAYED, 25)
+            assert role(slave) == "ACTING_MASTER"
+            master.start()
+            await eventually(lambda: is_back(pairs), 20)
+            await producer.send(Message(TOPIC, b"77"), queue=MessageQueue(TOPIC, NAME, 0))
+            await eventually(lambda: 77 in seen, 20)
+            await asyncio.sleep(1)
+        assert sorted(seen) == [*range(DELAYED), 77]
+        level = figures(master)[f"scheduleMessageOffset_{TEN_SECONDS}"]
+        assert level == f"{DELAYED},{DELAYED}"

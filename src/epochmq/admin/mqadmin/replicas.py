@@ -1,5 +1,6 @@
 """What brokers themselves say of their replication: epochs, links, the way back into the group."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -96,8 +97,7 @@ async def _show_ha_status(
             addresses = [d.broker_addrs[0] for d in groups.values() if 0 in d.broker_addrs]
         for address in addresses:
             found = await admin.ha_status(address)
-            figures = await admin.runtime_info(address)
-            _print_status(out, address, found, figures.get("epochmqPreOnline", ""))
+            _print_status(out, address, found, await admin.runtime_info(address))
 
     await repeat(once, interval)
 
@@ -111,14 +111,19 @@ def _ha_command(name: str) -> click.Command:
     )(_show_ha_status)
 
 
-def _print_status(out: Out, address: str, found: "HARuntimeInfo", way_back: str) -> None:
-    told = {"broker_address": address, "pre_online": way_back}
+def _print_status(
+    out: Out, address: str, found: "HARuntimeInfo", figures: Mapping[str, str]
+) -> None:
+    way_back, trouble = figures.get("epochmqPreOnline", ""), figures.get("epochmqLogTrouble", "")
+    told = {"broker_address": address, "pre_online": way_back, "log_trouble": trouble}
     if found.master:
         _print_links(out, address, found, told)
     else:
         _print_client(out, found, told)
     if way_back and way_back != "ONLINE":
         out.line(f"#PreOnline\t{way_back}")
+    if trouble:
+        out.line(f"#LogTrouble\t{trouble}")
 
 
 def _print_links(out: Out, address: str, found: "HARuntimeInfo", told: dict[str, str]) -> None:

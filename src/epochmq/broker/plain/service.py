@@ -19,6 +19,8 @@ from epochmq.broker.acting.view import Verdict
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.place import FOREVER, Place
+from epochmq.broker.plain.peers import LogWatch
+from epochmq.broker.pre_online.peers import LogsAsked
 from epochmq.broker.pre_online.service import PreOnlineService
 from epochmq.broker.replica_options import replication_options, waits_for_replicas
 from epochmq.broker.replica_sync.core import ReplicaSync
@@ -90,6 +92,7 @@ class PlainMember:
         if comes_back(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
         self._services_at_ms: int | None = None
+        self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
         node.place = Place(own_id=options.broker_id)
         node.replica = self
         if self.pre_online is not None:
@@ -121,6 +124,7 @@ class PlainMember:
         self._stopped = True
         if self.pre_online is not None:
             await self.pre_online.stop()
+        await self.log_watch.stop()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -141,6 +145,8 @@ class PlainMember:
         if self._services_at_ms is not None and now >= self._services_at_ms:
             self._services_at_ms = self._node.settle_at = None
             self._node.schedule.look_again()
+        if self._node.role is Role.SLAVE:
+            self.log_watch.tick(now, self._node.place.master_address, self._ha_address)
         if self._misses_master() and now >= self._ask_due_ms:
             self._ask_due_ms = now + ASK_AGAIN_MS
             self._ask()
@@ -275,7 +281,12 @@ class PlainMember:
             task.add_done_callback(self._tasks.discard)
 
     async def _copy_from(self, ha_address: str) -> None:
-        await self.replication.become_slave(ha_address)
+        """Look at a new master's log before the first byte of it comes."""
+        master = self._node.place.master_address
+        if master and not self.replication.node.established:
+            await self.log_watch.look(master)
+        if not self.log_watch.trouble:
+            await self.replication.become_slave(ha_address)
 
     def role_changed(self, command: Command, now: int) -> None:
         """Roles are configured here."""
@@ -292,6 +303,8 @@ class PlainMember:
             table |= self.acting.figures()
         if self.pre_online is not None:
             table["epochmqPreOnline"] = self.pre_online.core.state
+        if self._is_slave:
+            table["epochmqLogTrouble"] = self.log_watch.trouble
         return table
 
 

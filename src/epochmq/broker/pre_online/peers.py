@@ -21,18 +21,22 @@ class LogsAsked:
         self._node = node
         self._peers = peers
 
-    async def compare(self, address: str, *, own_is_master: bool) -> str:
+    async def compare(
+        self, address: str, *, own_is_master: bool, own_end: int | None = None
+    ) -> str:
         """What is wrong with the two logs, and what to do; empty when they fit as far as known.
+
+        `own_end`: up to where ours is to be looked at, if not to its end.
 
         RocketMQ's brokers know no digests: of theirs only the length is compared. `PeerError` or
         `NotReachable` when there is no usable answer.
         """
         node, pointers = self._node, self._node.store.pointers
+        own = node.store.whole_end if own_end is None else own_end  # before the other end is asked
         answer = await self._ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
         if answer is None:
             return ""
         info = decode_body(HARuntimeInfo, answer.body)
-        own = node.store.whole_end
         if own_is_master:
             master, replica = node.address, address
             their_end = info.ha_client_runtime_info.max_offset
