@@ -307,10 +307,13 @@ class Broker:
             self.registrar.again(address)
 
     def _other_members(self) -> Mapping[int, str]:
-        """Of this broker's group, as name servers tell; nobody where they are not asked."""
+        """Of this broker's group, as name servers tell; while none does, as they told last."""
         member = self.member
         acting = member.acting if isinstance(member, PlainMember) else None
-        return {} if acting is None else acting.core.view.others()
+        if acting is None:
+            return {}
+        view = acting.core.view
+        return view.others() or {n: at for n, at in view.known.items() if n != view.own_id}
 
     def _save_offsets(self) -> None:
         node = self.node
