@@ -1,5 +1,6 @@
 """The timer's core, alone and against a slow model: clock steps, refusals, crashes, failovers."""
 
+from array import array
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,10 +30,16 @@ def hang(core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool
     return place
 
 
+def opened(core: Timer, units: list[tuple[int, int]]) -> None:
+    """The slot that the core wants is read."""
+    keys = (core.key_of(time, position) for time, position in units)
+    core.opened(array("Q", sorted(key for key in keys if key is not None)))
+
+
 def deliver(core: Timer, units: list[tuple[int, int]], wall: int, *held: bool) -> list[int]:
     """Open the slot if it is time, put one batch."""
     if core.wants(wall) is not None:
-        core.opened(units)
+        opened(core, units)
     batch = core.batch(wall, 100)
     if batch:
         core.settled(held or [True] * len(batch), wall, 999)
@@ -64,7 +71,7 @@ def test_each_message_goes_at_its_own_time() -> None:
 def test_a_slot_is_over_when_its_time_is_and_all_are_held() -> None:
     core = timer()
     assert not core.advance(WALL, 0)  # not open
-    core.opened([(WALL + 1, 0)])
+    opened(core, [(WALL + 1, 0)])
     assert core.batch(WALL + 1, 100) == [0]
     assert core.next_deadline(WALL + 1) is None
     assert core.batch(WALL + 1, 100) == []
@@ -75,14 +82,14 @@ def test_a_slot_is_over_when_its_time_is_and_all_are_held() -> None:
     before = core.updates
     assert core.advance(WALL + 1000, 52)
     assert core.updates == before + 1
-    core.opened([])
+    opened(core, [])
     assert core.advance(WALL + 2000, 52)
     assert core.updates == before + 1  # nothing was in it: nothing to save
 
 
 def test_what_is_refused_comes_again_and_more_slowly() -> None:
     core = timer()
-    core.opened([(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
+    opened(core, [(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
     assert core.batch(WALL + 9, 2) == [0, 52]
     core.settled([False, True], WALL + 9, 999)
     assert deliver(core, [], WALL + 9 + RETRY_MS - 1) == []
@@ -103,7 +110,7 @@ def test_what_is_refused_comes_again_and_more_slowly() -> None:
 
 def test_a_batch_may_be_put_in_part() -> None:
     core = timer()
-    core.opened([(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
+    opened(core, [(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
     assert core.batch(WALL + 9, 100) == [0, 52, 104]
     core.put_back(0)
     core.put_back(2)
@@ -116,7 +123,7 @@ def test_a_batch_may_be_put_in_part() -> None:
 def test_late_ones_join_the_open_slot() -> None:
     core = timer(WALL + 5000)
     assert hang(core, 0, WALL + 10) == Place(WALL + 5000, DEFAULT, WALL + 10)
-    core.opened([(WALL + 10, 0)])
+    opened(core, [(WALL + 10, 0)])
     assert deliver(core, [], WALL + 5000) == [0]
     assert hang(core, 1, WALL + 5500) == Place(WALL + 5000, DEFAULT, WALL + 5500)
     assert hang(core, 2, WALL + 20) == Place(WALL + 5000, DEFAULT, WALL + 20)
@@ -130,7 +137,7 @@ def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
     for offset, time in enumerate((WALL + 100, WALL + 500, WALL + 900)):
         hang(core, offset, time)
     units = [(WALL + 100, 0), (WALL + 500, 52), (WALL + 900, 104)]
-    core.opened(units)
+    opened(core, units)
     assert deliver(core, [], WALL + 600) == [0, 52]
     assert (core.done_ms, core.covered) == (WALL + 600, 3)
     assert core.joined(WALL, WALL + 50, 156)  # late: what is done stays done
@@ -139,7 +146,7 @@ def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
     again.restore(core.done_ms, core.covered, 3, 156)
     again.enqueued(4, 208)
     assert again.wants(WALL + 700) == WALL
-    again.opened([*units, (WALL + 50, 156)])
+    opened(again, [*units, (WALL + 50, 156)])
     assert again.batch(WALL + 700, 100) == [156]
     again.settled([True], WALL + 700, 208)
     assert again.batch(WALL + 900, 100) == [104]
@@ -150,7 +157,7 @@ def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
 
 def test_what_is_done_waits_for_one_that_came_late_meanwhile() -> None:
     core = timer()
-    core.opened([(WALL + 100, 0), (WALL + 300, 52)])
+    opened(core, [(WALL + 100, 0), (WALL + 300, 52)])
     assert deliver(core, [], WALL + 200) == [0]
     assert core.done_ms == WALL + 200
     assert core.batch(WALL + 400, 100) == [52]
@@ -174,7 +181,7 @@ def test_what_is_too_far_rolls() -> None:
 
 def test_cancellations_hold_for_the_open_slot() -> None:
     core = timer()
-    core.opened([])
+    opened(core, [])
     assert not core.cancels
     core.cancel("k")
     assert core.cancels
@@ -228,7 +235,7 @@ def test_a_clock_that_goes_back_is_followed() -> None:
 
 def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() -> None:
     core = timer()
-    core.opened([(WALL + 5, 0), (WALL + 9, 52), (WALL + 20, 104)])
+    opened(core, [(WALL + 5, 0), (WALL + 9, 52), (WALL + 20, 104)])
     assert core.batch(WALL + 9, 100) == [0, 52]
     assert core.joined(WALL, WALL - 7, 156)
     core.enqueued(4, 208)
@@ -244,7 +251,7 @@ def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() ->
 def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
     core = timer(WALL + 3000)
     hang(core, 0, WALL + 3500)
-    core.opened([(WALL + 3500, 0)])
+    opened(core, [(WALL + 3500, 0)])
     assert hang(core, 1, WALL + 500) == Place(WALL + 3000, DEFAULT, WALL + 500)
     core.set_back(WALL)
     assert hang(core, 2, WALL + 700) == Place(WALL, DEFAULT, WALL + 700)
@@ -252,7 +259,7 @@ def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
     assert (core.done_ms, core.covered, core.kept_cursor) == (WALL + 700, 0, 0)
     assert core.advance(WALL + 1000, 156)
     for slot in (1000, 2000):
-        core.opened([])
+        opened(core, [])
         assert core.advance(WALL + slot + 1000, 156)
     assert (core.done_ms, core.covered, core.position) == (WALL + 3000, 0, 0)
     units = [(WALL + 3500, 0), (WALL + 500, 52)]
@@ -276,7 +283,7 @@ def test_a_slot_that_lies_ahead_is_forgotten_with_the_wheel() -> None:
 
 def test_a_pause_ends_when_the_clock_goes_back() -> None:
     core = timer(WALL + 60_000)
-    core.opened([(WALL + 60_001, 0)])
+    opened(core, [(WALL + 60_001, 0)])
     assert core.batch(WALL + 60_001, 1) == [0]
     core.settled([False], WALL + 60_001, 52)
     core.set_back(WALL)
@@ -340,7 +347,7 @@ class Machine(RuleBasedStateMachine):
         core = self.core
         slot = core.wants(self.wall)
         if slot is not None:
-            core.opened([(time, at) for at, time, _ in self.wheel.get(slot, [])])
+            opened(core, [(time, at) for at, time, _ in self.wheel.get(slot, [])])
         if not self.flying:
             self.flying = core.batch(self.wall, 4)
             rows = {at: row for slot in self.wheel.values() for at, _, row in slot}

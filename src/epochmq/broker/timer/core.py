@@ -170,15 +170,19 @@ class Timer:
             return None
         return self.read_ms
 
-    def opened(self, units: Iterable[tuple[int, int]]) -> None:
-        """The slot `wants` named holds these (deliver wall ms, position).
+    def key_of(self, deliver_wall_ms: int, position: int) -> int | None:
+        """Where a unit of the slot `wants` named comes in its order; None for one that is done.
 
-        After a start it may be one that is delivered in part: what hung there then is done.
+        After a start it may be a slot that is delivered in part: what hung there then is done.
         """
+        if deliver_wall_ms <= self.done_ms and position < self.position:
+            return None
+        return self._key(deliver_wall_ms, position)
+
+    def opened(self, keys: "array[int]") -> None:
+        """The slot `wants` named holds these, in order."""
         self.is_open = True
-        done, before = self.done_ms, self.position
-        left = [(time, at) for time, at in units if time > done or at >= before]
-        self._due = array("Q", sorted(self._key(time, at) for time, at in left))
+        self._due = keys
         self._at = 0
 
     def cancel(self, key: str) -> None:

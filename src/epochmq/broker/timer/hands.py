@@ -39,7 +39,7 @@ DELIVER_BYTES = 4 * 1024 * 1024
 SLOTS_COUNT = 1024
 """Empty slots passed in one tick."""
 UNITS_COUNT = 4096
-"""Units of one slot collected in one tick."""
+"""Units of one slot collected in one tick (merged: see `MERGED_PER_READ`)."""
 CLEAN_MS = 60_000
 _READ_BYTES = 1 << 30
 _FAR = 1 << 62
@@ -250,12 +250,12 @@ class TimerHands:
         """Collect a slot's units, a large slot's in several ticks; whether it is open now."""
         reading = self._reading
         if reading is None or reading.slot_ms != slot_ms:
-            reading = self._reading = SlotReading(self.files, slot_ms)
+            reading = self._reading = SlotReading(self.files, slot_ms, self.core.key_of)
         self._collecting = not reading.read(UNITS_COUNT)
         if self._collecting:
             return False
         self._reading = None
-        self.core.opened(reading.units())
+        self.core.opened(reading.keys())
         for position in reading.deletes:
             raw = self._record(self.files.unit(position))
             entry = None if raw is None else waiting(raw)

@@ -1,14 +1,19 @@
-"""Collects the units of one slot, a bounded number at a time: a slot may hold a million.
+"""Collects the units of one slot in their order, a bounded piece at a time: it may hold a million.
 
 A chain is walked from its newest unit back. What joins the slot meanwhile is newer than where the
-walk began; it is walked to afterwards, until nothing joined.
+walk began; it is walked to afterwards, until nothing joined. Each piece is sorted by itself; then
+the pieces are merged, the shortest first. Sorting all at once would stop the broker for a second.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable
 
 from epochmq.store.timer.files import Link, TimerFiles
 from epochmq.store.timer.layout import DELETE, ROLL, Unit
+
+MERGED_PER_READ = 16
+"""Units that are merged for each that would be collected: what takes about as long."""
 
 
 def takes_back(unit: Unit | Link) -> bool:
@@ -17,29 +22,67 @@ def takes_back(unit: Unit | Link) -> bool:
 
 
 class SlotReading:
-    """16 bytes a unit; `TimerDamaged` from `read` when the chain breaks."""
+    """8 bytes a unit; `TimerDamaged` from `read` when the chain breaks.
 
-    def __init__(self, files: TimerFiles, slot_ms: int) -> None:
+    `key_of` makes a number of a unit's time and position that sorts, or None for one to leave out.
+    """
+
+    def __init__(
+        self, files: TimerFiles, slot_ms: int, key_of: Callable[[int, int], int | None]
+    ) -> None:
         self.slot_ms = slot_ms
         self.deletes: list[int] = []
         """Positions of those that cancel others."""
         self._files = files
-        self._positions = array("q")
-        self._times = array("q")
+        self._key_of = key_of
+        self._sorted: deque[array[int]] = deque()
         self._read_to = -1
         """Everything up to this position is collected, once the walk is over."""
         self._walk_from = -1
         self._walk = iter(files.walk(slot_ms))
+        self._over = self._merging = False
 
     def read(self, count: int) -> bool:
-        """Collect up to `count` more; whether that is all."""
+        """Collect up to `count` more, or merge some; whether that is all."""
+        if self._merging:
+            return self._merge_on(count)
+        self._merging = self._collect(count) and len(self._sorted) > 1
+        return self._over and not self._merging
+
+    def _merge_on(self, count: int) -> bool:
+        left = MERGED_PER_READ * count
+        while len(self._sorted) > 1 and left > 0:
+            left -= self._merge()
+        if len(self._sorted) > 1:
+            return False
+        self._merging = False
+        self._walk_from = -1
+        self._walk = iter(self._files.walk(self.slot_ms))
+        if self._collect(count):  # a few may have joined meanwhile
+            while len(self._sorted) > 1:
+                self._merge()
+        return self._over
+
+    def keys(self) -> "array[int]":
+        """All, in order, once `read` has said so."""
+        return self._sorted[0] if self._sorted else array("Q")
+
+    def _collect(self, count: int) -> bool:
+        piece: list[int] = []
+        self._over = self._walk_on(count, piece)
+        if piece:
+            self._sorted.append(array("Q", sorted(piece)))
+        return self._over
+
+    def _walk_on(self, count: int, piece: list[int]) -> bool:
         for position, unit in self._walk:
             if self._walk_from < 0:
                 self._walk_from = position
             if position <= self._read_to:
                 break
-            self._positions.append(position)
-            self._times.append(unit.deliver_wall_ms)
+            key = self._key_of(unit.deliver_wall_ms, position)
+            if key is not None:
+                piece.append(key)
             if takes_back(unit):
                 self.deletes.append(position)
             count -= 1
@@ -49,8 +92,12 @@ class SlotReading:
             return True
         self._read_to, self._walk_from = self._walk_from, -1
         self._walk = iter(self._files.walk(self.slot_ms))
-        return self.read(count)
+        return self._walk_on(count, piece)
 
-    def units(self) -> Iterator[tuple[int, int]]:
-        """(deliver wall ms, position) of all."""
-        return zip(self._times, self._positions, strict=True)
+    def _merge(self) -> int:
+        """The two that have waited longest become one; how many units that was."""
+        both = self._sorted.popleft().tolist()
+        both += self._sorted.popleft()
+        both.sort()  # two runs: no more than a merge
+        self._sorted.append(array("Q", both))
+        return len(both)
