@@ -7,7 +7,7 @@ from tests.broker.desk import Desk
 
 from epochmq.broker.escape.neighbours import NobodyNear, NodeNear
 from epochmq.broker.escape.pins import pinned, place_of
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import encode
@@ -42,6 +42,22 @@ def test_a_half_message_becomes_one_of_its_own() -> None:
     assert put(desk, Draft("T", 0, b"x", raw, sys_flag=TX_PREPARED)) == [Outcome.STORED]
     (kept,) = desk.stored(HALF_TOPIC)
     assert kept.properties["REAL_TOPIC"] == "T"
+
+
+def test_a_transactions_message_is_never_unsure_there() -> None:
+    """Its putter would ask its own log whether that holds it."""
+    desk = Desk()
+    origins: list[Origin] = []
+
+    class Route:
+        def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+            origins.append(origin)
+            done([Outcome.STORED] * len(drafts))
+
+    desk.node.outlet.route = Route()
+    for origin in (Origin.TRANSACTION, Origin.TIMER):
+        NodeNear(desk.node).put([Draft("T", 0, b"x", b"")], origin, 0, lambda outcomes: None)
+    assert origins == [Origin.DELAYED, Origin.TIMER]
 
 
 def test_a_check_point_lies_in_the_queue_that_its_number_names() -> None:

@@ -164,6 +164,21 @@ async def test_what_is_handed_over_again_is_not_stored_again(groups: Groups) -> 
     assert all(bodies(other) for other in others)
 
 
+async def test_what_the_target_cannot_replicate_is_not_held(groups: Groups) -> None:
+    """H14; and what is sent again meanwhile is stored once."""
+    waits = {"broker_role": "SYNC_MASTER", "in_sync_replicas": 2, "slave_timeout": 100}
+    other = await groups.master_of("z", **waits)
+    master, slave = await groups.pair()
+    await give(master, b"one", properties={"UNIQ_KEY": "k", prop.DELAY: "1"})
+    await groups.stand_in(master, slave)
+    await until(lambda: figure(slave, "Again") > 0)
+    assert figure(slave, "Stored") == 0
+    assert slave.node.schedule.progress()[1] == 0
+    await groups.slave_of("z")
+    await until(lambda: slave.node.schedule.progress()[1] == 1)
+    assert bodies(other) == [b"one"]
+
+
 async def test_the_target_dies_and_another_takes_the_rest(groups: Groups) -> None:
     first = await groups.master_of("y")
     second = await groups.master_of("z")
