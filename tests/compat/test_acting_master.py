@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -225,6 +227,35 @@ def check_masters_requests(broker: str, topic: str) -> None:
     data = json.dumps(body).encode()
     assert len(wire.call(broker, 41, {}, data).json()["lockOKMQSet"]) == 1
     assert wire.call(broker, 42, {}, data).code == 0
+
+
+def test_a_master_that_was_paused_takes_back_what_its_stand_in_did() -> None:
+    """It was neither dead nor restarted: name servers forgot it, and the slave got no answer."""
+    with Pairs(names=("GroupA",), broker_config={**SMALL, **SOON}) as pairs:
+        master, slave = pairs.masters["GroupA"], pairs.slaves["GroupA"]
+        admin.create_topic(master.address, "paused", 1)
+        admin.set_group(master.address, "G_paused")
+        for n in range(10):
+            admin.send(master.address, "paused", b"%d" % n)
+        admin.commit(master.address, "paused", "G_paused", 0, 3)
+        wait_until(lambda: offset_at(slave) == 3, 20, "the slave has the offset")
+        os.kill(master.process.pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: stands_in(slave), 20, "the slave acts")
+            admin.commit(slave.address, "paused", "G_paused", 0, 7)
+        finally:
+            os.kill(master.process.pid, signal.SIGCONT)
+        whole = {0: master.address, 1: slave.address}
+        wait_until(lambda: members(pairs.namesrv_addr, "GroupA") == whole, 30, "both are back")
+        wait_until(lambda: figures(master.address)["epochmqRole"] == "MASTER", 30, "online")
+        assert offset_at(master) == 7
+        assert not stands_in(slave)
+        assert "stood still" in master.process.log.read_text()
+
+
+def offset_at(broker: Server) -> int | None:
+    """The group's offset."""
+    return admin.committed(broker.address, "paused", "G_paused", 0)
 
 
 def test_with_name_servers_of_4_and_5(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from epochmq.broker.acting.effects import (
     Probe,
     Register,
     Report,
+    Return,
 )
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -407,3 +408,53 @@ def test_deadlines_and_figures() -> None:
 )
 def test_what_says_that_a_master_serves(answer: Command | None, serves: bool) -> None:
     assert says_it_serves(answer) is serves
+
+
+# A master ----------------------------------------------------------------------------------------
+
+LEADS = dataclasses.replace(OPTIONS, own_id=0, own_address=MASTER)
+
+
+def test_a_master_that_stood_still_comes_back_as_after_a_restart() -> None:
+    """Else what a stand-in did meanwhile would be taken back by the master's old tables."""
+    world = World(options=LEADS)
+    world.run(5_000)
+    world.step(9_900)
+    assert not world.of(Return)
+    world.step(10_000)
+    (back,) = world.of(Return)
+    assert isinstance(back, Return)
+    assert "10000 ms" in back.why
+    world.core.registers = False
+    world.step(60_000)
+    assert len(world.of(Return)) == 1
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_master_that_nobody_knew_comes_back_unless_its_slave_was_there(linked: bool) -> None:
+    world = World(A, B, C, options=LEADS)
+    world.run(1_000)
+    world.core.linked = linked
+    world.says = dict.fromkeys(world.says)
+    world.run(20_000)
+    assert not world.of(Return), "as long as nobody answers it goes on"
+    world.all_say({})
+    world.run(2_000)
+    assert len(world.of(Return)) == (0 if linked else 1)
+
+
+def test_a_slave_that_stood_still_only_asks() -> None:
+    world = World()
+    world.step()
+    world.step(60_000)
+    assert not world.of(Return)
+
+
+def test_a_master_that_comes_online_late_is_not_sent_back_at_once() -> None:
+    world = World(options=LEADS)
+    world.core.registers = False
+    world.all_say({})
+    world.run(20_000)
+    world.core.registers = True
+    world.run(1_000)
+    assert not world.of(Return)

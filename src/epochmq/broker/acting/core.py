@@ -11,6 +11,9 @@ It ceases at once when any name server shows a smaller id that it did not show b
 master answers that it serves, when the master hands over (`step_down`), and when no majority has
 confirmed its place for `not_active_ms`: by then others may have taken it.
 
+A master that stood still for `not_active_ms`, or that no majority knew for so long while no slave
+copied from it, may have been stood in for: it is to come back as after a restart (H1).
+
 A name server that does not know this broker is told at once (H2), whatever the role. Pure:
 monotonic ms; the shell sends, and reports what came.
 """
@@ -27,6 +30,7 @@ from epochmq.broker.acting.effects import (
     Probe,
     Register,
     Report,
+    Return,
 )
 from epochmq.broker.acting.view import Answer, GroupView
 from epochmq.model.data_version import DataVersion
@@ -77,6 +81,9 @@ class Acting:
         self.registers = True
         """Whether name servers may know of us (not before a master is online again)."""
         self.acting = False
+        self.linked = False
+        """As a master: whether a slave copies from here, so that it reaches us."""
+        self._ticked_at = now
         self._beat_at = now
         self._poll_at = dict.fromkeys(servers, now)
         self._polling: set[str] = set()
@@ -96,7 +103,13 @@ class Acting:
     def tick(self, now: int, version: DataVersion) -> Effects:
         """Whatever is due; `version` is that of our topics, for heartbeats of the old kind."""
         self._version = version
-        effects: Effects = self._judge(now)
+        still_ms, self._ticked_at = now - self._ticked_at, now
+        effects: Effects = []
+        if not self.registers:
+            self._confirmed_at = now  # nobody is to know us yet
+        if still_ms >= self._options.not_active_ms:
+            effects += self._return(f"this process stood still for {still_ms} ms", now)
+        effects += self._judge(now)
         if self.registers and now >= self._beat_at:
             options = self._options
             pace = min(options.heartbeat_ms, options.not_active_ms // BEATS_PER_TIMEOUT)
@@ -126,6 +139,9 @@ class Acting:
             self._registered_at.pop((address, MISSING), None)
         elif news.misses_us and self.registers:
             effects += self._register(address, now, MISSING)
+        lapsed = now - self._confirmed_at >= options.not_active_ms
+        if lapsed and answer is not None and not self.linked:
+            effects += self._return("no majority of the name servers knew this master", now)
         if self.acting and news.senior_came:
             effects += self._cease(f"name server {address} shows a smaller id again")
         return effects + self._judge(now)
@@ -194,6 +210,12 @@ class Acting:
         self.acting = True
         self._said.clear()
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
+
+    def _return(self, why: str, now: int) -> Effects:
+        if self._options.own_id != MASTER_ID or not self.registers:
+            return []
+        self._confirmed_at = now
+        return [Return(why)]
 
     def _cease(self, why: str) -> Effects:
         self.acting = False

@@ -56,10 +56,17 @@ class Cease:
 
 
 @dataclass(frozen=True, slots=True)
+class Return:
+    """As a master: come back through the group, for somebody may have stood in meanwhile."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One line for the log, when something changed."""
 
     text: str
 
 
-Effect = Beat | Poll | Probe | Register | Act | Cease | Report
+Effect = Beat | Poll | Probe | Register | Act | Cease | Return | Report

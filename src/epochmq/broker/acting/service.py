@@ -11,7 +11,17 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.broker.acting.core import Acting, ActingOptions
-from epochmq.broker.acting.effects import Act, Beat, Cease, Effect, Poll, Probe, Register, Report
+from epochmq.broker.acting.effects import (
+    Act,
+    Beat,
+    Cease,
+    Effect,
+    Poll,
+    Probe,
+    Register,
+    Report,
+    Return,
+)
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.replica_keys import addresses
@@ -33,13 +43,13 @@ log = logging.getLogger(__name__)
 
 
 class ActingService:
-    """Ticked by the broker; `take` carries out Act and Cease, `register` registers anew."""
+    """Ticked by the broker; `take` carries out changes of role, `register` registers anew."""
 
     def __init__(
         self,
         node: BrokerNode,
         register: Callable[[str], None],
-        take: Callable[[Act | Cease], None],
+        take: Callable[[Act | Cease | Return], None],
     ) -> None:
         options = node.options
         servers = addresses(options.namesrv_addr)

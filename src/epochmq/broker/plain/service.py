@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import Acks
-from epochmq.broker.acting.effects import Act, Cease
+from epochmq.broker.acting.effects import Act, Cease, Return
 from epochmq.broker.acting.service import ActingService
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.node import BrokerNode
@@ -138,6 +138,7 @@ class PlainMember:
     def tick(self, now: int) -> None:
         self.sync.tick(now)
         if self.acting is not None:
+            self.acting.core.linked = self.links_near() > 0
             self.acting.tick(now)
             self._count_members(self.acting)
         if self.pre_online is not None:
@@ -182,10 +183,16 @@ class PlainMember:
         if self.acting is not None:
             self.acting.step_down(why)
 
-    def _change(self, change: Act | Cease) -> None:
+    def _change(self, change: Act | Cease | Return) -> None:
         """The one swap of the row; what runs for the new role sees it at its next tick."""
         node = self._node
-        if isinstance(change, Cease):
+        if isinstance(change, Return):
+            if self.pre_online is None or node.role is not Role.MASTER:
+                return
+            self.pre_online = PreOnlineService(node, self, self._brokers)
+            node.take_role(Role.PRE_ONLINE)
+            log.warning("not online any more: %s; a slave may have stood in for it", change.why)
+        elif isinstance(change, Cease):
             node.take_role(Role.SLAVE)
             log.warning("no more standing in for the master: %s", change.why)
         else:
