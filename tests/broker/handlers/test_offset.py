@@ -4,8 +4,13 @@ import dataclasses
 
 import pytest
 from tests.broker.fake_node import WALL, FakeNode
+from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, ext_of, json_of
 
+from epochmq.broker.clients.consumers import Manner
+from epochmq.broker.clients.members import Member
+from epochmq.model.queue import MessageQueue
+from epochmq.model.subscription import build
 from epochmq.wire.codes import RequestCode
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
@@ -31,6 +36,30 @@ def test_committed_offsets_are_answered() -> None:
     assert answer(node, UPDATE, {**ASK, "commitOffset": "17"}).code == 0
     assert asked(node) == 17
     assert asked(node, setZeroIfNotFound="false") == 17
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_consumer_whose_lock_went_to_another_puts_nothing_back(strict: bool) -> None:
+    """INV-31: one that was paused for longer than its lock lived."""
+    node = with_topic()
+    node.options = dataclasses.replace(node.options, lock_in_strict_mode=strict)
+    sessions = {name: FakeSession(n) for n, name in enumerate(("paused", "next"), 1)}
+    for name, session in sessions.items():
+        member = Member(session, name, "JAVA", 401, 0, WALL)
+        node.consumers.heartbeat("g", member, Manner(), [build("T", "*")])
+
+    def commit(name: str, offset: int) -> int:
+        header = {**ASK, "commitOffset": str(offset)}
+        return answer(node, UPDATE, header, session=sessions[name], now=70_000).code
+
+    queue = MessageQueue("T", node.options.broker_name, 0)
+    node.locks.lock("g", [queue], "paused", 0)
+    assert commit("paused", 3) == 0  # nobody else has it
+    assert node.locks.lock("g", [queue], "next", 70_000)
+    assert commit("next", 9) == 0
+    assert commit("paused", 4) == (1 if strict else 0)
+    assert asked(node) == (9 if strict else 4)
+    assert answer(node, UPDATE, {**ASK, "commitOffset": "2"}, session=FakeSession(7)).code == 0
 
 
 def test_a_young_queue_starts_at_its_beginning() -> None:

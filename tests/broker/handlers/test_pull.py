@@ -1,9 +1,14 @@
 """Pulling through the sink: codes and headers, holding, waking, filters, offsets."""
 
+import dataclasses
+
 import pytest
 from tests.broker.desk import Client, Desk, ext, pull, send
 
 from epochmq.base import limits
+from epochmq.broker.clients.consumers import Manner
+from epochmq.broker.clients.members import Member
+from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
 from epochmq.model.subscription import build
 from epochmq.store.read import GetStatus, ReadResult
@@ -267,6 +272,22 @@ def test_a_pull_is_served_though_its_offset_cannot_be_kept(
     (answer,) = client.take()
     assert bodies(answer) == [b"b"]
     assert caplog.text.count("the table of consumer offsets is full") == 1
+
+
+def test_a_pull_of_who_lost_its_lock_commits_nothing(desk: Desk) -> None:
+    """INV-31; the pull itself is served."""
+    node, client = desk.node, desk.client()
+    node.options = dataclasses.replace(node.options, lock_in_strict_mode=True)
+    fill(desk, b"a")
+    member = Member(client.session, "paused", "JAVA", 401, 0, 0)
+    node.consumers.heartbeat("G", member, Manner(), [build("T", "*")])
+    queue = MessageQueue("T", node.options.broker_name, 0)
+    node.locks.lock("G", [queue], "next", desk.clock.now)
+    assert bodies(client.ask(pull(sys_flag=4 | 1, commit=1))) == [b"a"]
+    assert node.offsets.get("G", "T", 0) == -1
+    node.locks.unlock("G", [queue], "next")
+    client.ask(pull(sys_flag=4 | 1, commit=1))
+    assert node.offsets.get("G", "T", 0) == 1
 
 
 def test_a_negative_offset_is_not_committed(desk: Desk) -> None:

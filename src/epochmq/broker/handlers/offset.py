@@ -2,6 +2,7 @@
 
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, check_queue_id, known_group, known_topic
+from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.core import NONE
 from epochmq.broker.replica_sync.stamps import StampHeader, since, stamped
@@ -64,6 +65,9 @@ def handle_update(node: BrokerNode, command: Command, session: Session, now: int
     if node.options.use_server_side_reset_offset and node.offsets.has_reset(group, topic, queue_id):
         # The client commits what it had before the reset; its next pull will learn of that.
         return Reply(remark="Offset has been previously reset")
+    if another_holds(node, session, group, topic, queue_id, now):
+        text = f"another consumer of {group} holds {topic}:{queue_id}; its progress is not put back"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
     node.offsets.commit(group, topic, queue_id, header.commitOffset, node.clock.wall_ms())
     return Reply()
 

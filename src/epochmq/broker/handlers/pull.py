@@ -10,6 +10,7 @@ import logging
 from epochmq.base.errors import Refused
 from epochmq.base.limits import HOLD_MS_MAX
 from epochmq.broker.handlers.pull_gate import Forbidden, PullFields, admit
+from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.stats import names as stat
@@ -87,6 +88,9 @@ class PullDesk:
         self._execute(request, now, first=True)
         wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
         if wants_commit and node.rights.consumes:
+            queue = request.topic, request.queue_id
+            if another_holds(node, session, request.group, *queue, now):
+                return
             try:
                 node.offsets.commit(
                     *(request.group, request.topic, request.queue_id, header.commitOffset),

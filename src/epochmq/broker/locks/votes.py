@@ -1,4 +1,4 @@
-"""This broker's own votes in strict mode: whom it answers, and that it does not forget."""
+"""This broker's own votes in strict mode: whom it answers, what it keeps, what they guard."""
 
 import logging
 
@@ -6,8 +6,10 @@ from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.locks.core import Attempt
 from epochmq.broker.metadata.files import save_dirty
 from epochmq.broker.node import BrokerNode
+from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -48,3 +50,22 @@ def save_votes(node: BrokerNode) -> None:
         log.error("locks cannot be saved now: %s", error)
         text = "service not available now: locks cannot be saved"
         raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text) from None
+
+
+def another_holds(
+    node: BrokerNode, session: Session, group: str, topic: str, queue_id: int, now: int
+) -> bool:
+    """In strict mode, whether somebody else has the queue than the consumer that asks.
+
+    One that was away for longer than its lock lives finds another in its place; what it commits
+    then would put that one's progress back (INV-31). Who is no member of the group may commit.
+    """
+    if not node.options.lock_in_strict_mode:
+        return False
+    queue = MessageQueue(topic, node.options.broker_name, queue_id)
+    owner = node.locks.owner(group, queue, now)
+    members = node.consumers.groups.get(group)
+    if owner is None or members is None:
+        return False
+    member = members.members.get(session.id)
+    return member is not None and member.client_id != owner
