@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from chaos.spark_jvm import Jvm, end_left_over, is_shared
 from epochmq.spark.jobs.archive import MAX_ROWS, ArchiveOptions, run_archive
 
 TOPIC = "Archived"
@@ -45,31 +46,42 @@ class Over(Exception):
 
 
 class Driver:
-    """A started run. Processes it starts stay in its session, by which they are found."""
+    """A started run. Processes it starts stay in its session, by which they are found.
+
+    With `jvm` it runs Spark there.
+    """
 
     def __init__(
-        self, arguments: list[str], place: Path, number: int, over: Callable[[], bool]
+        self,
+        arguments: list[str],
+        place: Path,
+        number: int,
+        over: Callable[[], bool],
+        jvm: Jvm | None = None,
     ) -> None:
         self.mode = arguments[3]
         self.steps: list[tuple[str, float]] = []
         """Names and moments."""
         self.began = time.monotonic()
         self._over = over
+        self._jvm = jvm
         self._buried = False
         steps = place / f"steps-{number}"
         steps.touch()
         self._path, self._at = steps, 0
         self._arguments = arguments
         self.log = place / "driver.log"
+        environ = {**os.environ, **(jvm.environ() if jvm else {})}
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                self.command(steps), stdout=out, stderr=out, start_new_session=True
+                self.command(steps), stdout=out, stderr=out, env=environ, start_new_session=True
             )
 
     def command(self, steps: Path) -> list[str]:
         """What is started."""
         program = [sys.executable, "-m", "chaos.spark_driver"]
-        return [*program, *self._arguments[:4], str(steps), *self._arguments[4:]]
+        master = self.mode.split()[0]
+        return [*program, *self._arguments[:3], master, str(steps), *self._arguments[4:]]
 
     def look(self) -> list[tuple[str, float]]:
         """All steps so far."""
@@ -149,8 +161,11 @@ class Driver:
         self.process.wait()
 
     def find(self, what: bytes) -> list[int]:
-        """Its processes whose command has `what` in it."""
-        return [pid for pid in members(self.process.pid) if what in command_of(pid)]
+        """Its processes whose command has `what` in it, and its JVM's."""
+        mine = members(self.process.pid)
+        if self._jvm is not None:
+            mine += members(self._jvm.session)
+        return [pid for pid in mine if what in command_of(pid)]
 
 
 def kill(pid: int) -> None:
@@ -200,6 +215,8 @@ def main(namesrv: str, table: str, format: str, mode: str, steps: str, *more: st
 
         def note(step: str) -> None:
             out.write(f"{step} {time.monotonic_ns()}\n".encode())
+            if step == "claimed" and is_shared():
+                end_left_over()
 
         run_archive(options, master=mode, on_step=note)
 

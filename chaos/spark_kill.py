@@ -29,6 +29,7 @@ from chaos import spark_plan as plans
 from chaos import spark_verdict as verdict
 from chaos.spark_driver import TOPIC, Driver, Gone, Over, kill
 from chaos.spark_feed import Feed, held
+from chaos.spark_jvm import Jvm
 from chaos.spark_outcome import VICTIMS, Outcome, done, read_legs, report, still
 from chaos.spark_plan import Run
 from epochmq.client.aio import Admin
@@ -71,6 +72,7 @@ class Campaign:
         self._gaps: dict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=20))
         """How long runs of a mode took from one step to the next, lately."""
         self._left: Driver | None = None
+        self._jvm = Jvm((place / "jvm.log").open("wb"))
         self._checker = ThreadPoolExecutor(1)
         self._checked: Future[int | None] | None = None
 
@@ -110,7 +112,8 @@ class Campaign:
         self.outcome.runs += 1
         namesrv = self._group.namesrv_addr
         given = [namesrv, str(self._table), self._args.format, mode, *more]
-        driver = Driver(given, self._place, self.outcome.runs, self._over)
+        jvm = self._jvm if mode == plans.KEPT else None
+        driver = Driver(given, self._place, self.outcome.runs, self._over, jvm)
         try:
             yield driver
         except Gone as gone:
@@ -148,7 +151,9 @@ class Campaign:
                     driver.end_well(ENDS_MAX_S, ask=True)
                     return
                 self._aim(driver, run.point)
-                alone = run.mode != plans.NO_SPARK and self._chance.random() < ALONE
+                alone = run.mode == plans.KEPT or (
+                    run.mode != plans.NO_SPARK and self._chance.random() < ALONE
+                )
                 self.outcome.alone += alone
                 self._note(plans.DRIVER, driver.kill(alone), driver)
         except Over:
@@ -212,10 +217,11 @@ class Campaign:
 
     def _finish(self) -> None:
         self._ends = float("inf")
-        mode = plans.LOCAL if self._wanted[plans.SESSION] else plans.NO_SPARK
+        mode = plans.KEPT if self._wanted[plans.SESSION] else plans.NO_SPARK
         with self._driver(mode, "until-now") as driver:
             driver.end_well(ENDS_MAX_S, ask=False)
         driver.bury()
+        self._jvm.close()
         self._check()
         self._check()
         self._checker.shutdown()

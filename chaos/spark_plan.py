@@ -15,9 +15,13 @@ DRIVER, EXECUTOR, WORKER, MASTER = "driver", "executor", "worker", "master"
 SESSION = "session"
 """Not a victim: of the drivers these have a session of Spark."""
 NO_SPARK, LOCAL, CLUSTER = "none", "local[2]", "local-cluster[2,1,1024]"
+KEPT = "local[2] kept"
+"""`LOCAL` in a JVM that outlives its drivers (`spark_jvm`); none of them dies while it starts."""
+OWN_EVERY = 3
+"""Of the drivers with `LOCAL` every so many has a JVM of its own, which dies with it."""
 START_UP, BATCH, COMMIT, ANY = "start-up", "batch", "commit", "any"
 POINTS = (BATCH, COMMIT, ANY)
-EXECUTORS_A_RUN = 10
+EXECUTORS_A_RUN = 20
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Run:
     """One life of a driver."""
 
     mode: str
-    """Spark's master, or `NO_SPARK`."""
+    """Spark's master, `KEPT` or `NO_SPARK`."""
     point: str | None
     """Where the driver is to die; None: it is asked to end, and must end well."""
     blows: tuple[str, ...] = ()
@@ -39,7 +43,7 @@ def plan(missing: Counter[str], chance: random.Random) -> list[Run]:
     # Every third session is killed while it starts, and so sees nothing else.
     starting = local // 3
     alone = max(missing[DRIVER] - clusters - local, 0)
-    busy = [CLUSTER] * clusters + [LOCAL] * (local - starting)
+    busy = [CLUSTER] * clusters + owned(local - starting)
     others = [MASTER] * missing[MASTER] + [WORKER] * missing[WORKER]
     if others and not busy:
         busy, alone = [LOCAL if missing[WORKER] else NO_SPARK], max(alone - 1, 0)
@@ -59,6 +63,11 @@ def plan(missing: Counter[str], chance: random.Random) -> list[Run]:
     chance.shuffle(runs)
     # First what takes longest: a campaign may be cut short.
     return sorted(runs, key=lambda run: run.mode != CLUSTER)
+
+
+def owned(count: int) -> list[str]:
+    """So many local masters, of either kind."""
+    return [KEPT if number % OWN_EVERY else LOCAL for number in range(count)]
 
 
 def deal(things: Sequence[str], hands: int) -> list[list[str]]:
