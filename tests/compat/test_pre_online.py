@@ -5,18 +5,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from epochmq.client.aio import Admin, Producer, PushConsumer
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 
-from .peers import wire
-from .peers.group import Server
+from .peers import admin, wire
+from .peers.group import JAVA, OURS, Server
 from .peers.pairs import Pairs
 from .peers.process import wait_until
 
 NAME, OTHER, TOPIC, GROUP = "broker-a", "broker-b", "Returns", "g-returns"
-QUERY_OFFSET, RUNTIME_INFO = 14, 28
+QUERY_OFFSET, UPDATE_OFFSET, RUNTIME_INFO = 14, 15, 28
 FIRST, SECOND, THIRD = 40, 40, 10
 DELAYED, TEN_SECONDS = 20, 3
 SHORT = {"brokerNotActiveTimeoutMillis": 2000, "flushConsumerOffsetInterval": 1000}
@@ -110,8 +112,8 @@ async def eventually(holds: Callable[[], bool], timeout_s: float) -> None:
 async def test_no_offset_goes_back_and_nothing_is_consumed_twice(tmp_path: Path) -> None:
     with Pairs(names=(NAME,), root=tmp_path, broker_config=SHORT) as pairs:
         master, slave, namesrv = pairs.masters[NAME], pairs.slaves[NAME], pairs.namesrv_addr
-        async with Admin(namesrv) as admin:
-            await admin.put_topic(master.address, TopicConfig(TOPIC, 2, 2))
+        async with Admin(namesrv) as tool:
+            await tool.put_topic(master.address, TopicConfig(TOPIC, 2, 2))
         await send(namesrv, 0, FIRST)
         assert sorted(await consume(namesrv, FIRST)) == list(range(FIRST))
         await send(namesrv, FIRST, SECOND)
@@ -138,9 +140,9 @@ async def test_what_a_slave_delivered_late_is_not_delivered_again(tmp_path: Path
     """The delayed messages of a killed master come once, by way of the other group."""
     with Pairs(names=(NAME, OTHER), root=tmp_path, broker_config=SHORT) as pairs:
         master, slave, namesrv = pairs.masters[NAME], pairs.slaves[NAME], pairs.namesrv_addr
-        async with Admin(namesrv) as admin:
+        async with Admin(namesrv) as tool:
             for each in pairs.masters.values():
-                await admin.put_topic(each.address, TopicConfig(TOPIC, 2, 2))
+                await tool.put_topic(each.address, TopicConfig(TOPIC, 2, 2))
         seen: list[int] = []
         async with Producer(namesrv, "p-returns") as producer, listening(namesrv, seen):
             for number in range(DELAYED):
@@ -158,3 +160,42 @@ async def test_what_a_slave_delivered_late_is_not_delivered_again(tmp_path: Path
         assert sorted(seen) == [*range(DELAYED), 77]
         level = figures(master)[f"scheduleMessageOffset_{TEN_SECONDS}"]
         assert level == f"{DELAYED},{DELAYED}"
+
+
+@pytest.mark.parametrize(("masters", "slaves"), [(OURS, JAVA), (JAVA, OURS)])
+def test_a_member_of_rocketmqs_comes_back_or_is_come_back_to(
+    tmp_path: Path, masters: str, slaves: str
+) -> None:
+    """The other one knows nothing of ours, and still no offset goes back.
+
+    It takes a minute, for so seldom a slave of RocketMQ's copies its master's tables.
+    """
+    pairs = Pairs(masters, names=(NAME,), namesrv=OURS, root=tmp_path, broker_config=SHORT)
+    pairs.slaves[NAME] = pairs._make_broker(slaves, NAME, 1)
+    with pairs:
+        master, slave = pairs.masters[NAME], pairs.slaves[NAME]
+        admin.create_topic(master.address, TOPIC)
+        admin.set_group(master.address, GROUP)
+        commit(master, 5)
+        wait_until(lambda: offsets(slave, 1) == [5], 90, "the offset at the slave")
+        if slaves == JAVA:  # its groups come after the offsets
+            wait_until(lambda: commit(slave, 5).code == 0, 30, "the group at the slave")
+        master.process.kill9()
+        wait_until(lambda: commits(slave, 9), 30, "the slave takes offsets")
+        master.start()
+        wait_until(lambda: is_back(pairs), 60, "the master is back")
+        assert offsets(master, 1) == [9]
+        if slaves == OURS:
+            commit(master, 10)
+            wait_until(lambda: offsets(slave, 1) == [10], 30, "the offset at the slave again")
+
+
+def commit(server: Server, offset: int) -> wire.Answer:
+    header = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0, "commitOffset": offset}
+    return wire.call(server.address, UPDATE_OFFSET, header)
+
+
+def commits(server: Server, offset: int) -> bool:
+    """Whether the stand-in keeps what consumers commit; RocketMQ's slave always does."""
+    stands_in = role(server) in ("", "ACTING_MASTER")
+    return stands_in and commit(server, offset).code == 0 and offsets(server, 1) == [offset]
