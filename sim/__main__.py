@@ -5,11 +5,14 @@ import sys
 from dataclasses import replace
 
 from sim.campaign import campaign, plans
+from sim.mutants import MUTANTS
 from sim.plan import SWITCHES, Plan
 from sim.report import report
 from sim.seeds import landing_seeds
 from sim.shrink import shrink
 from sim.worlds import MODULES, run
+
+OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS)))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -29,14 +32,14 @@ def parser() -> argparse.ArgumentParser:
         verb.add_argument("--world", choices=sorted(MODULES), default="group")
         verb.add_argument("--scenario", default="")
         verb.add_argument("--seed", type=int, default=0, help="the first, or the only one")
-        verb.add_argument("--off", action="append", default=[], choices=SWITCHES)
+        verb.add_argument("--off", action="append", default=[], choices=OFF)
         verb.add_argument("--keep", type=_numbers, default=None, help="faults to carry out")
         verb.add_argument("--count", type=int, default=None)
         verb.add_argument("--seconds", type=float, default=None)
         verb.add_argument("--jobs", type=int, default=1)
         verb.add_argument("--no-shrink", action="store_true")
     ablate = verbs.add_parser("ablate", help="switch safeguards off and look for violations")
-    ablate.add_argument("--off", action="append", default=[], choices=SWITCHES)
+    ablate.add_argument("--off", action="append", default=[], choices=OFF)
     ablate.add_argument("--count", type=int, default=300)
     verbs.add_parser("scenarios", help="list the stories")
     return made

@@ -24,6 +24,11 @@ class HostClock:
         """The wall clock is set."""
         self._wall_ms += ms
 
+    @property
+    def wall_at_start_ms(self) -> int:
+        """What the wall clock showed when the world began, were it never set since."""
+        return self._wall_ms
+
     def true_us_of(self, now_ms: int) -> int:
         """The first microsecond of true time at which `now_ms()` is at least `now_ms`."""
         return -(-(now_ms - self._boot_ms) * 1_000_000_000 // self._rate)

@@ -191,6 +191,8 @@ class GroupHistory:
     """Some seconds of one group."""
 
     learners: frozenset[str] = frozenset()
+    kinds = KINDS
+    injects = GroupInjector
 
     def __init__(self, plan: Plan) -> None:
         sizes = Random(f"{plan.seed}:sizes")
@@ -209,7 +211,7 @@ class GroupHistory:
             world.add_host(f"p{n}", lambda h: self.make_client(h))
             for n in range(1, 1 + self.client_count)
         ]
-        self.injector = GroupInjector(world, cluster.net)
+        self.injector = self.injects(world, cluster.net)
         self.faults = self.draw_faults(sizes)
         self.world.check_with(self.checkers())
 
@@ -239,7 +241,7 @@ class GroupHistory:
 
     def draw_faults(self, sizes: Random) -> list[Fault]:
         """Without sync flush the power may go once; with a minimum of one not at all."""
-        drawn = self.cluster.draw_faults(KINDS, self.safety_us, count_max=10)
+        drawn = self.cluster.draw_faults(self.kinds, self.safety_us, count_max=10)
         if self.sync_flush:
             return drawn
         allowed = 1 if self.least > 1 else 0

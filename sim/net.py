@@ -171,6 +171,7 @@ class Stream:
         self.on_closed: list[Callable[[], None]] = [_nothing, _nothing]
         self.on_request: Callable[[Any], None] = _ignore
         self.on_answer: Callable[[Any], None] = _ignore
+        self.on_told: Callable[[Any], None] = _ignore
         """For those who send values and not bytes (`sim.rpc`)."""
         self.in_flight = [0, 0]
         """Bytes on their way to each end, held ones too: what a sender's window is for."""

@@ -18,7 +18,7 @@ class Plan:
     world: str
     seed: int
     off: tuple[str, ...] = ()
-    """Safeguards that are switched off."""
+    """Safeguards that are switched off: of `base/safeguards.py`, or of `sim/mutants.py`."""
     keep: tuple[int, ...] | None = None
     """Numbers of the faults that are carried out; None: all that the seed draws."""
     scenario: str = ""
@@ -26,7 +26,8 @@ class Plan:
 
     @property
     def safeguards(self) -> Safeguards:
-        return replace(SAFE, **dict.fromkeys(self.off, False)) if self.off else SAFE
+        off = [name for name in self.off if name in SWITCHES]
+        return replace(SAFE, **dict.fromkeys(off, False)) if off else SAFE
 
     def command(self) -> str:
         """The one command that plays this history again."""

@@ -55,6 +55,16 @@ class Session:
         self.stream = stream
         self.peer = peer
 
+    @property
+    def closed(self) -> bool:
+        return not self.stream.open or self.stream.gone[1]
+
+    def oneway(self, command: Command) -> None:
+        """Tell the client something."""
+        told = copy(command)
+        told.mark_oneway()
+        self.stream.signal(0, f"told {told.code}", lambda: self.stream.on_told(told))
+
     def answer(self, request: Command, reply: Reply | Command) -> None:
         """Send the answer to `request`; one-way requests get none."""
         if request.is_oneway:
@@ -89,6 +99,8 @@ class Rpc:
         self.world: World = net.world
         self.on_closed: Callable[[str], None] = lambda _name: None
         """Told the name of a host whose connection closed."""
+        self.on_told: Callable[[str, Command], None] = lambda _name, _command: None
+        """Told what a server says by itself, and which host that is."""
         self._streams: dict[str, Stream] = {}
         self._waiting: dict[str, list[Command]] = {}
         self._calls: dict[int, tuple[str, _Call]] = {}
@@ -157,6 +169,7 @@ class Rpc:
     def _opened(self, target: str, stream: Stream) -> None:
         self._streams[target] = stream
         stream.on_answer = self._answer
+        stream.on_told = lambda command: self.on_told(target, command)
         stream.on_closed[0] = lambda: self._gone(target, stream)
         for command in self._waiting.pop(target, []):
             self._send(stream, command)

@@ -1,182 +1,405 @@
-"""A broker that also moves on delayed messages: the product's schedule, delivery and outlet.
+"""A broker with all that moves messages on: the product's `BrokerNode` on one simulated host.
 
-What `broker/service.py`, `membership/switch.py` and `replica_sync` do around them on the loop is
-done here on the heap. The progress file is saved behind a sync of the log; followers copy the
-master's.
+Delay levels, exact times, transactions and POP, their handlers, their roles, their tables and how
+replicas copy those are the product's. What `broker/service.py`, `broker/sink.py` and
+`membership/service.py` do around them on the loop is done here on the heap, in the same order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.membership.effects import BecomeMaster
-from epochmq.broker.metadata.files import load_table
-from epochmq.broker.outlet.core import Done, Local, Origin, Outcome, Outlet
+from epochmq.base.errors import EnvironmentFault, Refused
+from epochmq.broker.acks import Acks
+from epochmq.broker.clients.members import Member as Producer
+from epochmq.broker.dispatch import ROWS, check_role
+from epochmq.broker.handlers.cold import COLD
+from epochmq.broker.handlers.heartbeat import session_closed
+from epochmq.broker.handlers.pop import PopDesk
+from epochmq.broker.handlers.pull import PullDesk
+from epochmq.broker.handlers.send_special import half_message, timed_draft
+from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Effect, Switch
+from epochmq.broker.membership.switch import RoleSwitch
+from epochmq.broker.metadata.files import Saved, load_table, save_dirty
+from epochmq.broker.metadata.system_topics import Wishes, system_topics
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.replica_sync.core import Fetch, ReplicaSync
+from epochmq.broker.replica_sync.tables import Tables
+from epochmq.broker.roles import Role
 from epochmq.broker.schedule.core import Schedule
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
-from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timed import deliver_wall
+from epochmq.model import properties as props
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.property_names import TIMER_DEL_UNIQKEY
+from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.replication.ack_policy import AckStatus
+from epochmq.replication.node import ReplicationNode
 from epochmq.store.draft import Draft
-from epochmq.store.visibility import Arrivals
-from epochmq.wire import json_tolerant
+from epochmq.store.timer.layout import SLOT_BYTES
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import Command, Reply, request
-from sim.brokers import Broker
+from epochmq.wire.command import Command, Reply
+from sim.brokers import REFUSED, Broker
 from sim.host import Host
+from sim.member import CLUSTER, GROUP
 from sim.rpc import Session
+from sim.secondary_parts import HostClocks, Saver, Watched, WatchedSession, watch_revives
+from sim.workload import QUEUES, TOPICS
 from sim.world import MS
 
 if TYPE_CHECKING:
     from sim.secondary_world import SecondaryHistory
 
+PORT = 10911
+PRODUCERS = "PG"
 SAVE_MS = 200
-COPY_MS = 100
+DIAL_AGAIN_MS = 10
+COPY_TIMEOUT_US = 500 * MS
+WHEEL_SLOTS = 256
+_HOT = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.PULL_MESSAGE,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+)
 
 
 class SecondaryBroker(Broker):
-    """A broker of a group with delayed messages."""
+    """One process of a broker of the group."""
 
     history: "SecondaryHistory"
-    settle_at: int | None = None
 
     def furnish(self, host: Host) -> None:
-        self.schedule = Schedule(self.history.delays_ms)
-        local = Local(
-            self.store,
-            sync_flush=self.history.sync_flush,
-            kept=self._kept,
-            writable=lambda: self.may_serve(self.host.now),
+        history = self.history
+        self.owned = owned = BrokerNode(
+            *(history.options,),
+            clock=HostClocks(host),
+            disk=host.disk,
+            store=self.store,
+            port=PORT,
         )
-        self.outlet = Outlet(Watched(self, local))
-        self.delivery = Delivery(self.schedule, self.store, self.outlet)
-        self.progress = DelayOffsets(self.schedule, version_step=1)
-        self.save_at = self.copy_at = host.now
-        self.store.arrivals = self._arrived
-        load_table(host.disk, self.progress)
-        self.delivery.clamp()
+        owned.address = history.cluster.address_of(host.name)
+        owned.acks = Acks(_Replicas(self, host), lambda: owned.rights, waits=True)
+        owned.holds = self.holds
+        self.watched = Watched(self, owned.outlet.route)
+        owned.outlet.route = self.watched
+        self._own_levels(owned)
+        self.later: list[Callable[[], None]] = []
+        owned.soon = self.later.append
+        self.pulls, self.pops = PullDesk(owned), PopDesk(owned)
+        self.saver = Saver(host, self.shell.latency)
+        self.sync = ReplicaSync(Tables(owned), history.options.slave_metadata_period)
+        self.swaps = self.lapses = 0
+        self.delivered = False
+        self.roles = RoleSwitch(owned, self._role_changed)
+        self.save_at = host.now + SAVE_MS
+        for table in self._tables():
+            load_table(host.disk, table)
+        owned.topics.add_system(_topics(history.options.revive_queue_num))
+        self._open_timer(owned, host)
+        owned.pop.orders.begin(host.now, host.wall)
+        owned.take_role(Role.FENCED)
+        watch_revives(self)
+        history.alter(self)
+
+    def _own_levels(self, owned: BrokerNode) -> None:
+        """Levels of a history's own; options can only say whole seconds."""
+        owned.schedule = Schedule(self.history.delays_ms)
+        owned.delivery = Delivery(owned.schedule, self.store, owned.outlet)
+        owned.delay_offsets = DelayOffsets(owned.schedule, version_step=1)
+
+    def _open_timer(self, owned: BrokerNode, host: Host) -> None:
+        pointers = self.store.pointers
+        owned.timer = TimerDesk(
+            *(host.disk, self.store, owned.outlet),
+            lambda: owned.options,
+            lambda: (pointers.start, pointers.appended),
+            wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
+        )
+        owned.timer.open()
+
+    @property
+    def timer(self) -> TimerDesk:
+        timer = self.owned.timer
+        assert timer is not None
+        return timer
+
+    @property
+    def tenure(self) -> tuple[str, int, int]:
+        """One process's time in one role: what it keeps in memory lasts as long."""
+        return self.host.name, self.host.incarnation, self.swaps
+
+    @property
+    def spell(self) -> tuple[str, int, int]:
+        """One time of moving messages on: ends with the role, or with the lease."""
+        return self.host.name, self.host.incarnation, self.lapses
+
+    def state_line(self) -> str:
+        owned = self.owned
+        return (
+            f"{super().state_line()} | {owned.role.name} delivers {owned.delivers}"
+            f" levels {owned.schedule.progress()} timer {self.timer.hands.statistics()}"
+            f" transactions {owned.transactions.statistics()} pop {owned.pop.statistics()}"
+        )
 
     # Time ---------------------------------------------------------------------------------------
 
     def wake(self, now: int) -> int | None:
         super().wake(now)
+        owned, wall = self.owned, self.host.wall
+        self._copy_tables(now)
+        self.roles.settled()
+        if owned.delivers != self.delivered:
+            self.delivered = owned.delivers
+            self.lapses += 1
+        if owned.delivers:
+            owned.delivery.tick(wall)
+        owned.transactions.tick(now, wall)
+        self.timer.tick(wall, delivers=owned.delivers)
+        owned.pop.tick(now, wall, delivers=owned.delivers)
+        self.pops.tick(now)
         if now >= self.save_at:
             self.save_at = now + SAVE_MS
-            self._save_progress()
-        if now >= self.copy_at:
-            self.copy_at = now + COPY_MS
-            self._copy_progress()
-        self._maybe_settled()
-        if self.delivers(now):
-            self.delivery.tick(self.host.wall)
-            self.settle()
+            self._save_tables()
+        self._turn_ends()
         return self.next_deadline()
 
     def next_deadline(self) -> int | None:
-        due = super().next_deadline() or self.save_at
-        due = min(due, self.save_at, self.copy_at)
-        wall = self.delivery.next_deadline() if self.delivers(self.host.now) else None
-        return due if wall is None else min(due, self.host.now + max(1, wall - self.host.wall))
+        now, wall, owned = self.host.now, self.host.wall, self.owned
+        walls = [self.timer.next_deadline(wall)]
+        if owned.delivers:
+            walls.append(owned.delivery.next_deadline())
+        wanted = [
+            *(super().next_deadline(), self.save_at, self.sync.next_deadline()),
+            *(owned.transactions.next_deadline(now), owned.pop.next_deadline(now)),
+            *(now + due - wall for due in walls if due is not None),
+        ]
+        return max(now + 1, min(at for at in wanted if at is not None))
 
-    def delivers(self, now: int) -> bool:
-        """A master under a lease whose log from before its time is confirmed."""
-        return self.settle_at is None and self.may_acknowledge(now) and self.store.fenced is None
+    def _turn_ends(self) -> None:
+        owned, now, wall = self.owned, self.host.now, self.host.wall
+        owned.transactions.flush(now, wall)
+        self.pulls.run_woken()
+        owned.pop.write_acks(wall)
+        owned.announce()
+        if owned.topics.dirty or owned.groups.dirty:
+            self._save_metadata()
+        later, self.later[:] = self.later[:], []
+        for call in later:
+            self.world.after(0, "soon", partial(self._run, call), self.host)
+        self.settle()
 
-    def _maybe_settled(self) -> None:
-        if self.settle_at is not None and self.store.pointers.confirmed >= self.settle_at:
-            self.settle_at = None
-            self.delivery.clamp()
-            self.schedule.look_again()
+    def _run(self, call: Callable[[], None]) -> None:
+        call()
+        self._turn_ends()
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _tables(self):  # type: ignore[no-untyped-def]
+        owned = self.owned
+        return (
+            *(owned.topics, owned.groups, owned.offsets, owned.delay_offsets),
+            *(owned.request_modes, owned.pop.orders),
+        )
+
+    def _save_metadata(self) -> None:
+        try:
+            save_dirty(self.host.disk, (self.owned.topics, self.owned.groups))
+        except EnvironmentFault:
+            self.world.mark("metadata.unsaved")
+
+    def _save_tables(self) -> None:
+        """As the service does: progress behind a sync of the log."""
+        if self.store.fenced is not None:
+            return
+        owned, wall, store = self.owned, self.host.wall, self.store
+        self._save_when_synced(owned.offsets)
+        self.saver.save(owned.pop.orders)
+        owned.delay_offsets.step_version(wall)
+        self._save_when_synced(owned.delay_offsets)
+        end = store.pointers.appended
+        try:
+            self.timer.save(wall, self.saver, lambda done: store.when_synced(end, done))
+        except EnvironmentFault:
+            self.world.mark("timer.unsaved")
+
+    def _save_when_synced(self, table: Saved) -> None:
+        write = self.saver.take(table)
+        if write is not None:
+            save = write
+            end = self.store.pointers.appended
+            self.store.when_synced(end, lambda ok: save() if ok else None)
+
+    def _copy_tables(self, now: int) -> None:
+        """A follower asks its master for what changed."""
+        for fetch in self.sync.due(now):
+            self._ask_table(fetch)
+
+    def _ask_table(self, fetch: Fetch) -> None:
+        def answered(answer: Command) -> None:
+            self.sync.answered(fetch, answer, self.host.now)
+
+        def failed(_lost: bool) -> None:
+            self.sync.failed(fetch, "no answer", self.host.now)
+
+        name = self.cluster.host_at(fetch.address)
+        self.rpc.call(name, fetch.command, COPY_TIMEOUT_US, answered, failed)
+
+    def _dial(self) -> None:
+        """The log is followed once the metadata came (S15)."""
+        role = self.membership.role
+        if isinstance(role, BecomeFollower) and not self.sync.ready:
+            self.dial_at = self.host.now + DIAL_AGAIN_MS
+            return
+        super()._dial()
+
+    # Roles --------------------------------------------------------------------------------------
+
+    def perform(self, effects: list[Effect]) -> None:
+        super().perform(effects)
+        owned = self.owned
+        if owned.role is Role.MASTER:
+            lease = self.membership.lease
+            owned.lease_until_ms = lease.until_ms if self.membership.is_master else 0
+
+    def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
+        self.owned.place.own_id = self.membership.broker_id or 0
+        if isinstance(switch, BecomeMaster):
+            self.sync.stop()
+            super().become(switch, done)
+            return
+
+        def followed(error: Exception | None) -> None:
+            if error is None:
+                self.roles.follow(switch)
+                self.sync.follow(switch.master_address, self.host.now)
+            done(error)
+
+        super().become(switch, followed)
 
     def _began(self, switch: BecomeMaster, done: Callable[[Exception | None], None]) -> None:
-        self.settle_at = self.store.pointers.appended
+        self.owned.lease_until_ms = 0
+        self.roles.lead(switch, self.host.wall)
         super()._began(switch, done)
 
-    def _arrived(self, arrivals: Arrivals) -> None:
-        for topic, queue_id, _ in arrivals:
-            if topic == SCHEDULE_TOPIC:
-                self.delivery.arrived(queue_id, self.host.wall)
+    def fenced(self, reason: str) -> None:
+        super().fenced(reason)
+        self.roles.fence()
 
-    def _kept(self, end: int, done: Callable[[bool], None]) -> None:
-        node, now = self.node, self.host.now
-        if node is None:
-            done(False)
-            return
-        node.appended(now)
-        until = now + self.history.ack_timeout_ms
-        node.when_acked(end, until, lambda status: done(status is AckStatus.ACKED), now)
+    def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
+        super().set_committed(members, set_epoch)
+        self.owned.place.members = members
+        self.owned.place.set_epoch = set_epoch
 
-    # Progress -----------------------------------------------------------------------------------
+    def _role_changed(self) -> None:
+        self.swaps += 1
+        self.pops.answer_all(self.host.now)
 
-    def _save_progress(self) -> None:
-        if not self.progress.dirty or self.store.fenced is not None:
-            return
-        self.progress.step_version(self.host.wall)
-        data, self.progress.dirty = self.progress.encode(), False
-
-        def write(ok: bool) -> None:
-            try:
-                if ok:
-                    self.host.disk.write_file(self.progress.file, data, backup=True)
-            except EnvironmentFault:
-                self.progress.dirty = True
-
-        self.store.when_synced(self.store.pointers.appended, write)
-
-    def _copy_progress(self) -> None:
-        """A follower takes the master's progress."""
-        view = self.membership.view
-        if self.node is None or self.node.follower is None or not view.master_address:
-            return
-        epoch = view.epoch
-
-        def answered(answer: Command) -> None:
-            node = self.node
-            if answer.code == 0 and node is not None and node.follower is not None:
-                if self.membership.view.epoch == epoch:
-                    self.progress.load(json_tolerant.loads(bytes(answer.body)))
-                    self.progress.dirty = True
-
-        name = self.cluster.host_at(view.master_address)
-        command = request(RequestCode.GET_ALL_DELAY_OFFSET, {})
-        self.rpc.call(name, command, 200 * MS, answered, lambda _lost: None)
+    def _send_log(self, node: ReplicationNode) -> None:
+        if self.host.name not in self.history.clogged:
+            super()._send_log(node)
 
     # Requests -----------------------------------------------------------------------------------
 
     def request(self, command: Command, session: Session) -> None:
-        if command.code == RequestCode.GET_ALL_DELAY_OFFSET:
-            body = msgspec.json.encode(self.progress.content())
-            session.answer(command, Reply(0, None, None, body))
-            return
-        super().request(command, session)
+        if command.code in _HOT:
+            super().request(command, session)
+        elif command.code == RequestCode.HEART_BEAT:
+            member = Producer(session, session.peer, "", 0, self.host.now)  # type: ignore[arg-type]
+            self.owned.producers.heartbeat(PRODUCERS, member)
+            session.answer(command, Reply())
+        else:
+            self._by_table(command, WatchedSession(self, session))
+        self._turn_ends()
+
+    def _by_table(self, command: Command, session: WatchedSession) -> None:
+        code, now = command.code, self.host.now
+        self.world.tell("asked", command)
+        try:
+            check_role(self.owned, ROWS[RequestCode(code)])
+            if code == RequestCode.POP_MESSAGE:
+                reply = self.pops.handle_pop(command, session, now)  # type: ignore[arg-type]
+            else:
+                reply = COLD[code](self.owned, command, session, now)  # type: ignore[arg-type]
+        except Refused as error:
+            reply = Reply(error.code, error.remark)
+        if isinstance(reply, Reply):
+            session.answer(command, reply)
+
+    def session_closed(self, session: Session) -> None:
+        self.owned.long_poll.drop(session.id)
+        self.owned.pop.polls.polls.drop(session.id)
+        session_closed(self.owned, session)  # type: ignore[arg-type]
+
+    def _send(self, command: Command, session: Session) -> None:
+        try:
+            super()._send(command, session)
+        except Refused:
+            session.answer(command, Reply(REFUSED))
 
     def draft(self, command: Command, number: int) -> Draft:
-        draft = super().draft(command, number)
-        level = int((command.ext or {}).get("level", "0"))
-        if not level:
-            return draft
-        properties = draft.properties + f"DELAY\x01{level}\x02".encode()
-        draft = msgspec.structs.replace(draft, properties=properties)
-        self.world.tell("delayed", self, number, self.schedule.delay_ms(level))
-        return delay(draft, level)
+        ext = command.ext or {}
+        draft, owned, key = super().draft(command, number), self.owned, f"k{number}"
+        more = f"UNIQ_KEY\x01{key}\x02{ext.get('properties', '')}".encode()
+        draft = msgspec.structs.replace(draft, properties=draft.properties + more, keys=(key, key))
+        level = int(ext.get("level", "0"))
+        if level:
+            draft = msgspec.structs.replace(
+                draft, properties=draft.properties + f"DELAY\x01{level}\x02".encode()
+            )
+            self.world.tell("delayed", self, number, owned.schedule.delay_ms(level))
+            return delay(draft, level)
+        if "half" in ext:
+            self.world.tell("half", self, number)
+            return half_message(owned, draft, PRODUCERS)
+        if "timer" in ext:
+            return self._timed(draft, number)
+        return draft
+
+    def _timed(self, draft: Draft, number: int) -> Draft:
+        properties = props.decode_bytes(draft.properties)
+        found = timed_draft(self.owned, draft)
+        due = deliver_wall(properties, self.host.wall)
+        assert due is not None
+        if found.topic == TIMER_TOPIC:
+            cancels = properties.get(TIMER_DEL_UNIQKEY, "")
+            self.world.tell("timed", self, number, due, cancels)
+        return found
 
 
-class Watched:
-    """The local route; checkers hear what goes through it, and what became of it."""
+class _Replicas:
+    """What `Acks` asks of replication, whatever role that has now."""
 
-    def __init__(self, broker: SecondaryBroker, route: Local) -> None:
+    def __init__(self, broker: SecondaryBroker, host: Host) -> None:
         self._broker = broker
-        self._route = route
+        self._host = host
 
-    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        broker = self._broker
-        broker.world.tell("moves_on", broker, drafts)
+    def refusal(self) -> AckStatus | None:
+        node = self._broker.node
+        return AckStatus.FENCED if node is None else node.refusal(self._host.now)
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
-            broker.world.tell("moved_on", broker, drafts, outcomes)
-            done(outcomes)
+    def when_acked(self, offset: int, until_ms: int, done: Callable[[AckStatus], None]) -> None:
+        node = self._broker.node
+        if node is None:
+            done(AckStatus.FENCED)
+        else:
+            node.when_acked(offset, until_ms, done, self._host.now)
 
-        self._route.put(drafts, origin, wall, settled)
+    def appended(self) -> None:
+        if self._broker.node is not None:
+            self._broker.node.appended(self._host.now)
+
+
+def _topics(revive_queues: int) -> list[TopicConfig]:
+    wishes = Wishes(CLUSTER, GROUP, revive_queues=revive_queues, timer=True)
+    own = [
+        TopicConfig(
+            topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=PERM_READ_WRITE
+        )
+        for name in TOPICS
+    ]
+    return [*system_topics(wishes), *own]

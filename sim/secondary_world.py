@@ -1,33 +1,122 @@
-"""Some seconds of one group whose clients also send delayed messages."""
+"""Some seconds of one group whose clients also send messages that are moved on later, and pop.
 
+Delayed by a level or for an exact time, rolled and cancelled; transactions that are committed,
+rolled back, silent; POP with acknowledgements in time, late and never. Under the faults of a group,
+wall clocks that are set, and links that stand still while everything else goes on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
+from types import ModuleType
 
-from epochmq.broker.schedule.core import RETRY_MAX_MS
+from epochmq.broker.options import BrokerOptions
+from epochmq.broker.pop.buffer import core as pop_buffer
+from epochmq.broker.pop.revive import core as revive
+from epochmq.broker.schedule import core as schedule
+from epochmq.broker.timer import core as timer
+from epochmq.broker.transaction import core as transaction
+from epochmq.broker.transaction import ending
+from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from sim.checkers.base import Checker
+from sim.checkers.inv_26 import Transactions
 from sim.checkers.inv_27 import Delayed
+from sim.checkers.inv_28 import Popped
 from sim.clients import Client
 from sim.clocks import HostClock
 from sim.cluster import DRIFT_PPM_MAX
 from sim.faults import Fault
-from sim.group_world import GroupHistory
+from sim.group_world import KINDS, GroupHistory, GroupInjector
 from sim.host import Host
+from sim.member import CLUSTER, GROUP
+from sim.mutants import MUTANTS
 from sim.plan import Plan
 from sim.secondary import SecondaryBroker
+from sim.secondary_clients import CONSUMERS, SecondaryClient
 from sim.violation import Violation
+from sim.workload import QUEUES, TOPICS
 from sim.world import MS, SECOND
 
 APART_MS = 5
-"""Wall clocks of two brokers start no further apart; nobody sets them (the cores' own tests do)."""
-WHOLE_US = 60 * SECOND
+"""Wall clocks of two brokers start no further apart, and are brought back after the heal."""
+WHOLE_US = 120 * SECOND
 """Longer than any history; clocks that drift are apart by so much of it."""
+FAR_MS = 4_000_000
+"""More than any clock is set forward by."""
+LOOK_US = 50 * MS
+STEP_MS = 20
+KINDS_HERE = {**KINDS, "clock_step": 5, "clog_master": 6}
+MIXES = (
+    ("plain", "level", "timer", "half"),
+    ("plain", "level"),
+    ("plain", "timer", "timer"),
+    ("plain", "half", "half"),
+    ("plain", "plain", "timer", "half"),
+)
+BRISK: tuple[tuple[ModuleType, str, int], ...] = (
+    (schedule, "RETRY_MS", 100),
+    (schedule, "RETRY_MAX_MS", 1_000),
+    (timer, "RETRY_MAX_MS", 1_000),
+    (transaction, "RETRY_MS", 100),
+    (ending, "HELD_MS", 500),
+    (pop_buffer, "RETRY_MS", 100),
+    (revive, "RETRY_MS", 100),
+    (revive, "RETRY_MAX_MS", 1_000),
+    (revive, "COPY_LEFT_MS", 50),
+    (revive, "BACK_OFF_S", (1,)),
+)
+"""Pauses of the product that would outlast a history."""
+
+
+class SecondaryInjector(GroupInjector):
+    """Besides: clocks that are set, and a master whose followers get no log for a while."""
+
+    history: "SecondaryHistory"
+
+    def _clock_step(self, fault: Fault) -> None:
+        """Mostly by less than a second or two, sometimes by up to an hour."""
+        for host in self._hosts(fault):
+            step = fault.size**2 * 360 if fault.size % 5 == 0 else fault.size * STEP_MS
+            host.clock.step_wall(step if fault.size % 2 else -step)
+            self.world.tell("clock_set", host.name, host.now)
+
+    def _clog_master(self, fault: Fault) -> Callable[[], None] | None:
+        """Its links to followers stand still, all else goes on; mostly it dies so."""
+        name = self._master()
+        if name is None:
+            return None
+        self.history.clogged.add(name)
+        host = self.world.hosts[name]
+        ended: list[bool] = []
+
+        def die() -> None:
+            if not ended:
+                self.world.kill(host)
+
+        def undo() -> None:
+            ended.append(True)
+            self.history.clogged.discard(name)
+            self.world.start(host)
+
+        if fault.size % 4:
+            self.world.after(fault.size * 4 * MS, f"kill {name}", die)
+        return undo
 
 
 class SecondaryHistory(GroupHistory):
-    """Delayed messages under the faults of a group."""
+    """Messages that are moved on, under the faults of a group."""
+
+    kinds = KINDS_HERE
+    injects = SecondaryInjector
+    copy_behind: int
 
     def __init__(self, plan: Plan) -> None:
+        self.clogged: set[str] = set()
+        self.draining = False
         super().__init__(plan)
+        assert isinstance(self.injector, SecondaryInjector)
+        self.injector.history = self
         clocks = Random(f"{plan.seed}:wall")
         for name in self.cluster.broker_names:
             self.world.hosts[name].clock = HostClock(
@@ -35,53 +124,198 @@ class SecondaryHistory(GroupHistory):
                 clocks.randint(-APART_MS, APART_MS),
                 clocks.randint(1, 1_000_000),
             )
+        hosts = self.world.hosts
+        self.right = {n: hosts[n].clock.wall_at_start_ms for n in self.cluster.broker_names}
 
     def draw_sizes(self, sizes: Random) -> None:
         super().draw_sizes(sizes)
+        self.sends_max = sizes.choice((80, 150, 300))
+        self.pace_us = self.safety_us * (1 + self.burst_max) // (2 * self.sends_max)
         self.delays_ms = sizes.choice(((50, 200, 1000), (10, 500), (100, 100, 300, 2000)))
+        self.timers_ms = sizes.choice(((50, 500, 1500), (200, 3000), (20, 100, 400)))
+        self.invisible_ms = sizes.choice(((200, 800), (100, 400, 2000), (500,)))
         self.store_options = replace(self.store_options, delays_ms=self.delays_ms)
+        self.mix = sizes.choice(MIXES)
+        self.pops = sizes.randrange(4) > 0
+        self.copy_behind = sizes.choice((4, 12, 20_000))
+        self.beat_us = sizes.choice((100, 400)) * MS
+        self.options = self.draw_options(sizes)
 
-    def draw_faults(self, sizes: Random) -> list[Fault]:
-        return [fault for fault in super().draw_faults(sizes) if fault.kind != "clock_step"]
+    def draw_options(self, sizes: Random) -> BrokerOptions:
+        return BrokerOptions(
+            broker_name=GROUP,
+            broker_cluster_name=CLUSTER,
+            broker_ip1="127.0.0.1",
+            broker_ip2="127.0.0.1",
+            enable_controller_mode=True,
+            flush_disk_type="SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
+            slave_timeout=self.ack_timeout_ms,
+            message_index_enable=self.store_options.index,
+            slave_metadata_period=sizes.choice((50, 100, 300)),
+            transaction_time_out=sizes.choice((100, 400)),
+            transaction_check_interval=sizes.choice((150, 300)),
+            transaction_check_max=sizes.choice((2, 4)),
+            transaction_op_msg_max_size=sizes.choice((64, 4096)),
+            transaction_op_batch_interval=sizes.choice((0, 50, 500)),
+            timer_precision_ms=sizes.choice((100, 200, 500)),
+            timer_roll_window_slot=sizes.choice((4, 10, 100)),
+            mapped_file_size_timer_log=sizes.choice((520, 1000, 100_000)),
+            revive_queue_num=sizes.choice((1, 2)),
+            enable_retry_topic_v2=sizes.randrange(2) > 0,
+            enable_pop_buffer_merge=sizes.randrange(3) == 0,
+            pop_ck_stay_buffer_time=sizes.choice((50, 300)),
+            pop_ck_stay_buffer_time_out=sizes.choice((20, 150)),
+        )
 
     def checkers(self) -> list[Checker]:
         skew_us = 2 * APART_MS * MS + WHOLE_US * 2 * DRIFT_PPM_MAX // 1_000_000
-        self.delayed = Delayed(self.oracle, len(self.delays_ms), skew_us)
-        return [*super().checkers(), self.delayed]
+        steps = any(fault.kind == "clock_step" for fault in self.faults)
+        self.delayed = Delayed(self.oracle, len(self.delays_ms), None if steps else skew_us)
+        self.transactions = Transactions(self.oracle)
+        self.popped = Popped(CONSUMERS, buffers=self.options.enable_pop_buffer_merge)
+        mine = [self.delayed, self.transactions, *([self.popped] if self.pops else [])]
+        return [*super().checkers(), *mine]
 
     def make_broker(self, host: Host) -> SecondaryBroker:
         return SecondaryBroker(self, host)
 
-    def make_client(self, host: Host) -> "SecondaryClient":
+    def make_client(self, host: Host) -> Client:
         return SecondaryClient(self, host)
 
+    def alter(self, broker: SecondaryBroker) -> None:
+        """Take out of a new process what the plan switches off."""
+        for name in self.plan.off:
+            if name in MUTANTS:
+                MUTANTS[name](broker)
+
+    # The course of it -----------------------------------------------------------------------------
+
+    def play(self) -> None:
+        with brisk(self.copy_behind):
+            super().play()
+
+    def consume(self, host: Host) -> None:
+        super().consume(host)
+        chance, world = self.world.streams["pops"], self.world
+
+        def act() -> None:
+            if isinstance(host.process, SecondaryClient) and self.pops:
+                host.process.pop()
+
+        if self.busy():
+            world.after(chance.randrange(20) * MS, "pop", act, host)
+
     def be_well(self) -> None:
-        """As of a group; besides, what is due comes out, a retry's longest pause later at most."""
+        """As of a group; besides, all that was held back comes out, and all is consumed."""
+        self.clogged.clear()
+        self.set_clocks()
         super().be_well()
-        patience_us = (max(self.delays_ms) + RETRY_MAX_MS + 2000) * MS
-        world = self.world
-        if not world.run_until(world.time_us + patience_us, lambda: not self.delayed.waiting):
-            text = f"delayed messages do not come out: {sorted(self.delayed.waiting)[:20]}"
-            raise Violation("INV-27", text)
-        if not world.run_until(world.time_us + 5 * SECOND, self.is_even):
+        self.calm_begins()
+        self.drain_pops()
+        self.wait(self.is_calm, "INV-27", self.text)
+        if self.delayed.waiting:
+            self.all_is_due()
+        self.wait(lambda: not self.delayed.waiting and self.is_calm(), "INV-27", self.text)
+        if not self.world.run_until(self.world.time_us + 5 * SECOND, self.is_even):
             raise Violation("INV-35", "the replicas do not come to one confirmed end")
 
+    def set_clocks(self, ahead_ms: int = 0) -> None:
+        """All wall clocks are right again, or ahead by as much."""
+        for name, right in self.right.items():
+            host = self.world.hosts[name]
+            clock = host.clock
+            clock.step_wall(right + ahead_ms - clock.wall_at_start_ms)
+            self.world.tell("clock_set", name, host.now)
 
-class SecondaryClient(Client):
-    """Half of what it sends is delayed."""
+    def calm_begins(self) -> None:
+        for name in self.cluster.broker_names:
+            self.delayed.calm[name] = self.world.hosts[name].wall
 
-    history: SecondaryHistory
+    def all_is_due(self) -> None:
+        """Messages that were taken while a clock was ahead: time goes on to theirs."""
+        self.world.mark("covered.far_timers")
+        self.delayed.skew_us = None
+        self.set_clocks(FAR_MS)
+        self.calm_begins()
 
-    def wishes(self) -> dict[str, str]:
-        level = self.chance.randrange(2 * len(self.history.delays_ms)) + 1
-        return {"level": str(level)} if level <= len(self.history.delays_ms) else {}
+    def drain_pops(self) -> None:
+        """Consumers take everything now, and acknowledge it at once."""
+        self.draining = True
+        world = self.world
 
-    def acked(self, number: int, ext: dict[str, str], name: str) -> None:
-        if number in self.history.delayed.due:
-            self.world.mark("covered.delayed")
-            self.history.oracle.held(number, int(ext["epoch"]), name, self.world.time_us)
-            return
-        super().acked(number, ext, name)
+        def act(host: Host) -> None:
+            if isinstance(host.process, SecondaryClient):
+                masters = [b for b in self.brokers() if b.may_acknowledge(b.host.now)]
+                if masters:
+                    name = masters[0].host.name
+                    host.process.target = self.cluster.broker_names.index(name)
+                host.process.pop()
+            world.after(20 * MS, "drain", lambda: act(host), host)
+
+        if self.pops:
+            for host in self.clients:
+                world.after(0, "drain", lambda host=host: act(host), host)  # type: ignore[misc]
+
+    def wait(self, done: Callable[[], bool], rule: str, text: Callable[[], str]) -> None:
+        longest = max(*self.delays_ms, *self.timers_ms, *self.invisible_ms)
+        until = self.world.time_us + (longest + 8_000) * MS
+        while self.world.time_us < until:
+            self.world.run_until(self.world.time_us + LOOK_US)
+            if done():
+                return
+        raise Violation(rule, text())
+
+    def text(self) -> str:
+        return (
+            f"what was held back does not come out: delayed {sorted(self.delayed.waiting)[:20]},"
+            f" {[b.owned.transactions.statistics() for b in self.masters()]},"
+            f" {[b.owned.pop.statistics() for b in self.masters()]}"
+        )
+
+    def masters(self) -> Iterator[SecondaryBroker]:
+        for broker in self.brokers():
+            if isinstance(broker, SecondaryBroker) and broker.owned.delivers:
+                yield broker
+
+    def is_calm(self) -> bool:
+        """Nothing is due, no transaction is open, all is popped and acknowledged."""
+        for broker in self.masters():
+            owned = broker.owned
+            wall = broker.host.wall
+            soon = [n for n in self.delayed.waiting if self.delayed.is_soon(n, wall)]
+            open_ = owned.transactions.statistics()["window"]
+            if soon or open_ or not owned.transactions.ready:
+                return False
+            return not self.pops or self.all_popped(broker)
+        return False
+
+    def all_popped(self, broker: SecondaryBroker) -> bool:
+        """Nothing is out, and the group stands at the end of every queue that it pops from."""
+        owned = broker.owned
+        pop = owned.pop
+        if len(pop.hands) or len(pop.buffer) or pop.windows.statistics()["windows"]:
+            return False
+        marks = (NORMAL, RETRY_V1, RETRY_V2)
+        for topic in [retry_topic_of(t, CONSUMERS, m) for t in TOPICS for m in marks]:
+            for queue in range(QUEUES):
+                _, high = owned.store.queue_bounds(topic, queue)
+                if high > max(0, owned.offsets.get(CONSUMERS, topic, queue)):
+                    return False
+        return True
+
+
+@contextmanager
+def brisk(copy_behind: int) -> Iterator[None]:
+    """The product's pauses are shorter inside, and check points are copied early."""
+    values = [*BRISK, (revive, "COPY_BEHIND", copy_behind)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in values]
+    for module, name, value in values:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def history(plan: Plan) -> SecondaryHistory:

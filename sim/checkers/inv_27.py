@@ -1,10 +1,18 @@
-"""INV-27: a delayed message is never early, is delivered, and seldom twice."""
+"""INV-27: a delayed message is never early, is delivered, and again only in another spell.
+
+Delayed by a level, or for an exact time. "Early" is said by the wall clock of whoever delivers: it
+must have reached the time that the broker which took the message wrote down. A level forgives a
+clock that went back by more than the delay: such a message is due at once, as in RocketMQ.
+Where no clock is ever set, hosts are apart by `skew_us` at most, and true time counts as well.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.schedule.core import BATCH_MAX
+from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
 from sim.brokers import Broker
 from sim.checkers.base import Checker
@@ -13,55 +21,138 @@ from sim.violation import Violation
 from sim.workload import QUEUES, TOPICS, number_of, read_all
 from sim.world import MS, World
 
+if TYPE_CHECKING:
+    from sim.secondary import SecondaryBroker
+
+LATE_MS = 2_000
+"""In calm: a pause after a failure of before, a sync, a replica."""
+
+SOON_MS = 3_000
+
+
+class Due(NamedTuple):
+    """Who took a message, and when it is due: by that host's wall clock, in true time."""
+
+    host: str
+    wall_ms: int
+    true_us: int
+    delay_ms: int
+    """Of a level; 0 for an exact time."""
+
 
 class Delayed(Checker):
-    """Knows when each delayed message was stored, and which ones came out.
-
-    `skew_us` bounds how far two hosts' wall clocks are apart; on the host that stored a message it
-    may not come out one millisecond early.
-    """
+    """Knows when each delayed message is due, and which ones came out."""
 
     rule = "INV-27"
 
-    def __init__(self, oracle: Oracle, levels: int, skew_us: int) -> None:
+    def __init__(self, oracle: Oracle, levels: int, skew_us: int | None) -> None:
         self.oracle = oracle
         self.levels = levels
         self.skew_us = skew_us
-        self.due: dict[int, tuple[str, int, int]] = {}
-        """number -> host that stored it, its wall clock and true time (us) when it is due."""
+        """None: clocks are set."""
+        self.due: dict[int, Due] = {}
+        self.cancels: dict[int, int] = {}
+        """number of a cancellation -> number of what it takes back."""
         self.out: set[int] = set()
         """What the outlet has acknowledged."""
+        self.by_spell: set[tuple[int, object]] = set()
+        self.unsure: set[int] = set()
+        """What may be delivered twice in one spell; see `note_repeats`."""
+        self.rolled: dict[int, set[object]] = {}
+        self.repeats = 0
+        """Deliveries of levels that were not held in time."""
         self.masters = 0
+        self.calm: dict[str, int] = {}
+        """Host -> its wall clock when calm began."""
 
     def master_began(self, *_: object) -> None:
         self.masters += 1
 
     def delayed(self, broker: Broker, number: int, delay_ms: int) -> None:
         wall = broker.host.wall + delay_ms
-        self.due[number] = broker.host.name, wall, broker.world.time_us + delay_ms * MS
+        true_us = broker.world.time_us + delay_ms * MS
+        self.due[number] = Due(broker.host.name, wall, true_us, delay_ms)
 
-    def moves_on(self, broker: Broker, drafts: Sequence[Draft]) -> None:
+    def timed(self, broker: Broker, number: int, wall: int, cancels: str) -> None:
+        true_us = broker.world.time_us + (wall - broker.host.wall) * MS
+        self.due[number] = Due(broker.host.name, wall, true_us, 0)
+        if cancels:
+            self.cancels[number] = int(cancels[1:])
+
+    def moves_on(self, broker: Broker, drafts: Sequence[Draft], origin: Origin) -> None:
         for draft in drafts:
-            number = int(bytes(draft.body).partition(b":")[0])
-            name, wall, true_us = self.due[number]
-            early = broker.host.wall < wall
-            if name != broker.host.name:
-                early = broker.world.time_us + self.skew_us < true_us
-            if early:
+            number = _delivered(draft, origin)
+            if number is not None and self.is_early(broker, self.due[number]):
                 raise Violation(self.rule, f"message {number} is early", (broker.host.name,))
+            if number in self.cancels:
+                text = f"message {number} is a cancellation, and is delivered"
+                raise Violation(self.rule, text, (broker.host.name,))
+
+    def is_early(self, broker: Broker, due: Due) -> bool:
+        left = due.wall_ms - broker.host.wall
+        if due.host == broker.host.name and left > 0 and (not due.delay_ms or left <= due.delay_ms):
+            return True
+        if due.delay_ms == 0 and left > 0:
+            return True
+        return self.skew_us is not None and broker.world.time_us + self.skew_us < due.true_us
 
     def moved_on(
-        self, _broker: Broker, drafts: Sequence[Draft], outcomes: Sequence[Outcome]
+        self,
+        broker: "SecondaryBroker",
+        drafts: Sequence[Draft],
+        outcomes: Sequence[Outcome],
+        origin: Origin,
+        spell: object,
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
-            if outcome is Outcome.STORED:
-                self.out.add(int(bytes(draft.body).partition(b":")[0]))
+            number = _delivered(draft, origin)
+            self.note_repeats(draft, outcome, origin, spell)
+            if number is None or outcome is not Outcome.STORED:
+                continue
+            self.out.add(number)
+            self.check_late(broker, number)
+            key = number, spell, broker.timer.hands.rebuilds
+            if key in self.by_spell and number not in self.unsure:
+                text = f"message {number} is delivered twice in one spell"
+                raise Violation(self.rule, text, (broker.host.name,))
+            self.by_spell.add(key)
+
+    def note_repeats(self, draft: Draft, outcome: Outcome, origin: Origin, spell: object) -> None:
+        """What explains that a message is delivered twice in one spell: a put of it, or of a piece
+        of its wait, that was not held in time, or pieces of its wait from two spells."""
+        if origin not in (Origin.DELAYED, Origin.TIMER):
+            return
+        number = int(bytes(draft.body).partition(b":")[0])
+        if draft.topic == TIMER_TOPIC:
+            self.rolled.setdefault(number, set()).add(spell)
+        if outcome is Outcome.LATER and origin is Origin.DELAYED:
+            self.repeats += 1
+        if outcome is Outcome.LATER or len(self.rolled.get(number, ())) > 1:
+            self.unsure.add(number)
+
+    def check_late(self, broker: Broker, number: int) -> None:
+        calm = self.calm.get(broker.host.name)
+        if calm is not None:
+            late = broker.host.wall - max(calm, self.due[number].wall_ms)
+            if late > LATE_MS:
+                text = f"message {number} is {late} ms late, and all is well"
+                raise Violation(self.rule, text, (broker.host.name,))
+
+    def is_soon(self, number: int, wall: int) -> bool:
+        """Whether it should come out without any clock being set forward."""
+        due = self.due[number]
+        return due.delay_ms > 0 or due.wall_ms <= wall + SOON_MS
 
     @property
     def waiting(self) -> set[int]:
         """Acknowledged, and not out yet."""
         sends = self.oracle.sends
-        return {n for n in self.due if sends[n].result is Result.OK} - self.out
+        return {n for n in self.due if sends[n].result is Result.OK} - self.out - self.may_stay
+
+    @property
+    def may_stay(self) -> set[int]:
+        """Cancellations, and what they take back."""
+        return {*self.cancels, *self.cancels.values()}
 
     def finish(self, world: World) -> None:
         for name, host in sorted(world.hosts.items()):
@@ -77,9 +168,22 @@ class Delayed(Checker):
         return found
 
     def judge(self, name: str, found: Counter[int]) -> None:
-        lost = [n for n in self.due if self.oracle.sends[n].result is Result.OK and not found[n]]
+        sends, stay = self.oracle.sends, self.may_stay
+        lost = [n for n in self.due if sends[n].result is Result.OK and not found[n]]
+        lost = [n for n in lost if n not in stay]
         if lost:
             raise Violation(self.rule, f"delayed messages are lost: {sorted(lost)[:20]}", (name,))
-        again = sum(found[n] - 1 for n in self.due if found[n] > 1)
-        if again > BATCH_MAX * self.levels * self.masters:
+        wrong = sorted(n for n in self.cancels if found[n])
+        if wrong:
+            raise Violation(self.rule, f"cancellations are delivered: {wrong[:20]}", (name,))
+        levels = [n for n, due in self.due.items() if due.delay_ms]
+        again = sum(found[n] - 1 for n in levels if found[n] > 1)
+        if again > BATCH_MAX * self.levels * self.masters + self.repeats:
             raise Violation(self.rule, f"{again} deliveries too many", (name,))
+
+
+def _delivered(draft: Draft, origin: Origin) -> int | None:
+    """The number of a message that goes to its queue; None for a piece of a longer wait."""
+    if origin not in (Origin.DELAYED, Origin.TIMER) or draft.topic == TIMER_TOPIC:
+        return None
+    return int(bytes(draft.body).partition(b":")[0])

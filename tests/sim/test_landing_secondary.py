@@ -1,11 +1,11 @@
-"""Histories of groups with delayed messages."""
+"""Histories of groups with delayed, timed and transactional messages, and POP."""
 
 from collections import Counter
 
 import pytest
 from tests.sim.landing import name, parts, play_all
 
-COUNT = 100
+COUNT = 60
 SEEN: Counter[str] = Counter()
 
 
@@ -17,5 +17,7 @@ def test_histories(seeds: list[int]) -> None:
 def test_messages_were_delayed_and_masters_changed() -> None:
     """INV-91; says nothing where only some of the histories were played."""
     if SEEN["histories"] >= COUNT:
-        assert SEEN["covered.delayed"] > 10 * COUNT
+        for kind in ("delayed", "half", "popped"):
+            assert SEEN[f"covered.{kind}"] > 10 * COUNT, kind
+        assert SEEN["covered.checked"] > COUNT
         assert SEEN["covered.became_master"] > COUNT

@@ -9,20 +9,23 @@ from sim.scenarios.index import listing, names
 from sim.worlds import run
 
 SEEDS = 20
+FEWER = {"S12": 8, "S13": 8}
+"""Longer histories than the others."""
 STORIES = tuple(names())
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_story(story: str) -> None:
     marks: Counter[str] = Counter()
-    for seed in range(SEEDS):
+    seeds = FEWER.get(story, SEEDS)
+    for seed in range(seeds):
         outcome = run(Plan("group", seed, (), None, story))
         assert outcome.violation is None, "\n" + report(outcome)
         marks.update(outcome.marks)
-    assert marks[f"covered.{story}"] >= SEEDS // 2
+    assert marks[f"covered.{story}"] >= seeds // 2
 
 
 def test_all_stories_of_controller_mode_are_there() -> None:
-    wanted = {*(f"S{n:02d}" for n in range(1, 12)), "S16", "S17", "S18"}
+    wanted = {*(f"S{n:02d}" for n in range(1, 14)), "S16", "S17", "S18"}
     assert wanted <= set(STORIES)
     assert all(len(line) > 20 for line in listing())

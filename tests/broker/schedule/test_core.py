@@ -37,6 +37,17 @@ def test_a_level_sleeps_until_its_first_message_is_due() -> None:
     assert core.looks(1600) == [Look(1, 1)]
 
 
+def test_a_clock_that_went_back_keeps_nothing_waiting() -> None:
+    core = Schedule((1000,))
+    assert core.found(1, [9500], wall=9000) == 0
+    assert core.looks(8600) == []
+    assert core.looks(8499) == [Look(1, 0)]
+    assert core.found(1, [9500], wall=8499) == 1
+    core.failed(1, 8499)
+    assert core.looks(8499 + RETRY_MS - RETRY_MAX_MS) == []
+    assert [look[:2] for look in core.looks(8498 + RETRY_MS - RETRY_MAX_MS)] == [(1, 0)]
+
+
 def test_an_empty_level_wakes_when_something_arrives() -> None:
     core = Schedule((1000,))
     assert core.found(1, [], wall=10) == 0

@@ -281,6 +281,27 @@ def test_a_slot_that_lies_ahead_is_forgotten_with_the_wheel() -> None:
         assert core.covered == 1
 
 
+def test_what_was_delivered_of_an_open_slot_does_not_come_again() -> None:
+    core = timer(WALL + 60_000)
+    units = [(WALL + 60_100, 0), (WALL + 60_900, 52)]
+    assert deliver(core, units, WALL + 60_200) == [0]
+    assert not core.flying
+    core.set_back(WALL + 59_000)
+    opened(core, [])
+    assert core.advance(WALL + 60_000, 104)
+    assert deliver(core, units, WALL + 60_950) == [52]
+
+
+def test_a_pause_ends_when_the_clock_goes_back_less_than_the_wheel_stood_still() -> None:
+    core = timer()
+    assert deliver(core, [(WALL + 1, 0)], WALL + 30_000, False) == [0]
+    assert core.next_deadline(WALL + 30_000) == WALL + 30_000 + RETRY_MS
+    back = WALL + 30_000 - RETRY_MAX_MS
+    assert not core.is_behind(back)
+    assert core.next_deadline(back) == back
+    assert deliver(core, [], back) == [0]
+
+
 def test_a_pause_ends_when_the_clock_goes_back() -> None:
     core = timer(WALL + 60_000)
     opened(core, [(WALL + 60_001, 0)])

@@ -8,13 +8,14 @@ from tests.broker.transaction.around import (
     end,
     half,
     made,
+    producer,
     restarted,
     tick,
 )
 
 from epochmq.broker.transaction import evidence
 from epochmq.broker.transaction.evidence import is_committed
-from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 
@@ -37,6 +38,25 @@ def test_a_commit_whose_op_message_was_not_written_is_not_delivered_twice(desk: 
     tick(desk, 3_000)
     assert bodies(desk) == [b"hello"]
     assert [op.body for op in desk.stored(OP_HALF_TOPIC)] == [b"0,"]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_what_was_given_up_is_not_committed_by_the_next_master(indexed: bool) -> None:
+    """Kept for operators; its op message was not written when its master died."""
+    desk = made(transaction_check_max=0, message_index_enable=indexed)
+    answer = desk.client().ask(half())
+    producer(desk)
+    tick(desk, 31_000)
+    assert bodies(desk, TRANS_CHECK_MAX_TIME_TOPIC, 0) == [b"hello"]
+    assert desk.stored(OP_HALF_TOPIC) == []
+    desk = restarted(desk)
+    from dataclasses import replace
+
+    desk.node.adopt_options(replace(desk.options, message_index_enable=indexed))
+    assert desk.client().ask(end(answer)).code == ResponseCode.SYSTEM_ERROR
+    tick(desk, 31_000)
+    assert bodies(desk) == []
+    assert len(desk.stored(TRANS_CHECK_MAX_TIME_TOPIC)) == 1
 
 
 def test_the_same_without_an_index() -> None:

@@ -167,13 +167,15 @@ def _uniq(key: Key, offset: int | str, tag: str) -> str:
 
 
 def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: str) -> Draft:
-    """No index keys: nobody looks these up, and they would push users' keys out of the index."""
+    """Indexed by its UNIQ_KEY as every record that has one: replicas, and whoever makes the index
+    anew, know nothing but the record (INV-17)."""
     return Draft(
         topic=topic,
         queue_id=queue_id,
         body=body,
         properties=f"TAGS\x01{tag}\x02UNIQ_KEY\x01{uniq}".encode(),
         tags_code=tags_code(tag),
+        keys=(uniq,),
         born_wall_ms=wall,
     )
 

@@ -314,8 +314,10 @@ class PopState:
             for ((queue_id, key), acked), outcome in zip(acks.items(), outcomes, strict=True):
                 kept = outcome is Outcome.STORED
                 core = self.hands.queues.get(queue_id)
-                if kept and core is not None:
-                    core.take_acks(key, acked.offsets)
+                if kept and core is not None:  # what was handed out meanwhile is not acknowledged
+                    still = [at for at in acked.offsets if core.seen(key, at) is not Seen.DELIVERED]
+                    core.take_acks(key, still)
+                    kept = len(still) == len(acked.offsets)
                 for done in acked.waiting:
                     done(kept)
 

@@ -49,6 +49,12 @@ class Level:
         self.failures = 0
 
 
+def _is_time(level: Level, look_at: int, wall: int) -> bool:
+    """A time further away than any that was ever set means that the clock went back."""
+    furthest = max(level.delay_ms, RETRY_MAX_MS) if level.failures else level.delay_ms
+    return look_at <= wall or look_at > wall + furthest
+
+
 class Schedule:
     """Progress of all levels; levels count from 1."""
 
@@ -113,7 +119,7 @@ class Schedule:
         return [
             Look(number, level.progress, level.batch)
             for number, level in self._levels.items()
-            if not level.busy and level.look_at is not None and level.look_at <= wall
+            if not level.busy and level.look_at is not None and _is_time(level, level.look_at, wall)
         ]
 
     def found(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:

@@ -69,6 +69,9 @@ class Timer:
         self._failures = 0
         self._retry_at = 0
         self._cancelled: set[str] = set()
+        self._partly: tuple[int, int, int] | None = None
+        """A slot that was delivered in part when the clock went back: its time, how far, and where
+        the timer log ended."""
 
     # Progress --------------------------------------------------------------------------------
 
@@ -92,6 +95,7 @@ class Timer:
     def fall_back(self) -> int:
         """This broker delivers no longer: back to what is kept; where to cut the timer log."""
         self.cursor = self.kept_cursor
+        self._partly = None
         self._late_ms = 0
         self._close()
         return self.position
@@ -101,6 +105,7 @@ class Timer:
         self.cursor = self.kept_cursor = min(first, self.covered)
         self.position = position
         self._late_ms = 0
+        self._partly = None
         self.updates += 1
         self._close()
 
@@ -115,7 +120,9 @@ class Timer:
         return self.read_ms > wall + BACK_MS
 
     def set_back(self, wall: int) -> None:
-        """Follow the clock; slots that are delivered must have been emptied."""
+        """Follow the clock; slots that are delivered must have been emptied, puts been settled."""
+        if self.is_open and self.done_ms >= self.read_ms:
+            self._partly = self.read_ms, self.done_ms, self.position
         self._done(self._aligned(wall))
         self._failures = self._retry_at = 0  # a pause until a time of the old clock
         self._close()
@@ -175,13 +182,18 @@ class Timer:
 
         After a start it may be a slot that is delivered in part: what hung there then is done.
         """
-        if deliver_wall_ms <= self.done_ms and position < self.position:
+        done, before = self.done_ms, self.position
+        if self._partly is not None and self._partly[0] == self.read_ms:
+            _, done, before = self._partly
+        if deliver_wall_ms <= done and position < before:
             return None
         return self._key(deliver_wall_ms, position)
 
     def opened(self, keys: "array[int]") -> None:
         """The slot `wants` named holds these, in order."""
         self.is_open = True
+        if self._partly is not None and self._partly[0] == self.read_ms:
+            self._partly = None
         self._due = keys
         self._at = 0
 
@@ -204,7 +216,7 @@ class Timer:
 
     def batch(self, wall: int, count_max: int) -> list[int]:
         """Positions of what is to be put now; report them by `settled` before the next."""
-        if not self.is_open or self._flying or wall < self._retry_at:
+        if not self.is_open or self._flying or wall < self._pause_ends(wall):
             return []
         due, at = self._due, self._at
         stop = min(at + count_max, len(due))
@@ -279,7 +291,16 @@ class Timer:
         at = self.read_ms + self.precision_ms
         if self._at < len(self._due):
             at = self.read_ms + (self._due[self._at] >> _POSITION_BITS)
-        return max(at, self._retry_at)
+        return max(at, self._pause_ends(wall))
+
+    @property
+    def flying(self) -> bool:
+        """Whether something was put and nobody knows yet what became of it."""
+        return bool(self._flying)
+
+    def _pause_ends(self, wall: int) -> int:
+        """When the pause after a failure is over; one by a clock that went back is."""
+        return self._retry_at if self._retry_at - wall <= RETRY_MAX_MS else wall
 
     def statistics(self) -> dict[str, int]:
         return {

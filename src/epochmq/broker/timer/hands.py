@@ -102,7 +102,7 @@ class TimerHands:
         try:
             self._change_role(delivers, wall)
             if self.core.is_behind(wall):
-                if not self.finished:
+                if not self.finished and not self.core.flying:
                     self._turn += 1
                     self._reading = None
                     self.core.set_back(wall)

@@ -55,14 +55,14 @@ class Asking:
         self._parts.put([draft for *_, draft in work], settled, wall)
 
     def _message(self, half: Half, now: int) -> StoredMessage | None:
-        """The half message itself; None when it is gone, or committed as it turns out."""
+        """The half message itself; None when it is gone, or over as it turns out."""
         raw = self._parts.node.store.message_at(half.offset, half.size)
         if raw is None:
             self.counts["gone"] += 1
             log.error("half message %d of %s is gone", half.queue_offset, half.group)
             self._parts.core.gone(half)
             return None
-        if self._parts.was_committed(half, raw, now):
+        if self._parts.is_over(half, raw, now):
             return None
         return record.decode(raw)
 

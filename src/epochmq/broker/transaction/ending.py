@@ -150,7 +150,7 @@ class Ending:
             parts.core.gone(half)
             self._refuse(end, "Find prepared transaction message failed")
             return
-        if parts.was_committed(half, raw, now):
+        if parts.is_over(half, raw, now):
             self._repeat(end, half, now)
             return
         message = record.decode(raw)

@@ -1,17 +1,19 @@
-"""Whether a transaction's real message is in the log already: asked before one is written.
+"""Whether a transaction is over by what is in the log already: asked before anything is written.
 
 A commit writes the real message first and names the half message as over a little later. Who was
 master in between, and died, leaves a half message that looks open and is not. Its real message
-says so: it has the bits of a commit, the same UNIQ_KEY, and the place of the half message.
+says so: it has the bits of a commit, the same UNIQ_KEY, and the place of the half message. One that
+was given up says so in the same way: by what is kept of it for operators.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from epochmq.base.types import Buffer
 from epochmq.broker.transaction.half import read_half, real_place
 from epochmq.model import record
-from epochmq.model.names import HALF_TOPIC
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT, transaction_type
 from epochmq.store.index import IndexResult
 from epochmq.store.read import ReadResult
@@ -48,21 +50,33 @@ def is_committed(store: Records, raw: Buffer, *, indexed: bool) -> bool:
     """
     message = record.decode(raw)
     place = real_place(message)
-    if place is None:
-        return False
+    found = () if place is None else _near(store, message, place, indexed)
     origin = read_half(raw).origin
-    key = message.uniq_key
-    if indexed and key:
-        found = store.query_index(place[0], key, _SAME_KEY_MAX, 0, _FOREVER).records
-        return any(_is_of(store, one, message.offset, origin) for one in found)
-    walked = _walk(store, place, message.offset)
-    return any(_is_of(store, one, message.offset, origin) for one in walked)
+    return any(
+        transaction_type(record.sys_flag_at(one, 0)) == TX_COMMIT
+        and _is_of(store, one, message.offset, origin)
+        for one in found
+    )
+
+
+def is_given_up(store: Records, raw: Buffer, *, indexed: bool) -> bool:
+    """Whether TRANS_CHECK_MAX_TIME_TOPIC holds the half message whose record `raw` is."""
+    message, origin = record.decode(raw), read_half(raw).origin
+    found = _near(store, message, (TRANS_CHECK_MAX_TIME_TOPIC, 0), indexed)
+    return any(_is_of(store, one, message.offset, origin) for one in found)
+
+
+def _near(
+    store: Records, message: StoredMessage, place: tuple[str, int], indexed: bool
+) -> Iterable[memoryview]:
+    """Records of a queue that may have been made of a half message."""
+    if indexed and message.uniq_key:
+        return store.query_index(place[0], message.uniq_key, _SAME_KEY_MAX, 0, _FOREVER).records
+    return _walk(store, place, message.offset)
 
 
 def _is_of(store: Records, found: memoryview, half_at: int, origin: int) -> bool:
     """Whether `found` was made of the half message at `half_at`, or of another copy of it."""
-    if transaction_type(record.sys_flag_at(found, 0)) != TX_COMMIT:
-        return False
     prepared = record.prepared_offset_at(found, 0)
     if prepared == half_at:
         return True

@@ -184,9 +184,11 @@ def handed_over(message: StoredMessage) -> Draft | None:
 
 
 def given_up(message: StoredMessage) -> Draft:
-    """It as it is kept for operators, with its real place still named."""
+    """It as it is kept for operators: its real place is named still, and the half message's."""
     return _draft(
-        message, TRANS_CHECK_MAX_TIME_TOPIC, 0, message.properties, sys_flag=message.sys_flag
+        *(message, TRANS_CHECK_MAX_TIME_TOPIC, 0, message.properties),
+        sys_flag=message.sys_flag,
+        prepared=message.offset,
     )
 
 

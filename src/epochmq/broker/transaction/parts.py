@@ -11,7 +11,7 @@ from epochmq.broker.options import BrokerOptions
 from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.place import Place
 from epochmq.broker.transaction.core import Half, Terms, Transactions
-from epochmq.broker.transaction.evidence import is_committed
+from epochmq.broker.transaction.evidence import is_committed, is_given_up
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
 from epochmq.wire.command import Reply
@@ -134,12 +134,15 @@ class Parts:
         """How much was appended and is not held yet."""
         return len(self._unsure)
 
-    def was_committed(self, half: Half, raw: memoryview, now: int) -> bool:
-        """Whether a doubted half message turns out to be committed; if so it is over now."""
+    def is_over(self, half: Half, raw: memoryview, now: int) -> bool:
+        """Whether a doubted half message turns out to be committed, or given up; if so it is over
+        now."""
         if not half.doubted:
             return False
         half.doubted = False
-        if not is_committed(self.node.store, raw, indexed=self.node.options.message_index_enable):
+        store, indexed = self.node.store, self.node.options.message_index_enable
+        committed = is_committed(store, raw, indexed=indexed)
+        if not committed and not is_given_up(store, raw, indexed=indexed):
             return False
-        self.core.done(half, now, committed=True)
+        self.core.done(half, now, committed=committed)
         return True

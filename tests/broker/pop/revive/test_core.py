@@ -150,14 +150,14 @@ def test_one_that_stays_long_is_copied() -> None:
     assert copied is not None
     assert copied.done == 0b01
     assert core.copy(0) is None
-    core.copy_failed(one.key)
+    core.copy_failed(one.key, core.position)
     copied = core.copy(0)
     assert copied is not None
     place = core.position
     read(core, copied, now=30_000)
     assert core.progress == place
     assert core.next_deadline() == 60_000
-    core.copy_failed(Key("T", "G", 0, 99, 0, "b"))
+    core.copy_failed(Key("T", "G", 0, 99, 0, "b"), 0)
     acks(core, one, 1)
     assert core.progress == core.position
 
@@ -173,6 +173,20 @@ def test_a_copy_that_knows_less_takes_no_place() -> None:
     again = core.copy(0)
     assert again is not None
     assert again.done == 0b01
+
+
+def test_a_copy_that_knows_less_holds_progress_until_nothing_before_it_is_open() -> None:
+    core, one, other = Revive(), point(ms=60_000), point(start=9, ms=60_000)
+    far_behind(core, one)
+    read(core, other)
+    copied = core.copy(0)
+    assert copied is not None
+    acks(core, one, 0)
+    read(core, copied)
+    acks(core, one, 1)
+    assert core.progress == 0
+    acks(core, other, 9, 10)
+    assert core.progress == core.position
 
 
 def test_a_copy_may_know_more() -> None:
@@ -198,8 +212,46 @@ def test_a_copy_that_was_not_kept_holds_nothing() -> None:
     far_behind(core, one)
     assert core.copy(0) is not None
     acks(core, one, 0, 1)
-    core.copy_failed(one.key)
+    core.copy_failed(one.key, core.position)
+    assert core.copy(0) is None
     assert (core.progress, len(core)) == (core.position, 0)
+
+
+def test_a_copy_that_was_not_held_in_time_may_come() -> None:
+    core, one = Revive(), point(ms=60_000)
+    far_behind(core, one)
+    copied = core.copy(0)
+    assert copied is not None
+    acks(core, one, 0, 1)
+    core.copy_failed(one.key, core.position + 1)
+    assert core.copy(0) is None
+    assert (core.progress, len(core)) == (0, 1)
+    read(core, copied)
+    assert core.copy(0) is None
+    assert (core.progress, core.next_deadline(), len(core)) == (core.position, None, 0)
+
+
+def test_what_was_handed_out_again_is_remembered_for_some_time(monkeypatch) -> None:
+    monkeypatch.setattr(module, "DELIVERED_KEPT_MAX", 1)
+    core, one, other = Revive(), point(), point(start=9)
+    for found in (one, other):
+        read(core, found)
+    acks(core, one, 1)
+    for entry in core.due(1_000, 9):
+        core.delivered(entry, 0b11 & ~entry.acked)
+        assert core.seen(entry.check_point.key, entry.offsets[0]) is Seen.DELIVERED
+    assert core.seen(one.key, 0) is Seen.UNKNOWN
+    assert core.seen(other.key, 9) is Seen.DELIVERED
+
+
+def test_too_late_is_too_late_though_the_log_says_otherwise() -> None:
+    core, one = Revive(), point()
+    read(core, one)
+    (entry,) = core.due(1_000, 9)
+    acks(core, one, 1)
+    assert core.seen(one.key, 1) is Seen.ACKED
+    core.failed(entry, 0b01, 1_000, hard=False)
+    assert core.seen(one.key, 0) is Seen.DELIVERED
 
 
 def test_a_copy_of_a_former_life_opens_nothing() -> None:

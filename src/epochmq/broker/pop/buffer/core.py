@@ -23,8 +23,8 @@ RETRY_MS = 1_000
 class Slot:
     """One young check point; `queue_id` is its revive queue."""
 
-    __slots__ = ("acked", "check_point", "full", "offsets", "queue_id", "window", "write_at_ms",
-                 "writing")  # fmt: skip
+    __slots__ = ("acked", "check_point", "full", "offsets", "queue_id", "unsure", "window",
+                 "write_at_ms", "writing")  # fmt: skip
 
     def __init__(self, check_point: CheckPoint, queue_id: int, window: Window | None) -> None:
         self.check_point = check_point
@@ -35,6 +35,8 @@ class Slot:
         self.acked = 0
         self.write_at_ms = 0
         self.writing = False
+        self.unsure = False
+        """It was written and is not known to be kept: it may yet be read in the log."""
 
     @property
     def done(self) -> bool:
@@ -76,12 +78,16 @@ class PopBuffer:
     def ack(self, key: Key, offset: int) -> Slot | None:
         """Note an acknowledgement; the slot when it is kept here, None when it must be written.
 
-        Whoever gets a slot that is `done` settles its window: it is forgotten here.
+        Whoever gets a slot that is `done` settles its window: it is forgotten here. What may be in
+        the log already is acknowledged there, and noted for the next time it is written: else the
+        check point would be read and know less than was answered (INV-28).
         """
         slot = self._slots.get(key)
-        if slot is None or slot.writing or offset not in slot.offsets:
+        if slot is None or offset not in slot.offsets:
             return None
         slot.acked |= 1 << slot.offsets.index(offset)
+        if slot.writing or slot.unsure:
+            return None
         if slot.done:
             del self._slots[key]
             self._cancelled += 1
@@ -113,6 +119,7 @@ class PopBuffer:
     def failed(self, slot: Slot, now: int) -> None:
         check(slot.writing, "pop buffer: only what was due is written")
         slot.writing = False
+        slot.unsure = True
         if slot.check_point.key in self._slots:
             self._put(slot, now + RETRY_MS)
 
@@ -142,4 +149,5 @@ class PopBuffer:
             heapq.heapify(self._plan)
 
     def _is_planned(self, at: int, slot: Slot) -> bool:
-        return not slot.done and not slot.writing and slot.write_at_ms == at
+        open_ = slot.unsure or not slot.done
+        return open_ and not slot.writing and slot.write_at_ms == at

@@ -41,6 +41,9 @@ COPY_BEHIND = 20_000
 REMEMBERED_MAX = 100_000
 """Check points of which it is remembered what was acknowledged while they were not open."""
 
+DELIVERED_KEPT_MAX = 10_000
+"""Check points that are done of which it is remembered what was handed out again."""
+
 COPY_LEFT_MS = 5_000
 """What is due sooner than this is not copied: it is done soon by itself."""
 
@@ -65,6 +68,7 @@ class Entry:
         "acked",
         "busy",
         "check_point",
+        "copies",
         "copying",
         "delivered",
         "due_ms",
@@ -85,6 +89,7 @@ class Entry:
         self.delivered = 0
         self.busy = False
         self.copying = False
+        self.copies = 0
         self.failures = 0
 
     @property
@@ -110,7 +115,11 @@ class Revive:
         self._done_before: dict[Key, tuple[int, set[int]]] = {}
         self._stale: list[tuple[int, int]] = []
         self._entries: dict[Key, Entry] = {}
+        self._past: dict[Key, Entry] = {}
+        """The newest that ended with a delivery: an acknowledgement is too late for them, whatever
+        the wall clock says by now."""
         self._places: deque[tuple[int, Entry]] = deque()
+        self._lost: deque[tuple[int, Entry, int]] = deque()
         self._due: list[tuple[int, int, Entry]] = []
         self._number = 0
         self._orphans = 0
@@ -151,17 +160,17 @@ class Revive:
 
     def seen(self, key: Key, offset: int) -> Seen:
         """What is known of a message, by everything before `position`."""
-        entry = self._entries.get(key)
+        entry = self._entries.get(key) or self._past.get(key)
         if entry is None:
             return Seen.UNKNOWN
         if offset not in entry.offsets:
             return Seen.FOREIGN
         bit = 1 << entry.offsets.index(offset)
+        if entry.delivered & bit:
+            return Seen.DELIVERED
         if entry.acked & bit:
             return Seen.ACKED
-        if entry.delivered & bit or entry.busy:
-            return Seen.DELIVERED
-        return Seen.OPEN
+        return Seen.DELIVERED if entry.busy else Seen.OPEN
 
     # What is due -----------------------------------------------------------------------------
 
@@ -203,6 +212,7 @@ class Revive:
 
     def copy(self, now: int) -> CheckPoint | None:
         """The check point to write again at the queue's end, with what is known of it."""
+        self._give_up_copies()
         self._sweep()
         if self._has_old_copies or not self._places:
             return None
@@ -212,14 +222,24 @@ class Revive:
         if not (stays and behind) or entry.busy or entry.copying:
             return None
         entry.copying = True
+        entry.copies += 1
         return with_done(entry.check_point, entry.done)
 
-    def copy_failed(self, key: Key) -> None:
-        """The copy was not kept: another one, some time."""
+    def copy_failed(self, key: Key, end: int) -> None:
+        """The copy was not held in time. It may be in the queue all the same, before `end`: until
+        that is read the check point stays, else the copy would open it again.
+        """
         entry = self._entries.get(key)
         if entry is not None:
-            entry.copying = False
-            self._look(entry)
+            self._lost.append((end, entry, entry.copies))
+
+    def _give_up_copies(self) -> None:
+        """Those that were not found where they should be: another one, some time."""
+        while self._lost and self._lost[0][0] <= self.position:
+            _, entry, number = self._lost.popleft()
+            if entry.copying and entry.copies == number:
+                entry.copying = False
+                self._look(entry)
 
     # How far ---------------------------------------------------------------------------------
 
@@ -284,10 +304,17 @@ class Revive:
         """Forget the check point when nothing of it is open; whether that is so."""
         if entry.finished and not entry.copying:
             self._entries.pop(entry.check_point.key, None)
+            self._note_past(entry)
             if self.position - entry.first_place > COPY_BEHIND:
                 done = [at for bit, at in enumerate(entry.offsets) if entry.done >> bit & 1]
                 self._remember(entry.check_point.key, entry.first_place, done)
         return entry.finished
+
+    def _note_past(self, entry: Entry) -> None:
+        if entry.delivered:
+            self._past[entry.check_point.key] = entry
+            if len(self._past) > DELIVERED_KEPT_MAX:
+                del self._past[next(iter(self._past))]
 
     def _plan(self, entry: Entry) -> None:
         self._number += 1

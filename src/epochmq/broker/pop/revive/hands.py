@@ -190,12 +190,13 @@ class ReviveHands:
             size = record.size_at(chunk, at)
             raw = chunk[at : at + size]
             found = records.read(raw, self._broker_name)
+            core.position = record.queue_offset_at(raw, 0)
             if isinstance(found, CheckPoint):
-                core.take_check_point(found, record.queue_offset_at(raw, 0), now, wall)
+                core.take_check_point(found, core.position, now, wall)
             elif found is not None:
                 core.take_acks(found.key, found.offsets)
             else:
-                log.error("revive queue: record %d says nothing", record.queue_offset_at(raw, 0))
+                log.error("revive queue: record %d says nothing", core.position)
             at += size
 
     # Delivering ------------------------------------------------------------------------------
@@ -312,7 +313,11 @@ class ReviveHands:
 
         def done(outcomes: Sequence[Outcome]) -> None:
             if outcomes[0] is not Outcome.STORED:
-                core.copy_failed(check_point.key)
+                self._confirmed.when(self._end(), failed)
+
+        def failed() -> None:
+            _, high = self._store.queue_bounds(self.topic, queue_id)
+            core.copy_failed(check_point.key, high)
 
         self._outlet.put([draft], Origin.POP, wall, done)
 

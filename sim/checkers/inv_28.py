@@ -1,0 +1,200 @@
+"""INV-28: what a pop handed out comes back unless it is acknowledged, and then it does not.
+
+Heard at the broker: what its pops answer, which acknowledgements it takes, what it is about to put
+into a retry topic. In one tenure (a process's time in one role) a place of a queue is handed out
+once, and nothing is revived before its invisible time is over. What was acknowledged under a check
+point is never revived because of that check point, whoever is master by then. What was handed out
+at the end of a tenure may be handed out again by the next: its offset is copied a moment later.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from epochmq.broker.pop.revive.core import Entry
+from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, parse, retry_topic_of
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.pop import (
+    AckHeader,
+    ChangeInvisibleTimeHeader,
+    ChangeInvisibleTimeResponseHeader,
+    PopHeader,
+    PopResponseHeader,
+)
+from sim.brokers import Broker
+from sim.checkers.base import Checker
+from sim.violation import Violation
+from sim.workload import QUEUES, TOPICS, number_of, queue_offset_of, read_all
+from sim.world import World
+
+if TYPE_CHECKING:
+    from sim.secondary import SecondaryBroker
+
+Tenure = tuple[str, int, int]
+SLACK_MS = 2
+"""Clocks of whole ms, read at two moments."""
+READ_WITHIN_MS = 1_500
+"""So long after a pop its check point may be read: it waits for replicas."""
+
+
+class Place(NamedTuple):
+    """One message of a queue."""
+
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class Ticket(NamedTuple):
+    """One message under one check point."""
+
+    place: Place
+    start: int
+    pop_time: int
+
+
+class Held(NamedTuple):
+    """Who handed a ticket out, and until when it is hidden (ms, that host's monotonic clock)."""
+
+    tenure: Tenure
+    since_ms: int
+    until_ms: int
+
+
+class Popped(Checker):
+    """Everything that was handed out, hidden for longer, acknowledged, revived."""
+
+    rule = "INV-28"
+
+    def __init__(self, group: str, *, buffers: bool) -> None:
+        self.group = group
+        self.buffers = buffers
+        """Young check points, and what is acknowledged of them, are in memory alone (ADR 0047)."""
+        self.places: dict[Place, Tenure] = {}
+        self.held: dict[Ticket, Held] = {}
+        self.confirmed: dict[Ticket, Tenure] = {}
+        self.asked_for: set[Place] = set()
+        """Acknowledgements that arrived; one without an answer may have been taken."""
+        self.revived: dict[Ticket, tuple[Tenure, Entry]] = {}
+        self.stepped: dict[str, int] = {}
+        """Host -> its monotonic clock when its wall clock was set last."""
+
+    def asked(self, request: Command) -> None:
+        if request.code == RequestCode.ACK_MESSAGE:
+            self.asked_for.add(ticket_of(decode_header(AckHeader, request.ext)).place)
+
+    def answers(self, broker: "SecondaryBroker", request: Command, reply: Reply) -> None:
+        if reply.code != 0:
+            return
+        if request.code == RequestCode.POP_MESSAGE:
+            self.popped(broker, decode_header(PopHeader, request.ext), reply)
+        elif request.code == RequestCode.ACK_MESSAGE:
+            header = decode_header(AckHeader, request.ext)
+            self.took_ack(broker, ticket_of(header))
+        elif request.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
+            self.hidden(broker, decode_header(ChangeInvisibleTimeHeader, request.ext), reply)
+
+    def popped(self, broker: "SecondaryBroker", header: PopHeader, reply: Reply) -> None:
+        told = reply.header
+        assert isinstance(told, PopResponseHeader)
+        starts = {place: int(text) for place, text in _entries(told.startOffsetInfo)}
+        for place, text in _entries(told.msgOffsetInfo):
+            topic = retry_topic_of(header.topic, self.group, place[0])
+            for offset in map(int, text.split(",")):
+                where = Place(topic, int(place[1]), offset)
+                if self.places.get(where) == broker.tenure:
+                    text = f"{where} is handed out twice in one tenure"
+                    raise Violation(self.rule, text, (broker.host.name,))
+                if where in self.places:
+                    broker.world.mark("pop.again_in_another_tenure")
+                self.places[where] = broker.tenure
+                ticket = Ticket(where, starts[place], told.popTime)
+                self.hide(broker, ticket, told.popTime, told.invisibleTime)
+
+    def hide(self, broker: Broker, ticket: Ticket, pop_time: int, invisible_ms: int) -> None:
+        host = broker.host
+        spent = min(max(0, host.wall - pop_time), invisible_ms)
+        tenure = broker.tenure  # type: ignore[attr-defined]
+        self.held[ticket] = Held(tenure, host.now, host.now + invisible_ms - spent)
+
+    def hidden(
+        self, broker: "SecondaryBroker", header: ChangeInvisibleTimeHeader, reply: Reply
+    ) -> None:
+        told = reply.header
+        assert isinstance(told, ChangeInvisibleTimeResponseHeader)
+        old = ticket_of(header)
+        self.took_ack(broker, old)
+        new = Ticket(old.place, header.offset, told.popTime)
+        self.hide(broker, new, told.popTime, told.invisibleTime)
+
+    def took_ack(self, broker: "SecondaryBroker", ticket: Ticket) -> None:
+        found = self.revived.get(ticket)
+        if found is not None and found[0] == broker.tenure:
+            entry = found[1]
+            if entry.delivered >> entry.offsets.index(ticket.place.offset) & 1:
+                text = f"{ticket} is acknowledged, and it was handed out again before"
+                raise Violation(self.rule, text, (broker.host.name,))
+        self.confirmed.setdefault(ticket, broker.tenure)
+
+    def revives(self, broker: "SecondaryBroker", entry: Entry, offsets: list[int]) -> None:
+        check_point, host = entry.check_point, broker.host
+        for offset in offsets:
+            place = Place(check_point.topic, check_point.queue_id, offset)
+            ticket = Ticket(place, check_point.start, check_point.pop_time)
+            taken = self.confirmed.get(ticket)
+            if taken is not None and (not self.buffers or taken == broker.tenure):
+                text = f"{ticket} was acknowledged, and comes back"
+                raise Violation(self.rule, text, (host.name,))
+            held = self.held.get(ticket)
+            if held is not None and held.tenure == broker.tenure and not self.was_set(broker, held):
+                if host.now + SLACK_MS < held.until_ms:
+                    text = f"{ticket} comes back {held.until_ms - host.now} ms early"
+                    raise Violation(self.rule, text, (host.name,))
+            self.revived[ticket] = broker.tenure, entry
+
+    def clock_set(self, host_name: str, now: int) -> None:
+        self.stepped[host_name] = now
+
+    def was_set(self, broker: Broker, held: Held) -> bool:
+        """Whether the wall clock was set at about the time of the pop: its check point is read a
+        moment later, and says when it is over by the wall clock."""
+        at = self.stepped.get(broker.host.name)
+        return at is not None and -READ_WITHIN_MS <= at - held.since_ms <= READ_WITHIN_MS
+
+    # At the end ---------------------------------------------------------------------------------
+
+    def finish(self, world: World) -> None:
+        """Whatever is in the queues was handed out and acknowledged: nothing vanished."""
+        for name, host in sorted(world.hosts.items()):
+            if isinstance(host.process, Broker) and host.process.store.fenced is None:
+                left = self.left(host.process)
+                if left:
+                    text = f"never acknowledged, and gone: messages {sorted(left)[:20]}"
+                    raise Violation(self.rule, text, (name,))
+                return
+
+    def left(self, broker: Broker) -> set[int]:
+        """Messages that nobody tried to acknowledge in any of their places."""
+        wanted: set[int] = set()
+        done: set[int] = set()
+        for base in TOPICS:
+            for mark in (NORMAL, RETRY_V1, RETRY_V2):
+                topic = retry_topic_of(base, self.group, mark)
+                for queue in range(QUEUES):
+                    for raw in read_all(broker.store, topic, queue):
+                        number = number_of(raw)
+                        wanted.add(number)
+                        if Place(topic, queue, queue_offset_of(raw)) in self.asked_for:
+                            done.add(number)
+        return wanted - done
+
+
+def ticket_of(header: AckHeader | ChangeInvisibleTimeHeader) -> Ticket:
+    handle = parse(header.extraInfo)
+    place = Place(header.topic, header.queueId, header.offset)
+    return Ticket(place, handle.ck_offset, handle.pop_wall_ms)
+
+
+def _entries(text: str | None) -> list[tuple[tuple[str, str], str]]:
+    found = [entry.split(" ") for entry in (text or "").split(";") if entry]
+    return [((mark, queue), value) for mark, queue, value in found]

@@ -1,0 +1,37 @@
+"""Safeguards of what a broker moves on later, taken out of one process, one at a time (INV-92).
+
+Each is a function that spoils a new process before it runs; the product knows nothing of it.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epochmq.broker.outlet.core import Local
+from epochmq.broker.pop.revive.core import Revive
+
+if TYPE_CHECKING:
+    from sim.secondary import SecondaryBroker
+
+
+def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
+    """What is appended counts as kept at once, by the device and by replicas."""
+    local = broker.owned.ways_out._own
+    assert isinstance(local, Local)
+    local._kept = lambda _end, done: done(True)
+
+
+def pop_progress_waits(broker: "SecondaryBroker") -> None:
+    """The revive queue counts as done as far as it was read."""
+    hands = broker.owned.pop.hands
+    keep = hands._keep
+
+    def kept(core: Revive, queue_id: int, wall: int) -> None:
+        core._places.clear()
+        keep(core, queue_id, wall)
+
+    hands._keep = kept  # type: ignore[method-assign]
+
+
+MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
+    spoil.__name__: spoil for spoil in (outlet_advances_after_ack, pop_progress_waits)
+}

@@ -1,0 +1,253 @@
+"""Clients of every kind of message that is moved on later, and consumers by POP."""
+
+from typing import TYPE_CHECKING
+
+from epochmq.client.core.pop_handle import Handle, complete, handle_of
+from epochmq.model import record
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, request
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.pop import (
+    AckHeader,
+    ChangeInvisibleTimeHeader,
+    ChangeInvisibleTimeResponseHeader,
+    PopHeader,
+    PopResponseHeader,
+)
+from epochmq.wire.headers.transaction import (
+    COMMIT,
+    ROLLBACK,
+    UNKNOWN,
+    CheckTransactionStateHeader,
+    EndTransactionHeader,
+)
+from sim.clients import Client
+from sim.host import Host
+from sim.member import GROUP
+from sim.oracle import Result
+from sim.secondary import PRODUCERS
+from sim.workload import TOPICS, records
+from sim.world import MS
+
+if TYPE_CHECKING:
+    from sim.secondary_world import SecondaryHistory
+
+CONSUMERS = "CG"
+TRIES = 4
+CALL_US = 400 * MS
+HOWS = {"commit": COMMIT, "rollback": ROLLBACK, "silent": UNKNOWN}
+
+
+class SecondaryClient(Client):
+    """A producer of plain, delayed, timed and transactional messages, and a POP consumer."""
+
+    history: "SecondaryHistory"
+
+    def __init__(self, history: "SecondaryHistory", host: Host) -> None:
+        super().__init__(history, host)
+        self.rpc.on_told = self._asked
+        self.popping = 0
+        self.timed: list[tuple[int, str, int]] = []
+        """Messages for an exact time that may still be taken back: number, topic, wall time."""
+        self._beat()
+
+    def _beat(self) -> None:
+        """Producers are known to every broker, to be asked."""
+        for name in self.history.cluster.broker_names:
+            beat = request(RequestCode.HEART_BEAT)
+            self.rpc.call(name, beat, CALL_US, lambda _answer: None, lambda _lost: None)
+        self.world.after(self.history.beat_us, "heartbeat", self._beat, self.host)
+
+    # Sending ------------------------------------------------------------------------------------
+
+    def wishes(self) -> dict[str, str]:
+        history, chance = self.history, self.chance
+        kind = chance.choice(history.mix)
+        number = len(history.oracle.sends) - 1
+        if kind == "level":
+            return {"level": str(1 + chance.randrange(len(history.delays_ms)))}
+        if kind == "half":
+            how = chance.choice(("commit", "commit", "commit", "rollback", "silent"))
+            history.transactions.decided(number, how)
+            return {"half": "1"}
+        if kind == "timer":
+            return {"timer": "1", "properties": self._time(number)}
+        return {}
+
+    def _time(self, number: int) -> str:
+        chance, host = self.chance, self.host
+        delay = chance.choice(self.history.timers_ms) + chance.randrange(100)
+        kind = chance.randrange(6)
+        if kind == 0:
+            return f"TIMER_DELAY_MS\x01{delay}\x02"
+        if kind == 1:
+            return f"TIMER_DELAY_SEC\x01{1 + delay // 1000}\x02"
+        send = self.history.oracle.sends[number]
+        mine = [one for one in self.timed if one[1] == send.queue[0] and one[2] > host.wall]
+        if kind == 2 and mine:
+            target, _, at = chance.choice(mine)
+            self.timed.remove((target, send.queue[0], at))
+            return f"TIMER_DELIVER_MS\x01{at}\x02TIMER_DEL_UNIQKEY\x01k{target}\x02"
+        at = host.wall + delay
+        self.timed.append((number, send.queue[0], at))
+        del self.timed[:-8]
+        return f"TIMER_DELIVER_MS\x01{at}\x02"
+
+    def acked(self, number: int, ext: dict[str, str], name: str) -> None:
+        history = self.history
+        half = number in history.transactions.decisions
+        if not half and number not in history.delayed.due:
+            super().acked(number, ext, name)
+            return
+        history.oracle.held(number, int(ext["epoch"]), name, self.world.time_us)
+        if not half:
+            self.world.mark("covered.delayed")
+            return
+        self.world.mark("covered.half")
+        place = int(ext["queueOffset"]), int(ext["offset"])
+        how = history.transactions.decisions[number]
+        if how != "silent" and self.chance.randrange(4):
+            pause = self.chance.randrange(300) * MS
+            self.world.after(pause, "end", lambda: self._end(number, place, TRIES), self.host)
+
+    # Transactions -------------------------------------------------------------------------------
+
+    def _end(self, number: int, place: tuple[int, int], tries: int) -> None:
+        """Say how it ends, to whom it takes for the master."""
+        target = self.target
+        name = self.history.cluster.broker_names[target]
+        how = self.history.transactions.decisions[number]
+
+        def answered(answer: Command) -> None:
+            if answer.code == 0:
+                self.world.tell("ended", number)
+            else:
+                again()
+
+        def again(_lost: bool = True) -> None:
+            self.turn_from(target)
+            if tries > 1:
+                pause = self.chance.randrange(300) * MS
+                self.world.after(
+                    pause, "end", lambda: self._end(number, place, tries - 1), self.host
+                )
+
+        self.world.tell("ending", number)
+        command = _end_of(number, place, how, checked=False)
+        self.rpc.call(name, command, CALL_US, answered, again)
+
+    def _asked(self, name: str, command: Command) -> None:
+        """A broker asks how a transaction ended; one whose send failed was never begun."""
+        if command.code != RequestCode.CHECK_TRANSACTION_STATE:
+            return
+        header = decode_header(CheckTransactionStateHeader, command.ext)
+        number = int((header.transactionId or "k-1")[1:])
+        book = self.history
+        how = book.transactions.decisions[number]
+        if book.oracle.sends[number].result is not Result.OK:
+            how = "rollback"
+            book.transactions.decided(number, how)
+        self.world.mark("covered.checked")
+        if how != "silent":
+            self.world.tell("ending", number)
+        place = header.tranStateTableOffset, header.commitLogOffset
+        answer = _end_of(number, place, how, checked=True)
+
+        def answered(reply: Command) -> None:
+            if reply.code == 0 and how != "silent":
+                self.world.tell("ended", number)
+
+        self.rpc.call(name, answer, CALL_US, answered, lambda _lost: None)
+
+    # POP ----------------------------------------------------------------------------------------
+
+    def pop(self) -> None:
+        """Take some messages of a drawn topic."""
+        history, chance = self.history, self.chance
+        if self.popping >= 2:
+            return
+        topic = TOPICS[chance.randrange(len(TOPICS))]
+        target = self.target
+        name = history.cluster.broker_names[target]
+        invisible = chance.choice(history.invisible_ms)
+        header = PopHeader(
+            *(CONSUMERS, topic, chance.choice((-1, -1, 0, 1)), chance.choice((1, 3, 8))),
+            *(invisible, chance.choice((0, 0, 250)), 0, 0),
+        )
+
+        def answered(answer: Command) -> None:
+            self.popping -= 1
+            if answer.code == 0:
+                self._popped(answer, topic, name)
+            elif answer.code in (1, 11, 14):
+                self.turn_from(target)
+
+        def failed(_lost: bool) -> None:
+            self.popping -= 1
+            self.turn_from(target)
+
+        self.popping += 1
+        self.rpc.call(name, request(RequestCode.POP_MESSAGE, header), CALL_US, answered, failed)
+
+    def _popped(self, answer: Command, topic: str, name: str) -> None:
+        header = decode_header(PopResponseHeader, answer.ext)
+        found = [record.decode(raw) for raw in records([memoryview(bytes(answer.body))])]
+        complete(found, header, topic=topic, group=CONSUMERS, broker_name=GROUP)
+        for message in found:
+            self.world.mark("covered.popped")
+            self._deal(handle_of(message), topic, name, header.invisibleTime)
+
+    def _deal(self, handle: Handle, topic: str, name: str, invisible: int) -> None:
+        """Acknowledge it soon, late, or never; or hide it for longer."""
+        chance, history = self.chance, self.history
+        kind = 0 if history.draining else chance.randrange(8)
+        pause = 0 if history.draining else chance.randrange(max(1, invisible * kind // 3)) * MS
+        if kind == 7:
+            return
+        if kind == 6:
+            self._hide(handle, topic, name)
+            return
+        self.world.after(pause, "ack", lambda: self._ack(handle, topic, name, TRIES), self.host)
+
+    def _ack(self, handle: Handle, topic: str, name: str, tries: int) -> None:
+        real = handle.real_topic(topic, CONSUMERS)
+        header = AckHeader(CONSUMERS, real, handle.queue_id, str(handle), handle.offset)
+
+        def answered(answer: Command) -> None:
+            self.world.mark(f"covered.ack_{answer.code}")
+            if answer.code not in (0, 13, 208):
+                again()
+
+        def again(_lost: bool = True) -> None:
+            if tries > 1:
+                other = self.chance.choice(self.history.cluster.broker_names)
+                self.world.after(
+                    50 * MS, "ack", lambda: self._ack(handle, topic, other, tries - 1), self.host
+                )
+
+        self.rpc.call(name, request(RequestCode.ACK_MESSAGE, header), CALL_US, answered, again)
+
+    def _hide(self, handle: Handle, topic: str, name: str) -> None:
+        """Change its invisible time; acknowledge it by the new handle, or not."""
+        chance = self.chance
+        real = handle.real_topic(topic, CONSUMERS)
+        invisible = chance.choice(self.history.invisible_ms)
+        header = ChangeInvisibleTimeHeader(
+            *(CONSUMERS, real, handle.queue_id, str(handle), handle.offset, invisible)
+        )
+
+        def answered(answer: Command) -> None:
+            if answer.code == 0:
+                self.world.mark("covered.hidden")
+                told = decode_header(ChangeInvisibleTimeResponseHeader, answer.ext)
+                new = handle.renewed(told.popTime, told.invisibleTime, told.reviveQid)
+                self._deal(new, topic, name, told.invisibleTime)
+
+        command = request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        self.rpc.call(name, command, CALL_US, answered, lambda _lost: None)
+
+
+def _end_of(number: int, place: tuple[int, int], how: str, *, checked: bool) -> Command:
+    key = f"k{number}"
+    header = EndTransactionHeader(PRODUCERS, *place, HOWS[how], key, checked, key)
+    return request(RequestCode.END_TRANSACTION, header)

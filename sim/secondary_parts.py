@@ -1,0 +1,128 @@
+"""What stands around a `BrokerNode` in the simulator: clocks, a saver, and ears for checkers."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.metadata.files import Saved
+from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
+from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.store.draft import Draft
+from epochmq.wire.command import Command, Reply
+from sim.host import Host
+from sim.rpc import Session
+
+if TYPE_CHECKING:
+    from sim.secondary import SecondaryBroker
+
+
+class HostClocks:
+    """A host's two clocks as the product asks for them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def now_ms(self) -> int:
+        return self._host.now
+
+    def wall_ms(self) -> int:
+        return self._host.wall
+
+
+class Saver:
+    """`saving/service.py` on the heap: one write after the other, each with a disk's latency."""
+
+    def __init__(self, host: Host, latency: Callable[[], int]) -> None:
+        self._host = host
+        self._latency = latency
+        self._queue: deque[tuple[Saved, bytes, Callable[[], None] | None]] = deque()
+        self._busy = False
+
+    def save(self, table: Saved) -> None:
+        write = self.take(table)
+        if write is not None:
+            write()
+
+    def take(
+        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+    ) -> Callable[[], None] | None:
+        """The table's content of now, to be written when the result is called."""
+        if not table.dirty:
+            return None
+        data = table.encode()
+        table.dirty = False
+
+        def write() -> None:
+            self._queue.append((table, data, None if before is None else before()))
+            self._pump()
+
+        return write
+
+    def _pump(self) -> None:
+        if self._queue and not self._busy:
+            self._busy = True
+            self._host.world.after(self._latency(), "save", self._act, self._host)
+
+    def _act(self) -> None:
+        table, data, first = self._queue.popleft()
+        self._busy = False
+        try:
+            if first is not None:
+                first()
+            self._host.disk.write_file(table.file, data, backup=True)
+        except EnvironmentFault:
+            table.dirty = True
+        self._pump()
+
+
+class Watched:
+    """A route; checkers hear what goes through it, and what became of it."""
+
+    def __init__(self, broker: "SecondaryBroker", route: Route) -> None:
+        self._broker = broker
+        self.route = route
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        broker = self._broker
+        broker.world.tell("moves_on", broker, drafts, origin)
+        spell = broker.spell
+
+        def settled(outcomes: Sequence[Outcome]) -> None:
+            broker.world.tell("moved_on", broker, drafts, outcomes, origin, spell)
+            done(outcomes)
+
+        self.route.put(drafts, origin, wall, settled)
+
+
+class WatchedSession:
+    """A session of one request; checkers hear what is answered to it."""
+
+    def __init__(self, broker: "SecondaryBroker", session: Session) -> None:
+        self._broker = broker
+        self._session = session
+        self.id = session.id
+        self.peer = session.peer
+        self.fast_port = False
+        self.outbox_bytes = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    def answer(self, request: Command, reply: Reply) -> None:
+        self._broker.world.tell("answers", self._broker, request, reply)
+        self._session.answer(request, reply)
+
+
+def watch_revives(broker: "SecondaryBroker") -> None:
+    """Tell checkers which messages of which check point are about to be handed out again."""
+    hands = broker.owned.pop.hands
+    deliver = hands._deliver
+
+    def watched(core: Revive, entry: Entry, now: int, wall: int) -> None:
+        offsets = [offset for _, offset in entry.open_messages()]
+        broker.world.tell("revives", broker, entry, offsets)
+        deliver(core, entry, now, wall)
+
+    hands._deliver = watched  # type: ignore[method-assign]
