@@ -345,7 +345,12 @@ class SecondaryBroker(Broker):
         ext = command.ext or {}
         draft, owned, key = super().draft(command, number), self.owned, f"k{number}"
         more = f"UNIQ_KEY\x01{key}\x02{ext.get('properties', '')}".encode()
-        draft = msgspec.structs.replace(draft, properties=draft.properties + more, keys=(key, key))
+        draft = msgspec.structs.replace(
+            draft,
+            properties=draft.properties + more,
+            keys=(key, key),
+            born_wall_ms=int(ext.get("born", "0")),
+        )
         level = int(ext.get("level", "0"))
         if level:
             draft = msgspec.structs.replace(

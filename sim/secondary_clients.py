@@ -69,7 +69,7 @@ class SecondaryClient(Client):
         if kind == "half":
             how = chance.choice(("commit", "commit", "commit", "rollback", "silent"))
             history.transactions.decided(number, how)
-            return {"half": "1"}
+            return {"half": "1", "born": str(self.host.wall)}
         if kind == "timer":
             return {"timer": "1", "properties": self._time(number)}
         return {}

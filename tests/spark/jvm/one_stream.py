@@ -1,7 +1,7 @@
 """A driver of its own that copies a topic as a stream, until it is told to stop or fails.
 
-`python one_stream.py NAMESRV FROM TO CHECKPOINT STOP`: it ends when the file STOP appears, and
-says in JSON what Spark reported of the query.
+`python -m tests.spark.jvm.one_stream NAMESRV FROM TO CHECKPOINT STOP`: it ends when the file STOP
+appears, and says in JSON what Spark reported of the query.
 """
 
 import json

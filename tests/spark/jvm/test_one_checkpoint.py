@@ -16,7 +16,7 @@ from tests.spark.jvm.test_masters import environ
 from tests.spark.sinking import bodies
 
 pytestmark = [pytest.mark.process, pytest.mark.tried_once, pytest.mark.timeout(600)]
-STREAM = Path(__file__).with_name("one_stream.py")
+PROJECT = Path(__file__).resolve().parents[3]
 COLLIDED = ("concurrent", "multiple streaming jobs")
 """What Spark says, in small letters, to the one that comes second at a place of the log."""
 
@@ -32,10 +32,9 @@ def test_two_drivers_on_one_checkpoint(
     writer = copying(spark, *given)
     mine = writer.trigger(processingTime=EVERY).start()
     wait_until(lambda: len(bodies(namesrv, "OneTo")) == sent, 120, "the first driver's rows")
-    command = [sys.executable, str(STREAM), *given, str(stop)]
-    with subprocess.Popen(
-        command, env=environ(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as other:
+    command = [sys.executable, "-m", "tests.spark.jvm.one_stream", *given, str(stop)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=PROJECT, env=environ(), text=True, **pipes) as other:
 
         def collided() -> bool:
             nonlocal sent

@@ -56,6 +56,14 @@ def test_what_is_acknowledged_is_never_due() -> None:
     }  # fmt: skip
 
 
+def test_a_plan_that_came_to_nothing_is_passed_over() -> None:
+    core, one, two = Revive(), point(), point(start=10)
+    read(core, one)
+    read(core, two)
+    acks(core, one, 0, 1)
+    assert [entry.check_point.start for entry in core.due(9_999, 9)] == [10]
+
+
 def test_what_is_not_is_delivered_when_its_time_is_over() -> None:
     core, one = Revive(), point(count=3)
     read(core, one)
