@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from . import wire
 from .ports import free_broker_port, free_port
 from .process import Process, is_listening
+from .running import Running
 
 Config = Mapping[str, str | int | bool]
 
@@ -26,7 +26,7 @@ def properties(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Cluster(ABC):
+class Cluster(Running):
     """What a test or a benchmark needs of a cluster, whoever's it is.
 
     ``root`` holds everything (``store/``, ``*.conf``, ``*.log``); it is a temporary directory that
@@ -151,18 +151,3 @@ class Cluster(ABC):
         self.namesrv.stop()
         if self._own_root:
             shutil.rmtree(self.root, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from . import wire
@@ -27,6 +26,7 @@ from .java import (
 )
 from .ports import free_broker_port, free_port
 from .process import Process, is_listening, wait_until
+from .running import Running
 
 OURS = "epochmq"
 JAVA = "java"
@@ -86,7 +86,7 @@ class Server:
         self.process.start()
 
 
-class Group:
+class Group(Running):
     """``controllers`` and ``brokers`` say whose they are (``OURS`` or ``JAVA``).
 
     ``broker_config`` adds to or overrides the defaults of every broker, with upstream's names.
@@ -257,18 +257,3 @@ class Group:
     def cpu_seconds(self) -> Mapping[str, float]:
         """CPU time of each living process so far."""
         return {s.root.name: s.process.cpu_seconds() for s in self.servers if s.process.is_alive}
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

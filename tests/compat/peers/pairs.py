@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from . import wire
@@ -16,6 +15,7 @@ from .group import CLUSTER, OURS, Server
 from .java import TEST_FLAGS, TEST_HEAP
 from .ports import free_broker_port, free_port
 from .process import wait_until
+from .running import Running
 
 _GET_BROKER_MEMBER_GROUP = 901
 USEFUL: Config = {
@@ -31,7 +31,7 @@ USEFUL: Config = {
 """The least that makes the mode useful (facts/acting-master.md 2.1); the rest is by default."""
 
 
-class Pairs:
+class Pairs(Running):
     """A name server, and in each group of ``names`` a SYNC_MASTER of id 0 and a SLAVE of id 1.
 
     ``brokers`` and ``namesrv`` say whose they are; ``broker_config`` adds to or overrides
@@ -170,18 +170,3 @@ class Pairs:
             server.process.kill9()
         if self._own_root:
             shutil.rmtree(self.root, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
