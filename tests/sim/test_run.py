@@ -4,9 +4,11 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from sim.plan import Plan
@@ -108,3 +110,22 @@ def test_the_real_world_is_out_of_reach() -> None:
                 door()
     assert time.time() > 0
     assert random.random() < 1
+
+
+def test_other_threads_of_the_process_go_on() -> None:
+    asked: SimpleQueue[str] = SimpleQueue()
+    told: SimpleQueue[object] = SimpleQueue()
+
+    def elsewhere() -> None:
+        asked.get()
+        try:
+            told.put(time.monotonic())
+        except Tripped as alarm:
+            told.put(alarm)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with armed():
+        asked.put("now")
+        assert isinstance(told.get(), float)
+    thread.join()
