@@ -18,8 +18,9 @@ Pure: monotonic `now` comes in, messages to send come out. Callbacks are those o
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from itertools import takewhile
 from typing import NamedTuple
 
 from epochmq.base import limits
@@ -207,7 +208,8 @@ class Escape:
         return self.masters.wants(now)
 
     def next_deadline(self) -> int | None:
-        wanted = [batch.since_ms + PATIENCE_MS for batch in self._impatient()]
+        oldest = next(self._impatient(), None)
+        wanted = [] if oldest is None else [oldest.since_ms + PATIENCE_MS]
         if self._plan and self._has_room:
             wanted.append(self._plan[0][0])
         if self.active or self._batches:
@@ -277,14 +279,15 @@ class Escape:
             return [] if name is None else [name]
         return names or masters.making(now)
 
-    def _impatient(self) -> list[Batch]:
-        """Batches that may be given up: nothing of them was taken, or is under way."""
-        return [batch for batch in self._batches.values() if not batch.touched and not batch.flying]
+    def _impatient(self) -> Iterator[Batch]:
+        """Batches that may be given up, the oldest first: nothing of them was taken, or is under
+        way."""
+        return (batch for batch in self._batches.values() if not (batch.touched or batch.flying))
 
     def _give_up(self, now: int) -> None:
-        for batch in self._impatient():
-            if now - batch.since_ms >= PATIENCE_MS:
-                self._settle_open(batch)
+        late = takewhile(lambda batch: now - batch.since_ms >= PATIENCE_MS, self._impatient())
+        for batch in list(late):
+            self._settle_open(batch)
 
     def _settle_open(self, batch: Batch) -> None:
         for parcel in batch.parcels:

@@ -19,7 +19,6 @@ from epochmq.broker.escape.pins import favourite, pinned, place_of
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.transaction.ending import Answer
-from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
@@ -30,7 +29,7 @@ from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
 from epochmq.wire.headers.fast import AnyEnd
 from epochmq.wire.headers.namesrv import GetRouteHeader
-from epochmq.wire.headers.topic import CreateTopicHeader
+from epochmq.wire.headers.topic import creation
 from epochmq.wire.headers.transaction import EndTransactionHeader
 
 SEND_TIMEOUT_MS = 5_000
@@ -138,17 +137,7 @@ class EscapeService:
         self._start(self._create(address, config))
 
     async def _create(self, address: str, config: TopicConfig) -> None:
-        header = CreateTopicHeader(
-            topic=config.topic_name,
-            defaultTopic=DEFAULT_TOPIC,
-            readQueueNums=config.read_queue_nums,
-            writeQueueNums=config.write_queue_nums,
-            perm=config.perm,
-            topicFilterType=config.topic_filter_type,
-            topicSysFlag=config.topic_sys_flag,
-            order=config.order,
-        )
-        command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, creation(config))
         try:
             answer = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
             log.info("topic %s made at %s: %s", config.topic_name, address, answer.code)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.admin_calls import Caller, ask_all
 from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
-from epochmq.model.names import DEFAULT_TOPIC, check_topic
+from epochmq.model.names import check_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.base import decode_body, mq_map_decode
@@ -29,17 +29,8 @@ class TopicCalls(NamesrvCalls, Caller):
         `attributes` are changes: "+name" with a value sets one, "-name" removes it.
         """
         check_topic(config.topic_name)
-        header = headers.CreateTopicHeader(
-            topic=config.topic_name,
-            defaultTopic=DEFAULT_TOPIC,
-            readQueueNums=config.read_queue_nums,
-            writeQueueNums=config.write_queue_nums,
-            perm=config.perm,
-            topicFilterType=config.topic_filter_type,
-            topicSysFlag=config.topic_sys_flag,
-            order=config.order,
-            attributes=",".join(f"{k}={v}" if v else k for k, v in (attributes or {}).items()),
-        )
+        changes = ",".join(f"{k}={v}" if v else k for k, v in (attributes or {}).items())
+        header = headers.creation(config, changes)
         await self.ask(address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
 
     async def create_topic(

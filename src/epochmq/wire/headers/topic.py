@@ -1,5 +1,7 @@
 """Headers of topic administration: 17, 18, 202, 215, 300, 303, 351 (facts/remoting.md 2.4)."""
 
+from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.topic import TopicConfig
 from epochmq.wire.headers.base import I32, I64, Header, RpcHeader, TopicHeader
 
 
@@ -16,6 +18,21 @@ class CreateTopicHeader(TopicHeader):
     order: bool = False
     attributes: str | None = None
     force: bool | None = None
+
+
+def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicHeader:
+    """What makes a topic as `config` says; `attributes` are changes, none of the config's own."""
+    return CreateTopicHeader(
+        topic=config.topic_name,
+        defaultTopic=DEFAULT_TOPIC,
+        readQueueNums=config.read_queue_nums,
+        writeQueueNums=config.write_queue_nums,
+        perm=config.perm,
+        topicFilterType=config.topic_filter_type,
+        topicSysFlag=config.topic_sys_flag,
+        order=config.order,
+        attributes=attributes,
+    )
 
 
 class CreateTopicListHeader(RpcHeader):
