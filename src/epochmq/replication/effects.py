@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from epochmq.base.types import Buffer
 
+OWN_LINK = 0
+"""The link of a copying broker to its master; those of a master are numbered from 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetProposal:
@@ -20,7 +23,7 @@ class SetProposal:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Write `data` to a link; 0 is the follower's own link to its master."""
+    """Write `data` to a link."""
 
     link: int
     data: bytes

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from epochmq.base.errors import PeerError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.effects import (
+    OWN_LINK,
     Acknowledge,
     Append,
     AwaitSync,
@@ -49,9 +50,6 @@ from epochmq.replication.frames import (
 )
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.ports import EpochView, LogView
-
-OWN_LINK = 0
-"""The follower's one link, in effects."""
 
 ANSWER_MS = 100
 """A master's heartbeat is answered unless it was told something so shortly before: a master whose

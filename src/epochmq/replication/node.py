@@ -14,7 +14,9 @@ from functools import partial
 from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.copying import Copying
 from epochmq.replication.effects import (
+    OWN_LINK,
     Acknowledge,
     Append,
     AwaitSync,
@@ -30,8 +32,7 @@ from epochmq.replication.effects import (
     Trouble,
     Truncate,
 )
-from epochmq.replication.follower import OWN_LINK, FollowerCore
-from epochmq.replication.frames import State
+from epochmq.replication.follower import FollowerCore
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk
 from epochmq.replication.master import MasterCore
@@ -43,7 +44,6 @@ from epochmq.store.store import Store
 PINGS_PER_SPAN = 8
 """Heartbeats to each member in a lease's length, once the lease may end."""
 
-Outward = Send | Close | Propose | Trouble
 Then = Callable[[Exception | None], None]
 RunBlocking = Callable[[Callable[[], None], Then], None]
 
@@ -60,7 +60,7 @@ def run_inline(call: Callable[[], None], then: Then) -> None:
         then(None)
 
 
-class ReplicationNode:
+class ReplicationNode(Copying):
     """One broker's replication; `now` is monotonic, `wall` goes into what is written."""
 
     def __init__(
@@ -72,7 +72,7 @@ class ReplicationNode:
         own_id: int,
         safeguards: Safeguards = SAFE,
     ) -> None:
-        self.store = store
+        super().__init__(store)
         self.epochs = epochs
         self.options = options
         self.own_id = own_id
@@ -86,20 +86,10 @@ class ReplicationNode:
         self.hold_span_ms: Callable[[], int] = lambda: 0
         """Past the lease the whole set may go on, each member heard within so long; 0: it may not
         (ADR 0044)."""
-        self.read_clock: Callable[[], int] = lambda: self._now
-        """Monotonic time for what is called back by the store or a thread."""
         self.log = StoreView(store)
-        self._out: list[Outward] = []
-        self._now = 0
-        self._wall = 0
         self._late_entry: tuple[int, int] | None = None
         self._forgetting = False
         epochs.reconcile(store.pointers.start, store.pointers.appended)
-
-    def take(self) -> list[Outward]:
-        """What is to be done outside, in order; once."""
-        out, self._out = self._out, []
-        return out
 
     # Roles ------------------------------------------------------------------------------------
 
@@ -289,59 +279,9 @@ class ReplicationNode:
             self._recheck(now)
             self._carry_out(self.master.proposal_failed(proposal, now, refused))
 
-    # The follower -----------------------------------------------------------------------------
-
-    def dialled(self, now: int) -> None:
-        """The connection to the master stands."""
-        self._now = now
-        if self.follower is not None:
-            self._carry_out(self.follower.connected(now))
-
-    def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
-        """Bytes from the master; only while `follower.wants`."""
-        self._now, self._wall = now, wall
-        if self.follower is not None:
-            self._carry_out(self.follower.receive(data, now))
-
     @property
-    def reading(self) -> bool:
-        """Whether the master's bytes may be given now."""
-        return self.follower is not None and self.follower.wants
-
-    @property
-    def established(self) -> bool:
-        """Whether master and follower agree, and log flows."""
-        return self.follower is not None and self.follower.state is State.TRANSFER
-
-    @property
-    def suspended(self) -> bool:
-        """Whether a person must help before there is any use in dialling."""
-        return self.follower is not None and self.follower.state is State.SUSPEND
-
-    def direct_space(self, least: int = 1) -> memoryview | None:
-        """Where the next bytes may be received right into the log, if they are `least` or more."""
-        follower = self.follower
-        if follower is None or follower.direct < least:
-            return None
-        return self.store.raw_space(follower.direct)
-
-    def direct_received(self, count: int, now: int, wall: int = 0) -> None:
-        """So many bytes lie in `direct_space` now."""
-        self._now, self._wall = now, wall
-        if self.follower is None:
-            return
-        try:
-            self.store.raw_written(count, wall)
-        except (EnvironmentFault, PeerError) as error:
-            self._give_up(str(error))
-            return
-        self._carry_out(self.follower.wrote(count, now))
-
-    def hung_up(self, now: int) -> None:
-        """The connection to the master is gone."""
-        self._now = now
-        if self.follower is not None:
-            self.follower.closed()
+    def _copier(self) -> FollowerCore | None:
+        return self.follower
 
     # Time -------------------------------------------------------------------------------------
 
@@ -409,20 +349,6 @@ class ReplicationNode:
         else:
             raise OurBug(f"nobody carries out {effect}")
 
-    def _await_sync(self, offset: int) -> None:
-        follower = self.follower
-        if follower is None:
-            return
-        session = follower.session
-
-        def done(synced: bool) -> None:
-            if synced and follower is self.follower:
-                self._carry_out(follower.synced(session, self.read_clock()))
-
-        self.store.when_synced(offset, done)
-        if self.store.on_append is not None:
-            self.store.on_append()  # wakes the group commit
-
     def _carry_out_held(self, effects: Effects) -> None:
         """Truncation and the like, then the rest, then `resumed`."""
         follower = self.follower
@@ -473,12 +399,6 @@ class ReplicationNode:
                     epochs=self.epochs.entries,
                 )
             self.epochs.adopt(entries, effect.offset)
-
-    def _give_up(self, reason: str) -> None:
-        """This connection cannot go on; another one will begin from what is really here."""
-        if self.follower is not None:
-            self.follower.closed()
-        self._out += [Trouble(reason), Close(OWN_LINK, reason)]
 
     def statistics(self) -> dict[str, int]:
         """Plain figures of the present role."""

@@ -4,46 +4,39 @@ from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, OurBug, PeerError
 from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.copying import Copying
 from epochmq.replication.effects import (
+    OWN_LINK,
     Acknowledge,
     Append,
     AwaitSync,
     Close,
     Effect,
     Effects,
-    Propose,
     Reset,
     Send,
     Trouble,
     Truncate,
 )
-from epochmq.replication.frames import State
 from epochmq.replication.link import Chunk
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.master import PlainMasterCore
-from epochmq.replication.plain.slave import OWN_LINK, PlainSlaveCore
+from epochmq.replication.plain.slave import PlainSlaveCore
 from epochmq.replication.store_view import StoreView
 from epochmq.store.store import Store
 
 
-class PlainNode:
+class PlainNode(Copying):
     """Either `master` or `slave`, or neither before the start."""
 
     def __init__(self, store: Store, options: ReplicationOptions) -> None:
-        self.store = store
+        super().__init__(store)
         self.options = options
         self.log = StoreView(store)
         self.master: PlainMasterCore | None = None
         self.slave: PlainSlaveCore | None = None
         self.alive: int | None = None
         """Living members of the group, where slaves may stand in; see `count_alive`."""
-        self._out: list[Send | Close | Propose | Trouble] = []
-        self._now = 0
-
-    def take(self) -> list[Send | Close | Propose | Trouble]:
-        """What is to be done outside, in order; once."""
-        out, self._out = self._out, []
-        return out
 
     def become_master(self, now: int, *, sync: bool) -> None:
         """ASYNC_MASTER, or SYNC_MASTER with `sync`."""
@@ -122,53 +115,9 @@ class PlainNode:
         if self.master is not None:
             self.master.fence(reason)
 
-    # The slave --------------------------------------------------------------------------------
-
     @property
-    def reading(self) -> bool:
-        return self.slave is not None and self.slave.wants
-
-    @property
-    def established(self) -> bool:
-        """Whether master and follower agree, and log flows."""
-        return self.slave is not None and self.slave.state is State.TRANSFER
-
-    @property
-    def suspended(self) -> bool:
-        return False
-
-    def dialled(self, now: int) -> None:
-        self._now = now
-        if self.slave is not None:
-            self._carry_out(self.slave.connected(now))
-
-    def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
-        del wall
-        self._now = now
-        if self.slave is not None:
-            self._carry_out(self.slave.receive(data, now))
-
-    def direct_space(self, least: int = 1) -> memoryview | None:
-        slave = self.slave
-        if slave is None or slave.direct < least:
-            return None
-        return self.store.raw_space(slave.direct)
-
-    def direct_received(self, count: int, now: int, wall: int = 0) -> None:
-        self._now = now
-        if self.slave is None:
-            return
-        try:
-            self.store.raw_written(count, wall)
-        except (EnvironmentFault, PeerError) as error:
-            self._give_up(str(error))
-            return
-        self._carry_out(self.slave.wrote(count, now))
-
-    def hung_up(self, now: int) -> None:
-        self._now = now
-        if self.slave is not None:
-            self.slave.closed()
+    def _copier(self) -> PlainSlaveCore | None:
+        return self.slave
 
     # Time and effects -------------------------------------------------------------------------
 
@@ -209,25 +158,6 @@ class PlainNode:
             self._await_sync(effect.offset)
         else:
             raise OurBug(f"nobody carries out {effect}")
-
-    def _await_sync(self, offset: int) -> None:
-        slave = self.slave
-        if slave is None:
-            return
-        session = slave.session
-
-        def done(synced: bool) -> None:
-            if synced and slave is self.slave:
-                self._carry_out(slave.synced(session, self._now))
-
-        self.store.when_synced(offset, done)
-        if self.store.on_append is not None:
-            self.store.on_append()
-
-    def _give_up(self, reason: str) -> None:
-        if self.slave is not None:
-            self.slave.closed()
-        self._out += [Trouble(reason), Close(OWN_LINK, reason)]
 
     def statistics(self) -> dict[str, int]:
         core = self.master or self.slave

@@ -6,6 +6,7 @@ frame that does not begin where the log ends closes the link, heartbeats too (fa
 
 from epochmq.base.errors import PeerError
 from epochmq.replication.effects import (
+    OWN_LINK,
     Acknowledge,
     Append,
     AwaitSync,
@@ -19,8 +20,6 @@ from epochmq.replication.frames import State
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
 from epochmq.replication.ports import LogView
-
-OWN_LINK = 0
 
 
 class PlainSlaveCore:

@@ -1,0 +1,127 @@
+"""The copying side of a node: its master's log comes in on one link, whatever the protocol."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault, PeerError
+from epochmq.replication.effects import OWN_LINK, Close, Effects, Propose, Send, Trouble
+from epochmq.replication.frames import State
+from epochmq.store.store import Store
+
+Outward = Send | Close | Propose | Trouble
+
+
+class Copier(Protocol):
+    """The core that copies: `FollowerCore` or `PlainSlaveCore`."""
+
+    state: State
+    session: int
+
+    @property
+    def wants(self) -> bool: ...
+    @property
+    def direct(self) -> int: ...
+    def connected(self, now: int) -> Effects: ...
+    def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects: ...
+    def wrote(self, count: int, now: int) -> Effects: ...
+    def synced(self, session: int, now: int) -> Effects: ...
+    def closed(self) -> None: ...
+
+
+class Copying(ABC):
+    """What the caller of a node tells it about the link to the master."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.read_clock: Callable[[], int] = lambda: self._now
+        """Monotonic time for what is called back by the store or a thread."""
+        self._out: list[Outward] = []
+        self._now = 0
+        self._wall = 0
+
+    def take(self) -> list[Outward]:
+        """What is to be done outside, in order; once."""
+        out, self._out = self._out, []
+        return out
+
+    @property
+    @abstractmethod
+    def _copier(self) -> Copier | None:
+        """The core, while this broker copies."""
+
+    @abstractmethod
+    def _carry_out(self, effects: Effects) -> None: ...
+
+    @property
+    def reading(self) -> bool:
+        """Whether the master's bytes may be given now."""
+        return self._copier is not None and self._copier.wants
+
+    @property
+    def established(self) -> bool:
+        """Whether master and copier agree, and log flows."""
+        return self._copier is not None and self._copier.state is State.TRANSFER
+
+    @property
+    def suspended(self) -> bool:
+        """Whether a person must help before there is any use in dialling."""
+        return self._copier is not None and self._copier.state is State.SUSPEND
+
+    def dialled(self, now: int) -> None:
+        """The connection to the master stands."""
+        self._now = now
+        if self._copier is not None:
+            self._carry_out(self._copier.connected(now))
+
+    def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
+        """Bytes from the master; only while `reading`."""
+        self._now, self._wall = now, wall
+        if self._copier is not None:
+            self._carry_out(self._copier.receive(data, now))
+
+    def direct_space(self, least: int = 1) -> memoryview | None:
+        """Where the next bytes may be received right into the log, if they are `least` or more."""
+        copier = self._copier
+        if copier is None or copier.direct < least:
+            return None
+        return self.store.raw_space(copier.direct)
+
+    def direct_received(self, count: int, now: int, wall: int = 0) -> None:
+        """So many bytes lie in `direct_space` now."""
+        self._now, self._wall = now, wall
+        if self._copier is None:
+            return
+        try:
+            self.store.raw_written(count, wall)
+        except (EnvironmentFault, PeerError) as error:
+            self._give_up(str(error))
+            return
+        self._carry_out(self._copier.wrote(count, now))
+
+    def hung_up(self, now: int) -> None:
+        """The connection to the master is gone."""
+        self._now = now
+        if self._copier is not None:
+            self._copier.closed()
+
+    def _await_sync(self, offset: int) -> None:
+        """Tell the core once the device has the log as far as `offset`."""
+        copier = self._copier
+        if copier is None:
+            return
+        session = copier.session
+
+        def done(synced: bool) -> None:
+            if synced and copier is self._copier:
+                self._carry_out(copier.synced(session, self.read_clock()))
+
+        self.store.when_synced(offset, done)
+        if self.store.on_append is not None:
+            self.store.on_append()  # wakes the group commit
+
+    def _give_up(self, reason: str) -> None:
+        """This connection cannot go on; another one will begin from what is really here."""
+        if self._copier is not None:
+            self._copier.closed()
+        self._out += [Trouble(reason), Close(OWN_LINK, reason)]
