@@ -11,92 +11,180 @@ from hypothesis import strategies as st
 from tests.spark import records
 from tests.spark.records import plain
 
-from epochmq.spark import columns, decode_columns, decode_heads
+from epochmq.model import record
+from epochmq.spark import columns, decode_columns, decode_heads, decode_whole
 from epochmq.spark.decode_chase import follow
 from epochmq.spark.decode_columns import TIME_MS_MAX
-from epochmq.spark.decode_heads import Rows
-from epochmq.spark.decode_whole import whole
+from epochmq.spark.decode_whole import Taken, Whole
 from epochmq.store.twin.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
+KEPT_WHOLE = 1 << 7
+ID = b"UNIQ_KEY\x01u"
 
 
-def rows_of(data: bytes) -> Rows:
-    walk = follow(memoryview(data), 0, len(data))
-    return decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)[0]
-
-
-def made(rows: Rows, names: Sequence[str] = columns.NAMES) -> pa.RecordBatch | None:
+def taken(
+    data: bytes,
+    names: Sequence[str] = columns.NAMES,
+    *,
+    raw: bool = False,
+    rows: int = 2000,
+    at: int = 0,
+    limit: int = 1 << 40,
+    stop_flags: int = 0,
+) -> Taken | None:
     twin = library()
     assert twin is not None
-    return whole(tuple(names)).batch(twin, rows, "broker-a")
+    maker = Whole(tuple(names), raw, rows, "broker-a")
+    return maker.take(twin, np.frombuffer(data, np.uint8), at, limit, stop_flags)
 
 
-def one_by_one(rows: Rows, names: Sequence[str] = columns.NAMES) -> pa.RecordBatch:
-    part = decode_columns.Part(rows, [], "broker-a", False, tuple(names))
+def one_by_one(
+    data: bytes, names: Sequence[str] = columns.NAMES, *, raw: bool = False
+) -> pa.RecordBatch:
+    walk = follow(memoryview(data), 0, len(data))
+    rows = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)[0]
+    part = decode_columns.Part(rows, [], "broker-a", raw, tuple(names))
     arrays = [decode_columns.build(name, part) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, schema=columns.schema(names))
+    schema = columns.schema(names, "raw" if raw else "map")
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def check(rows: Rows, names: Sequence[str] = columns.NAMES) -> None:
-    found = made(rows, names)
+def check(data: bytes, names: Sequence[str] = columns.NAMES, *, raw: bool = False) -> None:
+    found = taken(data, names, raw=raw)
     assert found is not None
-    found.validate(full=True)
-    assert found.equals(one_by_one(rows, names))
+    assert found.end == len(data)
+    found.batch.validate(full=True)
+    assert found.batch.equals(one_by_one(data, names, raw=raw))
 
 
 def any_log(rng: random.Random, count: int) -> bytes:
-    topics = (b"T", b"T", b"t" * 17, "ü".encode())
+    topics = (b"T", b"T", b"t" * 17, b"w" * 127, "ü".encode())
     return b"".join(
         plain(
             at,
             body=rng.randbytes(rng.choice((0, 1, 900))),
             born=(f"10.0.0.{rng.randrange(90)}", rng.randrange(65536)),
-            topic=rng.choice(topics),
+            topic=rng.choice(topics) if at % 3 else b"T",
             props=b"\x02".join(
-                b"%s\x01%d" % (rng.choice((b"TAGS", b"KEYS", b"UNIQ_KEY", b"a", b"WAIT")), at)
-                for _ in range(rng.choice((0, 1, 4)))
+                [b"UNIQ_KEY\x01%d" % at]
+                + [
+                    b"%s\x01%d" % (rng.choice((b"TAGS", b"KEYS", b"UNIQ_KEY", b"a", b"WAIT")), at)
+                    for _ in range(rng.choice((0, 1, 4)))
+                ]
             ),
         )
         for at in range(count)
     )
 
 
+@pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 700])
-def test_every_column_is_what_it_is_by_itself(count: int) -> None:
-    check(rows_of(any_log(random.Random(count), count)))
-
-
-@settings(max_examples=60)
-@given(st.lists(st.sampled_from(columns.NAMES), min_size=1, unique=True), st.integers(1, 9))
-def test_any_choice_of_columns(names: list[str], count: int) -> None:
-    check(rows_of(any_log(random.Random(count), count)), names)
+def test_every_column_is_what_it_is_by_itself(count: int, raw: bool) -> None:
+    check(any_log(random.Random(count), count), raw=raw)
 
 
 @settings(max_examples=100)
-@given(st.lists(records.properties, min_size=1, max_size=5))
-def test_any_properties(texts: list[bytes]) -> None:
-    rows = rows_of(b"".join(plain(at, props=text) for at, text in enumerate(texts)))
-    found = made(rows, ("properties", "tags", "keys", "msgId", "topic"))
+@given(
+    st.lists(st.sampled_from(columns.NAMES), min_size=1, unique=True),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_any_choice_of_columns(names: list[str], count: int, raw: bool) -> None:
+    check(any_log(random.Random(count), count), names, raw=raw)
+
+
+@settings(max_examples=200)
+@given(st.lists(records.properties, min_size=1, max_size=5), st.booleans())
+def test_any_properties(texts: list[bytes], raw: bool) -> None:
+    data = b"".join(plain(at, props=text) for at, text in enumerate(texts))
+    names = ("properties", "tags", "keys", "topic")
+    found = taken(data, names, raw=raw)
     if found is not None:
-        found.validate(full=True)
-        assert found.equals(one_by_one(rows, found.schema.names))
+        found.batch.validate(full=True)
+        assert found.batch.equals(one_by_one(data[: found.end], names, raw=raw))
+        assert found.end == len(data) or found.end >= len(data) // 2
 
 
-def test_some_of_the_rows() -> None:
-    rows = rows_of(any_log(random.Random(1), 100))
-    check(rows.pick(np.arange(100) % 3 == 0))
-    check(rows.pick(slice(90, 100)))
+def test_it_goes_on_anywhere_and_ends_at_the_limit_or_with_its_rows() -> None:
+    size = len(plain(0))
+    data = b"".join(plain(at) for at in range(10))
+    for limit, rows, stop in ((1 << 40, 4, 7), (7 * size, 99, 7), (7 * size - 1, 99, 7)):
+        found = taken(data, rows=rows, at=3 * size, limit=limit)
+        assert found is not None
+        assert found.end == stop * size
+        assert found.batch.equals(one_by_one(data[3 * size : found.end]))
+    assert taken(data, at=len(data)) is None
 
 
-def test_the_unusual_is_left_to_others() -> None:
-    late = bytearray(plain(1))
-    late[56:64] = (TIME_MS_MAX + 1).to_bytes(8, "big")
-    for strange in (
+@pytest.mark.parametrize(
+    "strange",
+    [
         plain(1, born=("2001:db8::7", 9)),
+        plain(1, store=("2001:db8::7", 9)),
         plain(1, topic=b"\xff"),
+        plain(1, topic=b"%RETRY%" + b"g" * 300),
         plain(1, props=b"TAGS\x01\xff"),
-        bytes(late),
-    ):
-        assert made(rows_of(plain(0) + strange)) is None
-    assert made(rows_of(plain(0) + plain(1, props=b"TAGS\x01\xff")), ("body", "topic")) is not None
+        plain(1, props=b"TAGS\x01no id"),
+        plain(1, props=b"\x02".join([ID, *(b"n%d\x01v" % n for n in range(64))])),
+        plain(1)[:-1],
+        plain(1)[:56] + (TIME_MS_MAX + 1).to_bytes(8, "big") + plain(1)[64:],
+        record.blank(100) + bytes(92),
+        bytes(100),
+    ],
+)
+def test_the_unusual_is_left_to_others(strange: bytes) -> None:
+    assert taken(strange + plain(0) * 9) is None
+    assert taken(plain(0) + strange + plain(0) * 9) is None, "few rows are not worth a batch"
+    found = taken(plain(0) * 9 + strange)
+    assert found is not None
+    assert found.end == 9 * len(plain(0))
+    assert found.batch.equals(one_by_one(plain(0) * 9))
+
+
+def test_what_is_not_wanted_is_not_looked_at() -> None:
+    data = plain(0) + plain(1, topic=b"\xff", props=b"TAGS\x01\xff")
+    check(data, ("body", "queueOffset"))
+    check(plain(0, props=b"TAGS\x01t"), ("body", "tags"))
+
+
+def test_flags_that_it_stops_at() -> None:
+    data = plain(0) * 5 + plain(1, flags=KEPT_WHOLE)
+    check(data)
+    found = taken(data, stop_flags=KEPT_WHOLE)
+    assert found is not None
+    assert found.batch.num_rows == 5
+
+
+@pytest.mark.parametrize(("room", "rows"), [("BODIES_MAX", 10), ("TEXTS_MAX", 7)])
+def test_a_batch_ends_where_it_has_no_room(
+    monkeypatch: pytest.MonkeyPatch, room: str, rows: int
+) -> None:
+    one = plain(0, body=b"b" * 100, props=ID + b"\x02TAGS\x01" + b"t" * 120)
+    text = len(ID) + 6 + 120
+    monkeypatch.setattr(decode_whole, room, rows * (100 if room == "BODIES_MAX" else text))
+    found = taken(one * 20, limit=13 * len(one))
+    assert found is not None
+    assert found.batch.equals(one_by_one(one * rows))
+    monkeypatch.setattr(decode_whole, room, 50)
+    assert taken(one * 20) is None
+
+
+def test_the_last_row_lies_at_the_very_end_of_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = plain(0, body=b"b" * 100, props=ID)
+    for rows in range(1, 20):
+        monkeypatch.setattr(decode_whole, "BODIES_MAX", 100 * rows)
+        monkeypatch.setattr(decode_whole, "TEXTS_MAX", len(ID) * rows)
+        found = taken(one * rows, rows=rows)
+        assert found is not None
+        assert found.batch.equals(one_by_one(one * rows))
+
+
+def test_a_batch_lives_by_itself() -> None:
+    data = bytearray(any_log(random.Random(3), 50))
+    found = taken(bytes(data))
+    assert found is not None
+    expected = one_by_one(bytes(data))
+    others = [taken(any_log(random.Random(4), 50)) for _ in range(5)]
+    assert all(others)
+    assert found.batch.equals(expected)

@@ -33,6 +33,21 @@ def test_runs_take_no_memory(start: int, count: int, step: int) -> None:
     assert again.save() == seen.save()
 
 
+@given(st.lists(st.tuples(st.integers(0, 3 * CHUNK), st.integers(0, CHUNK + 9)), max_size=6))
+def test_runs_are_their_numbers(added: list[tuple[int, int]]) -> None:
+    by_run, singly = Seen(), Seen()
+    for first, count in added:
+        known = any(number in singly for number in range(first, first + count))
+        assert by_run.has_any(first, count) == known
+        by_run.add_run(first, count)
+        for number in range(first, first + count):
+            singly.add(number)
+        assert by_run.save() == singly.save()
+        assert by_run.weight == singly.weight
+        assert not by_run.has_any(first, 0)
+        assert by_run.has_any(first, count) == (count > 0)
+
+
 def test_a_whole_chunk_stays_whole() -> None:
     seen = Seen()
     for number in range(CHUNK):

@@ -16,7 +16,9 @@ from epochmq.model import properties as props
 from epochmq.model.record import decode
 from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
 from epochmq.store.draft import Appended, Draft
-from epochmq.store.sinks import FILE, SETTLED, Place, SinkMemory, load_snapshot
+from epochmq.store.layout import UNIT
+from epochmq.store.sink_runs import Place, Run
+from epochmq.store.sinks import FILE, SETTLED, SinkMemory, load_snapshot
 from epochmq.store.store import Store
 
 KEY = SinkKey("s", 0, "T")
@@ -126,6 +128,89 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.settle(5000)
     assert memory.find(mark(1, key=SinkKey("s", 3, "T"))) is SETTLED  # used last
     assert memory.find(mark(1, key=SinkKey("s", 4, "T"))) is None
+
+
+def run(seq: int, count: int, offset: int, batch: int = 0, key: SinkKey = KEY) -> Run:
+    """Messages of 100 bytes each."""
+    units = b"".join(UNIT.pack(offset + 100 * n, 100, 0) for n in range(count))
+    return Run(mark(seq, batch, key), count, 1, offset // 100, units)
+
+
+class Both:
+    """A memory that is told of runs, and its reference, which is told of each message."""
+
+    def __init__(self) -> None:
+        self.runs, self.ones = SinkMemory(), SinkMemory()
+        self.end = 0
+
+    def send(self, seq: int, count: int, batch: int, key: SinkKey) -> bool:
+        """As a master takes a batch; whether it was new as a whole."""
+        marks = [mark(seq + n, batch, key) for n in range(count)]
+        new = all(self.ones.find(each) is None for each in marks)
+        assert self.runs.is_new(marks[0], count) == new
+        if new:
+            self.runs.note_run(run(seq, count, self.end, batch, key))
+        for n, each in enumerate(marks):
+            place = Place(self.end + 100 * n, 100, 1, self.end // 100 + n)
+            if new or self.ones.find(each) is None:
+                self.ones.note(each, place)
+                if not new:
+                    self.runs.note(each, place)
+        self.end += 100 * count
+        return new
+
+    def check(self, keys: list[SinkKey], most: int = 40) -> None:
+        for key in keys:
+            for batch in range(3):
+                for seq in range(most):
+                    one = mark(seq, batch, key)
+                    assert self.runs.find(one) == self.ones.find(one)
+        assert self.runs.statistics() == self.ones.statistics()
+        assert (self.runs.covered, self.runs.dirty) == (self.ones.covered, self.ones.dirty)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_runs_are_their_messages(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is settled, cut, forgotten or deleted, also in the middle of a run."""
+    rng = Random(seed)
+    keys = [SinkKey("s", 0, "T"), SinkKey("s", 1, "T"), SinkKey("s", 0, "U")]
+    monkeypatch.setattr(limits, "SINK_RECENT_MAX", rng.choice((12, 20, 10_000)))
+    both, taken = Both(), 0
+    for _ in range(60):
+        what = rng.randrange(10)
+        if what < 6:
+            taken += both.send(
+                rng.randrange(30), rng.randrange(1, 9), rng.randrange(3), rng.choice(keys)
+            )
+        elif what < 8:
+            limit = rng.randrange(both.end + 1)
+            for memory in (both.runs, both.ones):
+                memory.settle(limit)
+        elif what < 9:
+            end = max(both.end - rng.randrange(2000), both.ones.covered) // 100 * 100
+            if end >= both.ones.covered:
+                assert both.runs.cut(end) == both.ones.cut(end)
+                both.end = end
+        elif rng.random() < 0.3:
+            topic = rng.choice("TU")
+            for memory in (both.runs, both.ones):
+                memory.forget_topic(topic)
+        both.check(keys)
+    assert both.runs.encode() == both.ones.encode()
+    assert taken > 3
+    assert both.runs.cut(0) == both.ones.cut(0)
+    both.check(keys)
+
+
+def test_a_run_read_again_changes_nothing() -> None:
+    memory = noted(0, 1)
+    memory.note_run(run(7, 2, 100))
+    assert memory.find(mark(7)) is None
+    memory.settle(250)
+    memory.note_run(run(7, 2, 200))
+    assert memory.find(mark(7)) is None
+    memory.note_run(run(7, 2, 300))
+    assert memory.find(mark(8)) == Place(400, 100, 1, 4)
 
 
 def test_snapshots() -> None:

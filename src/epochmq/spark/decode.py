@@ -52,8 +52,8 @@ class Decoder:
     ) -> None:
         self._names = cols.chosen(columns, properties)
         self._raw_properties = properties == "raw"
-        self._whole = whole(self._names) if properties != "raw" else None
         self._inflates = decompress and "body" in self._names
+        self._unusual = TX_PREPARED | INNER_BATCH | (COMPRESSED if self._inflates else 0)
         self._check_crc = check_crc
         self.schema: pa.Schema = cols.schema(self._names, properties)
 
@@ -73,20 +73,29 @@ class Decoder:
         if not 1 <= rows <= ROWS_MAX:
             raise UsageError(f"rows a batch must be within 1..{ROWS_MAX}, not {rows}")
         raw = np.frombuffer(memoryview(records).cast("B"), np.uint8)
-        for part in self._sound(raw, rows):
-            yield from self._plain_rows(part, broker_name, rows, queue_offsets)
+        yield from self._rows(raw, broker_name, rows, queue_offsets)
 
-    def _sound(self, raw: Bytes, most: int) -> Iterator[Rows]:
-        """What becomes one batch each, then the fault that ends it, if there is one."""
+    def _rows(
+        self, raw: Bytes, broker_name: str, most: int, only: tuple[int, int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Whole batches by the twin, and what is not for it window by window."""
+        twin = None if self._check_crc or only else library()
+        ordinary = whole(self._names, self._raw_properties, most, broker_name) if twin else None
         at = 0
         while at < len(raw):
-            found = window(raw, at, at + WINDOW_BYTES)
+            limit = at + WINDOW_BYTES
+            if twin and ordinary and (taken := ordinary.take(twin, raw, at, limit, self._unusual)):
+                at = taken.end
+                yield taken.batch
+                continue
+            found = window(raw, at, limit)
             rows, fault = found.rows, found.fault
             if self._check_crc:
                 rows, fault = _checked(rows, fault)
             if rows.any_flag & TX_PREPARED:
                 rows = rows.pick((rows.sys_flag & TX_PREPARED) == 0)
-            yield from _split(rows, most)
+            for part in _split(rows, most):
+                yield from self._plain_rows(part, broker_name, most, only)
             if fault:
                 raise fault
             at = found.stop
@@ -100,8 +109,7 @@ class Decoder:
             return
         for piece in decode_inner.written_out(rows):
             try:
-                for part in self._sound(np.frombuffer(piece.data, np.uint8), most):
-                    yield from self._made(part, broker_name, only)
+                yield from self._rows(np.frombuffer(piece.data, np.uint8), broker_name, most, only)
             except CorruptRecord as fault:
                 raise piece.origin(fault) from None
 
@@ -118,17 +126,10 @@ class Decoder:
             yield from self._batch(rows, [], broker_name)
 
     def _batch(self, rows: Rows, plain: list[bytes], broker_name: str) -> Iterator[pa.RecordBatch]:
-        if not len(rows):
-            return
-        twin = library()
-        made = None
-        if self._whole is not None and twin is not None and not plain:
-            made = self._whole.batch(twin, rows, broker_name)
-        if made is None:
+        if len(rows):
             part = decode_columns.Part(rows, plain, broker_name, self._raw_properties, self._names)
             arrays = [decode_columns.build(name, part) for name in self._names]
-            made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        yield made
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def _split(rows: Rows, most: int) -> Iterator[Rows]:

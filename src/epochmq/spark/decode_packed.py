@@ -39,6 +39,7 @@ class PairsArgs(ctypes.Structure):
         ("pairs_max", _I64), ("count", _I64),
         *((f"{name}_{field}", _I64 if field == "nulls" else _POINTER)
           for name in _FOUND for field in ("bounds", "data", "valid", "nulls")),
+        ("all_have_ids", _I64),
     ]  # fmt: skip
 
 

@@ -1,156 +1,207 @@
-"""Whole batches by the compiled twin: two calls, one piece of memory, one message of Arrow's.
+"""Whole batches by the compiled twin: one call, one piece of memory, one message of Arrow's.
 
-The rest of the decoder makes a batch column by column. This takes what is ordinary (hosts IPv4, all
-texts UTF-8, times that are dates) and gives the very same (docs/adr/0034, 0038).
+The rest of the decoder finds records first and makes a batch of them column by column. This takes
+what is ordinary (one sort of head, all texts UTF-8, times that are dates, an id in each record) in
+one pass, while a record is in the cache, and gives the very same (docs/adr/0034, 0038, 0057).
+
+Where each buffer lies is fixed, for the most rows and bytes that a batch may have; memory that is
+not used is not touched. How large each became is a linear function of some numbers that the twin
+tells, so that one product gives all that Arrow's message says of it.
 """
 
+import ctypes
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from epochmq.model import property_names as known
 from epochmq.spark import columns as cols
-from epochmq.spark import decode_hosts
-from epochmq.spark.decode_chase import address
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_chase import Bytes, address
 from epochmq.spark.decode_made import HOST_TEXT, HOSTS, INT32, INT64, TIMES, ColumnsArgs
-from epochmq.spark.decode_message import LINE, Ints, MessageHead
-from epochmq.spark.decode_packed import BLOCK, SMALLEST_PAIR, PairsArgs
+from epochmq.spark.decode_message import LINE, MessageHead
+from epochmq.spark.decode_packed import BLOCK, PairsArgs
 from epochmq.store.twin.library import Library
 
+BODIES_MAX = 2 * 1024 * 1024
+"""Bytes of the bodies of one batch."""
+TEXTS_MAX = 1024 * 1024
+"""Bytes of their properties."""
+ROWS_MAX = 8192
+_PAIRS_MAX = 64
+"""Of one record."""
+_TOPIC_MAX = 255
 _FOUND = {"tags": known.TAGS, "keys": known.KEYS, "msgId": known.UNIQ_KEY}
 """Columns that are the values of a property."""
+_I64 = ctypes.c_int64
+_TOLD = (
+    *("one", "rows", "pairs", "bits", "body", *HOSTS, "topic", "names", "values"),
+    *(*_FOUND.values(), "raw", *(f"{name}_nulls" for name in _FOUND.values())),
+)
+"""`sizes` of whole.c."""
 _NO = ""
 """A buffer that is left out: which rows are null, where none is."""
-_FOUR, _EIGHT, _BITS, _HOST, _PAIR, _TEXT, _TOPIC, _BROKER, _BODY = range(9)
-"""Kinds of buffers, by their size: of numbers and bounds, of a host, of pairs' bounds, of texts."""
-_PLAIN = dict.fromkeys(INT32, _FOUR) | dict.fromkeys((*INT64, *TIMES), _EIGHT)
-_OF_PAIRS = dict.fromkeys(("name_bounds", "value_bounds"), _PAIR)
-_OF_PAIRS |= {"bounds": _FOUR, "names": _TEXT, "values": _TEXT}
-for _name in _FOUND.values():
-    _OF_PAIRS |= {f"{_name}_bounds": _FOUR, f"{_name}_data": _TEXT, f"{_name}_valid": _BITS}
-_OF_TEXTS = {"body": _BODY, "topic": _TOPIC, "brokerName": _BROKER} | dict.fromkeys(HOSTS, _HOST)
 
 
-def _buffers_of(name: str) -> list[str]:
-    """The message's buffers of a column, as fields of the twin's arguments."""
-    if name in _PLAIN:
-        return [_NO, name]
-    if name in _FOUND:
-        return [f"{_FOUND[name]}_{part}" for part in ("valid", "bounds", "data")]
-    if name == "properties":
-        texts = [_NO, "name_bounds", "names", _NO, "value_bounds", "values"]
-        return [_NO, "bounds", _NO, *texts]
-    return [_NO, name + "Bounds", name]
+class WholeArgs(ctypes.Structure):
+    """`whole` of whole.c; every field of it has eight bytes."""
+
+    _fields_ = [
+        *((name, _I64) for name in (
+            "at", "limit", "size", "rows_max", "stop_flags", "body_max", "text_max", "end",
+            "rawBounds", "raw")),
+        *((f"told_{name}", _I64) for name in _TOLD),
+        *((f"columns_{each[0]}", each[1]) for each in ColumnsArgs._fields_),
+        *((f"pairs_{each[0]}", each[1]) for each in PairsArgs._fields_),
+    ]  # fmt: skip
 
 
-class _Args:
-    """Arguments of one call as plain numbers: every field of these structures has eight bytes."""
+_FIELDS = {field[0]: at for at, field in enumerate(WholeArgs._fields_)}
+_TOLD_AT = _FIELDS["told_one"]
+_AT, _LIMIT, _STOP_FLAGS, _END = map(_FIELDS.__getitem__, ("at", "limit", "stop_flags", "end"))
+_BEGINS = [_FIELDS[f"{part}_bytes"] for part in ("columns", "pairs")]
+_SIZES = [_FIELDS[name] for name in ("size", "pairs_size")]
 
-    def __init__(self, kind: Any, wanted: dict[str, int]) -> None:
-        self.fields = [name for name, _ in kind._fields_]
-        which = [(at, wanted[name]) for at, name in enumerate(self.fields) if name in wanted]
-        self._at = np.array([at for at, _ in which], np.int64)
-        self._from = np.array([number for _, number in which], np.int64)
 
-    def filled(self, places: Ints, first: tuple[int, ...], **more: int) -> Ints:
-        """With the buffers at these places, the first fields, and others by name."""
-        args = np.zeros(len(self.fields), np.int64)
-        args[: len(first)] = first
-        args[self._at] = places[self._from]
-        for name, value in more.items():
-            args[self.fields.index(name)] = value
-        return args
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """One buffer: its field in the arguments, room for it, and its size as told: so many times
+    what is told, and so many bytes more."""
+
+    field: str
+    room: int
+    told: str
+    times: int = 1
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A batch, and where the next record begins."""
+
+    batch: pa.RecordBatch
+    end: int
 
 
 class Whole:
-    """Batches of one choice of columns. Thread-safe."""
+    """Batches of one choice of columns, of at most `rows` rows, from one broker. Thread-safe."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._head = MessageHead(cols.schema(names))
-        order = [each for name in names for each in _buffers_of(name)]
-        wanted = [each for each in dict.fromkeys(order) if each != _NO]
-        self._has_pairs = any(each in _OF_PAIRS for each in wanted)
-        if self._has_pairs:
-            wanted += [each for each in _OF_PAIRS if each not in wanted]
-        kinds = {**_PLAIN, **_OF_PAIRS, **_OF_TEXTS}
-        # Whatever is no name of a column or of a field of pairs is some column's bounds.
-        self._kinds = [kinds.get(each, _FOUR) for each in wanted]
-        numbers = {each: at for at, each in enumerate(wanted)}
-        own = {name: at for name, at in numbers.items() if name not in _OF_PAIRS}
-        self._columns = _Args(ColumnsArgs, own)
-        self._pairs = _Args(PairsArgs, {n: at for n, at in numbers.items() if n in _OF_PAIRS})
-        self._nulls_at = [self._pairs.fields.index(f"{each}_nulls") for each in _FOUND.values()]
-        self._count_at = self._pairs.fields.index("count")
-        self._filled = np.array([each != _NO for each in order])
-        self._order = np.array([numbers[each] for each in order if each != _NO], np.int64)
-        nodes = [node for name in names for node in _nodes_of(name)]
-        self._nodes = np.array(nodes, np.int64)
-        self._id_at = names.index("msgId") if "msgId" in names else -1
+    def __init__(self, names: tuple[str, ...], raw: bool, rows: int, broker_name: str) -> None:
+        self._rows = rows
+        self._broker = np.frombuffer((broker := broker_name.encode()) + b"\0", np.uint8)
+        self._head = MessageHead(cols.schema(names, "raw" if raw else "map"))
+        kinds = _buffers(rows, len(broker))
+        order = [each for name in names for each in _buffers_of(name, raw)]
+        wanted = dict.fromkeys(each for each in order if each != _NO)
+        begins, size = {}, 0
+        for each in wanted:
+            begins[each] = size
+            size += -(-kinds[each].room // LINE) * LINE
+        self._size = self._head.room + size
+        self._args = np.zeros(len(_FIELDS), np.int64)
+        fixed = {
+            "rows_max": rows,
+            "body_max": BODIES_MAX,
+            "text_max": TEXTS_MAX,
+            "pairs_pairs_max": _PAIRS_MAX * rows,
+            "columns_name_size": len(broker),
+            "columns_name": address(self._broker),
+            "pairs_all_have_ids": "msgId" in names,
+        }
+        for name, value in fixed.items():
+            self._args[_FIELDS[name]] = value
+        self._places = np.array([_FIELDS[kinds[each].field] for each in wanted], np.int64)
+        self._offsets = np.array([begins[each] for each in wanted], np.int64) + self._head.room
+        nodes = [node for name in names for node in _nodes_of(name, raw)]
+        self._nodes = 2 * len(nodes)
+        numbers = [number for node in nodes for number in (_linear(node[0]), _linear(node[1]))]
+        for each in order:
+            kind = kinds.get(each)
+            numbers.append(_linear(_NO, 0, begins.get(each, 0)))
+            numbers.append(_linear(kind.told, kind.times, kind.more) if kind else _linear(_NO))
+        self._numbers = np.array(numbers, np.int64)
 
-    def batch(self, twin: Library, rows: Rows, broker_name: str) -> pa.RecordBatch | None:
-        """The batch of these rows, one at least; None where one of them is not for the twin."""
-        if rows.born6 is not None:
-            return None
-        count, head = len(rows.at), self._head
-        sizes, most = self._sizes(rows, broker := broker_name.encode())
-        rounded = (sizes + (LINE - 1)) & -LINE
-        ends = np.cumsum(rounded)
-        begins = ends - rounded
+    def take(self, twin: Library, raw: Bytes, at: int, limit: int, stop_flags: int) -> Taken | None:
+        """The records that begin in `at..limit`, or the first of them; None where that is for
+        others: few of them, before one that is not ordinary or has a flag of `stop_flags`."""
         # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
-        memory = pa.allocate_buffer(head.room + int(ends[-1]))
-        places = begins + (memory.address + head.room)
-        parts = map(address, (rows.at, rows.body_to, rows.topic_at, rows.topic_to))
-        name = np.frombuffer(broker + b"\0", np.uint8)
-        given = {"name": address(name), "name_size": len(broker)}
-        args = self._columns.filled(places, (address(rows.raw), count, *parts), **given)
-        if not twin.columns(address(args)):
+        memory = pa.allocate_buffer(self._size)
+        args = self._args.copy()
+        args[self._places] = self._offsets + memory.address
+        args[_BEGINS] = address(raw)
+        args[_SIZES] = size = len(raw)
+        args[_AT], args[_LIMIT], args[_STOP_FLAGS] = at, limit, stop_flags
+        rows = twin.whole(address(args))
+        end, limit = int(args[_END]), min(limit, size)
+        if not rows or (rows < self._rows and end < limit and end - at < (limit - at) // 2):
             return None
-        lengths = np.array((count, 0))
-        nulls = np.zeros(1 + len(_FOUND), np.int64)
-        if self._has_pairs:
-            texts = rows.properties_at
-            first = (address(rows.raw), len(rows.raw), address(texts), address(rows.end), count)
-            args = self._pairs.filled(places, first, pairs_max=most)
-            if not twin.pairs(address(args)):
-                return None
-            lengths[1] = args[self._count_at]
-            nulls[1:] = args[self._nulls_at]
-        spans = np.zeros((head.buffers, 2), np.int64)
-        spans[self._filled, 0] = begins[self._order]
-        spans[self._filled, 1] = sizes[self._order]
-        nodes = np.stack((lengths[self._nodes[:, 0]], nulls[self._nodes[:, 1]]), 1)
-        found = head.read(memory, count, nodes, spans)
-        if self._id_at >= 0 and found.column(self._id_at).null_count:
-            ids = pc.coalesce(found.column(self._id_at), decode_hosts.offset_ids(rows))
-            found = found.set_column(self._id_at, found.schema.field(self._id_at), ids)
-        return found
-
-    def _sizes(self, rows: Rows, broker: bytes) -> tuple[Ints, int]:
-        """Of each buffer, and how many pairs there may be."""
-        count = len(rows.at)
-        text = int((rows.end - rows.topic_to).sum()) - 2 * count
-        most = text // SMALLEST_PAIR + 1
-        kinds = (
-            *(4 * count + 4, 8 * count, count // 8 + 1, HOST_TEXT * count + 32, 4 * most + 4),
-            *(text + BLOCK, int((rows.topic_to - rows.topic_at).sum()) + BLOCK),
-            *(len(broker) * count, int((rows.body_to - rows.body_at).sum())),
-        )
-        return np.array([kinds[kind] for kind in self._kinds], np.int64), most
+        told = args[_TOLD_AT : _TOLD_AT + len(_TOLD)]
+        numbers = self._numbers @ told
+        nodes, spans = numbers[: self._nodes], numbers[self._nodes :]
+        return Taken(self._head.read(memory, rows, nodes, spans), end)
 
 
-def _nodes_of(name: str) -> list[tuple[int, int]]:
-    """Of each array of a column: whether it has an element a row (0) or a pair (1); and which
-    number of nulls it has, of which the first is 0."""
+def _linear(told: str, times: int = 1, more: int = 0) -> list[int]:
+    """How often each number that is told counts."""
+    row = [times if told == name else 0 for name in _TOLD]
+    row[0] += more
+    return row
+
+
+def _buffers(rows: int, broker: int) -> dict[str, _Buffer]:
+    """All that there may be, by names that `_buffers_of` uses."""
+    bounds, pairs, text = 4 * rows + 4, 4 * _PAIRS_MAX * rows + 4, TEXTS_MAX + BLOCK
+    found: dict[str, _Buffer] = {}
+
+    def add(name: str, field: str, room: int, told: str, times: int = 1, more: int = 0) -> None:
+        found[name] = _Buffer(field, room, told, times, more)
+
+    def add_text(name: str, field: str, room: int, told: str, times: int = 1) -> None:
+        add(f"{name}Bounds", f"{field}Bounds", bounds, "rows", 4, 4)
+        add(name, field, room, told, times)
+
+    for names, width in ((INT32, 4), (INT64, 8), (TIMES, 8)):
+        for name in names:
+            add(name, f"columns_{name}", width * rows, "rows", width)
+    for host in HOSTS:
+        add_text(host, f"columns_{host}", HOST_TEXT * rows + 32, host)
+    add_text("body", "columns_body", BODIES_MAX, "body")
+    add_text("topic", "columns_topic", _TOPIC_MAX * rows + BLOCK, "topic")
+    add_text("brokerName", "columns_brokerName", broker * (rows + 1), "rows", broker)
+    add_text("raw", "raw", text, "raw")
+    add("pairs", "pairs_bounds", bounds, "rows", 4, 4)
+    for part in ("name", "value"):
+        add(f"{part}Bounds", f"pairs_{part}_bounds", pairs, "pairs", 4, 4)
+        add(f"{part}s", f"pairs_{part}s", text, f"{part}s")
+    for column, name in _FOUND.items():
+        add(f"{column}Bounds", f"pairs_{name}_bounds", bounds, "rows", 4, 4)
+        add(column, f"pairs_{name}_data", text, name)
+        add(f"{column}Valid", f"pairs_{name}_valid", rows // 8 + 1, "bits")
+    return found
+
+
+def _buffers_of(name: str, raw: bool) -> list[str]:
+    """The message's buffers of a column."""
+    if name in INT32 or name in INT64 or name in TIMES:
+        return [_NO, name]
+    if name in _FOUND:
+        return [f"{name}Valid", f"{name}Bounds", name]
+    if name == "properties" and raw:
+        return [_NO, "rawBounds", "raw"]
     if name == "properties":
-        return [(0, 0), (1, 0), (1, 0), (1, 0)]
-    return [(0, 1 + list(_FOUND).index(name) if name in _FOUND else 0)]
+        return [_NO, "pairs", _NO, _NO, "nameBounds", "names", _NO, "valueBounds", "values"]
+    return [_NO, f"{name}Bounds", name]
+
+
+def _nodes_of(name: str, raw: bool) -> list[tuple[str, str]]:
+    """Of each array of a column what tells its elements and its nulls."""
+    if name == "properties" and not raw:
+        return [("rows", _NO), *[("pairs", _NO)] * 3]
+    return [("rows", f"{_FOUND[name]}_nulls" if name in _FOUND else _NO)]
 
 
 @lru_cache(maxsize=64)
-def whole(names: tuple[str, ...]) -> Whole:
-    """The maker of batches with these columns; `properties` is a map."""
-    return Whole(names)
+def whole(names: tuple[str, ...], raw: bool, rows: int, broker_name: str) -> Whole:
+    """The maker of batches with these columns, `properties` as text or as a map."""
+    return Whole(names, raw, min(rows, ROWS_MAX), broker_name)

@@ -23,6 +23,7 @@ from epochmq.model.crc import crc32
 from epochmq.model.property_names import INNER_BASE
 from epochmq.model.record import HEADS
 from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
+from epochmq.model.sink_mark import SinkMark
 from epochmq.model.sys_flag import (
     BORN_V6,
     HOSTS_V6_MASK,
@@ -40,6 +41,7 @@ from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.layout import LENGTHS, UNIT, UNIT_BYTES
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
+from epochmq.store.sink_runs import Run
 from epochmq.store.twin import library
 from epochmq.store.twin.batch import Batch, BatchTwin, Placed
 from epochmq.store.twin.keys import PackedKeys
@@ -55,12 +57,20 @@ Row = tuple[str, tuple[str, ...], int, int]
 Staged = list[Row | PackedKeys]
 """What is not indexed yet, in the log's order; the twin's keys are hashed already."""
 
+IsNew = Callable[[SinkMark, int], bool]
+"""Whether none of so many messages of a sink from a mark on is in the log."""
+
 _HEAD = HEADS[0].pack
 _UNIT = UNIT.pack
 _NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
 _V6_BYTES = 12
 """How much wider an IPv6 host makes a record."""
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_+-]+")
+
+
+def unsure(_mark: SinkMark, _count: int) -> bool:
+    """Who has no memory cannot tell."""
+    return False
 
 
 class Appender:
@@ -282,9 +292,12 @@ class Appender:
         self.on_run(touched)
         return True
 
-    def append_packed(self, batch: Batch, wall: int) -> Placed | PutStatus | None:
+    def append_packed(
+        self, batch: Batch, wall: int, is_new: IsNew = unsure
+    ) -> Placed | PutStatus | None:
         """Append a whole batch by the compiled twin; None, and nothing has changed, when Python has
-        to look at it: the first message of a queue, the end of a file, whatever may be refused.
+        to look at it: the first message of a queue, the end of a file, whatever may be refused, a
+        sink's messages that are not one run of which all `is_new`.
         """
         twin = self._batch_twin
         queue = self._topics.get(batch.topic, {}).get(batch.queue_id)
@@ -302,7 +315,7 @@ class Appender:
             (offset, log.active_end - TAIL_BYTES - offset, queue_offset),
             self.last_wall,
         )
-        if made is None:
+        if made is None or (made.mark is not None and not is_new(made.mark, made.count)):
             return None
         queue.next = queue_offset + made.count
         queue.tail += made.units
@@ -310,7 +323,10 @@ class Appender:
             self.staged.append(made.keys)
         if not self._put(made.records, made.count, [queue], staged):
             return PutStatus.SERVICE_NOT_AVAILABLE
-        return Placed(offset, len(made.records), queue_offset, made.count, made.ids)
+        run = None
+        if made.mark is not None:
+            run = Run(made.mark, made.count, batch.queue_id, queue_offset, made.units)
+        return Placed(offset, len(made.records), queue_offset, made.count, made.ids, run)
 
     def append_run(self, run: SendRun, wall: int) -> bool:
         """Append single sends that the twin took; False, and nothing has changed, when Python has

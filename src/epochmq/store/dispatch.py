@@ -12,7 +12,8 @@ from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.layout import PRE_BLANK_SIZE, UNIT
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import Entry
-from epochmq.store.sinks import Place, SinkMemory
+from epochmq.store.sink_runs import Place
+from epochmq.store.sinks import SinkMemory
 from epochmq.store.twin.records import Group, Taken
 
 HOLE_UNITS_MAX = 1 << 20

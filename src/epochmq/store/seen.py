@@ -61,6 +61,36 @@ class Seen:
             del self._some[index]
             self._full.add(index)
 
+    def add_run(self, first: int, count: int) -> None:
+        """Add so many numbers that follow each other."""
+        for index, at, size in _parts(first, count):
+            chunk = self._some.get(index)
+            if chunk is None:
+                if index in self._full:
+                    continue
+                chunk = self._some[index] = _Chunk()
+            begin, end = at >> 3, (at + size + 7) >> 3
+            before = int.from_bytes(chunk.bits[begin:end], "little")
+            after = before | ((1 << size) - 1) << (at & 7)
+            chunk.bits[begin:end] = after.to_bytes(end - begin, "little")
+            chunk.count += (before ^ after).bit_count()
+            if chunk.count == CHUNK:
+                del self._some[index]
+                self._full.add(index)
+
+    def has_any(self, first: int, count: int) -> bool:
+        """Whether one of so many numbers that follow each other is there."""
+        for index, at, size in _parts(first, count):
+            chunk = self._some.get(index)
+            if chunk is None:
+                if index in self._full:
+                    return True
+                continue
+            bits = int.from_bytes(chunk.bits[at >> 3 : (at + size + 7) >> 3], "little")
+            if bits & ((1 << size) - 1) << (at & 7):
+                return True
+        return False
+
     def save(self) -> tuple[list[tuple[int, int]], dict[str, str]]:
         """(runs of whole chunks as first and count, the bits of the others by number)."""
         some = {
@@ -85,6 +115,15 @@ class Seen:
                 raise ValueError(f"chunk {index[:20]} has {len(bits)} bytes, not {_BYTES}")
             made._some[int(index)] = _Chunk(bits)
         return made
+
+
+def _parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """(chunk, place in it, how many) of numbers that follow each other."""
+    while count > 0:
+        index, at = first >> CHUNK_BITS, first & _MASK
+        size = min(count, CHUNK - at)
+        yield index, at, size
+        first, count = first + size, count - size
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

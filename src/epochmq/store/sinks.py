@@ -11,7 +11,7 @@ claims a message that the log does not have.
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,19 +20,11 @@ from epochmq.base.ports import Disk
 from epochmq.model.crc import crc32
 from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
 from epochmq.store.seen import Seen
+from epochmq.store.sink_runs import Place, Run, Runs
 
 FILE = "config/sinkProgress.json"
 _SAVE_BYTES = 64 * 1024 * 1024
 """The snapshot follows the log at this distance at least, so that a start reads little of it."""
-
-
-class Place(NamedTuple):
-    """Where a message is: byte position and size in the log, index in its queue."""
-
-    offset: int
-    size: int
-    queue_id: int
-    queue_offset: int
 
 
 SETTLED = Place(-1, 0, -1, -1)
@@ -69,10 +61,14 @@ class SinkMemory:
         self._settled: dict[SinkKey, _Progress] = {}
         """By last use, the oldest first."""
         self._weight = 0
-        self._recent: deque[tuple[int, int, SinkMark]] = deque()
-        """(offset, end, mark) of what may still be cut, in the log's order."""
+        self._recent: deque[tuple[int, int, SinkMark] | Run] = deque()
+        """(offset, end, mark) of what may still be cut, in the log's order; or a run of them."""
+        self._recent_count = 0
+        """Messages in it."""
         self._places: dict[SinkMark, Place] = {}
-        """Of `recent`, the first of its mark."""
+        """Of `recent`, the first of its mark; but those of runs."""
+        self._runs: dict[tuple[SinkKey, int], Runs] = {}
+        """Of `recent`, by key and batch."""
         self._noted = -1
         """Offset of the last record noted."""
         self.covered = 0
@@ -93,7 +89,25 @@ class SinkMemory:
             mark.batch < known.batch or (mark.batch == known.batch and mark.seq in known.seen)
         ):
             return SETTLED
-        return self._places.get(mark)
+        place = self._places.get(mark)
+        if place is None and (runs := self._runs.get((mark.key, mark.batch))) is not None:
+            place = runs.find(mark.seq)
+        return place
+
+    def is_new(self, mark: SinkMark, count: int) -> bool:
+        """Whether `find` knows none of the `count` messages from `mark` on."""
+        key, batch, seq = mark
+        known = self._settled.get(key)
+        if known is not None and batch <= known.batch:
+            if batch < known.batch or known.seen.has_any(seq, count):
+                return False
+        runs = self._runs.get((key, batch))
+        if runs is not None and runs.meets(seq, seq + count):
+            return False
+        places = self._places
+        return not places or not any(
+            SinkMark(key, batch, number) in places for number in range(seq, seq + count)
+        )
 
     # Following the log -----------------------------------------------------------------------
 
@@ -108,14 +122,51 @@ class SinkMemory:
         if place.offset <= self._noted or place.offset < self.covered:
             return  # read again
         self._noted = place.offset
-        if len(self._recent) >= limits.SINK_RECENT_MAX:
-            self._drop_oldest()
+        self._make_room(1)
         self._recent.append((place.offset, place.offset + place.size, mark))
+        self._recent_count += 1
         self._places.setdefault(mark, place)
 
-    def _drop_oldest(self) -> None:
-        offset, _, mark = self._recent.popleft()
-        self._leave(mark, offset)
+    def note_run(self, run: Run) -> None:
+        """New messages of a sink (`is_new`) are in the log, side by side."""
+        if (offset := run.offset_of(0)) <= self._noted or offset < self.covered:
+            return
+        self._noted = run.offset_of(run.count - 1)
+        self._make_room(run.count)
+        self._recent.append(run)
+        self._recent_count += run.count
+        place = run.mark.key, run.mark.batch
+        runs = self._runs.get(place)
+        if runs is None:
+            runs = self._runs[place] = Runs()
+        runs.add(run)
+
+    def _make_room(self, count: int) -> None:
+        """Forget the oldest, so that so many more may come: alone they always may."""
+        recent = self._recent
+        while recent and (over := self._recent_count + count - limits.SINK_RECENT_MAX) > 0:
+            oldest = recent[0]
+            if isinstance(oldest, Run) and over < oldest.count:
+                self._keep(oldest, over, oldest.count)
+            else:
+                self._forget_recent(recent.popleft())
+
+    def _forget_recent(self, one: tuple[int, int, SinkMark] | Run) -> None:
+        """`one` is not in `recent` any more."""
+        if isinstance(one, Run):
+            self._keep(one, 0, 0)
+        else:
+            self._recent_count -= 1
+            self._leave(one[2], one[0])
+
+    def _keep(self, run: Run, start: int, stop: int) -> None:
+        """Of `run` only the messages `start` to `stop` are remembered any more."""
+        self._recent_count -= run.count - max(stop - start, 0)
+        place = run.mark.key, run.mark.batch
+        runs = self._runs[place]
+        runs.keep(run, start, stop)
+        if not runs:
+            del self._runs[place]
 
     def _leave(self, mark: SinkMark, offset: int) -> None:
         place = self._places.get(mark)
@@ -125,17 +176,29 @@ class SinkMemory:
     def settle(self, limit: int) -> None:
         """The log is confirmed and synced up to `limit`: nothing takes that away any more."""
         recent = self._recent
-        while recent and recent[0][1] <= limit:
-            offset, _, mark = recent.popleft()
-            self._merge(mark)
-            self._leave(mark, offset)
+        while recent:
+            oldest = recent[0]
+            if not isinstance(oldest, Run):
+                if oldest[1] > limit:
+                    break
+                self._merge(oldest[2], 1)
+                self._forget_recent(recent.popleft())
+                continue
+            count = oldest.ended(limit)
+            if count:
+                self._merge(oldest.mark, count)
+                self._keep(oldest, count, oldest.count)
+            if oldest.count:
+                break
+            recent.popleft()
         if recent:
-            limit = min(limit, recent[0][0])
+            limit = min(limit, _offset(recent[0]))
         self.covered = max(self.covered, limit)
         if self.covered - self._saved >= _SAVE_BYTES:
             self.dirty = True
 
-    def _merge(self, mark: SinkMark) -> None:
+    def _merge(self, mark: SinkMark, count: int) -> None:
+        """The `count` messages from `mark` on are settled."""
         self.dirty = True
         known = self._settled.pop(mark.key, None)
         if known is None or known.batch < mark.batch:
@@ -145,7 +208,7 @@ class SinkMemory:
         self._settled[mark.key] = known
         if mark.batch == known.batch:
             before = known.seen.weight
-            known.seen.add(mark.seq)
+            known.seen.add_run(mark.seq, count)
             self._weight += known.seen.weight - before
         while self._weight > limits.SINK_WEIGHT_MAX:
             self._forget(next(iter(self._settled)))
@@ -157,9 +220,14 @@ class SinkMemory:
         """The log was cut to `end`; True when that took settled messages, so that the snapshot is
         wrong: only an operator cuts there, and everything is forgotten."""
         recent = self._recent
-        while recent and recent[-1][0] >= end:
-            offset, _, mark = recent.pop()
-            self._leave(mark, offset)
+        while recent:
+            newest = recent[-1]
+            count = newest.begun(end) if isinstance(newest, Run) else int(newest[0] < end)
+            if isinstance(newest, Run) and count:
+                self._keep(newest, 0, count)
+            if count:
+                break
+            self._forget_recent(recent.pop())
         self._noted = min(self._noted, end - 1)
         if end >= self.covered:
             return False
@@ -172,6 +240,8 @@ class SinkMemory:
         self._settled.clear()
         self._recent.clear()
         self._places.clear()
+        self._runs.clear()
+        self._recent_count = 0
         self._weight = 0
         self._noted = offset - 1
         self.covered = self._saved = offset
@@ -184,7 +254,10 @@ class SinkMemory:
             self.dirty = True
         for mark in [mark for mark in self._places if mark.key.topic == topic]:
             del self._places[mark]
-        self._recent = deque(row for row in self._recent if row[2].key.topic != topic)
+        for place in [place for place in self._runs if place[0].topic == topic]:
+            del self._runs[place]
+        self._recent = deque(one for one in self._recent if _mark(one).key.topic != topic)
+        self._recent_count = sum(one.count if isinstance(one, Run) else 1 for one in self._recent)
 
     # Snapshots -------------------------------------------------------------------------------
 
@@ -213,10 +286,19 @@ class SinkMemory:
     def statistics(self) -> dict[str, int]:
         return {
             "sink_parts": len(self._settled),
-            "sink_recent": len(self._recent),
+            "sink_recent": self._recent_count,
             "sink_weight": self._weight,
             "sink_repeats": self.repeats,
         }
+
+
+def _offset(one: tuple[int, int, SinkMark] | Run) -> int:
+    """Where it begins in the log."""
+    return one.offset_of(0) if isinstance(one, Run) else one[0]
+
+
+def _mark(one: tuple[int, int, SinkMark] | Run) -> SinkMark:
+    return one.mark if isinstance(one, Run) else one[2]
 
 
 def load_snapshot(disk: Disk, memory: SinkMemory) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from epochmq.base.errors import DiskFull, EnvironmentFault
 from epochmq.base.ports import Disk, Lock
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.store.append import Appender, Result
+from epochmq.store.append import Appender, IsNew, Result, unsure
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
@@ -215,12 +215,15 @@ class Store(StoreReads, StoreReplication):
             placed.append(result)
         return placed
 
-    def append_packed(self, batch: Batch, wall: int) -> Placed | PutStatus | None:
+    def append_packed(
+        self, batch: Batch, wall: int, is_new: IsNew = unsure
+    ) -> Placed | PutStatus | None:
         """As `append_batch`, from the request's bytes and in one call of the compiled twin.
 
-        None when there is no twin or the batch is not for it: then nothing has changed.
+        None when there is no twin or the batch is not for it, as a sink's that not `is_new` as a
+        whole: then nothing has changed.
         """
-        return self._gate.refusal or self._appender.append_packed(batch, wall)
+        return self._gate.refusal or self._appender.append_packed(batch, wall, is_new)
 
     def append_run(self, run: SendRun, wall: int) -> bool:
         """Append single sends of the compiled twin; False, and nothing was done, if it cannot."""

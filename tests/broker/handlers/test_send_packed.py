@@ -56,8 +56,8 @@ def twin_took(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     took: list[bool] = []
     inner = desk.store.append_packed
 
-    def noted(batch: Any, wall: int) -> Any:
-        placed = inner(batch, wall)
+    def noted(*given: Any) -> Any:
+        placed = inner(*given)
         took.append(placed is not None)
         return placed
 
@@ -143,7 +143,7 @@ def test_a_failed_write_takes_everything_back(desk: Desk, monkeypatch: pytest.Mo
 
 def test_the_stores_refusal_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     status = PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
-    monkeypatch.setattr(desk.store, "append_packed", lambda batch, wall: status)
+    monkeypatch.setattr(desk.store, "append_packed", lambda *given: status)
     answer = desk.client().ask(command(sound(1)))
     assert (answer.code, answer.remark) == (
         ResponseCode.SYSTEM_ERROR,

@@ -1,8 +1,11 @@
 """Repeats of sinks: dropped, answered like the first, and never before it."""
 
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.broker.desk import Desk, ext, send
 from tests.broker.handlers.twins import Pair
 from tests.broker.test_acks import AckDesk
@@ -14,7 +17,9 @@ from epochmq.model.message import Message
 from epochmq.model.message_id import parse_offset_id
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.store.draft import PutStatus
-from epochmq.store.sinks import SETTLED, Place, SinkMemory
+from epochmq.store.sink_runs import Place
+from epochmq.store.sinks import SETTLED, SinkMemory
+from epochmq.store.twin import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, encode_frame
@@ -236,6 +241,132 @@ def test_the_twin_leaves_them_to_python() -> None:
     for desk in pair.desks:
         found = sorted(bodies(desk))
         assert found == sorted([b"p0", b"p1", b"p2", b"p3", b"1", b"2", b"3", b"4"])
+    pair.close()
+
+
+needs_twin = pytest.mark.skipif(library.library() is None, reason=library.which())
+
+
+def numbered(first: int, count: int, number: int = 0, part: int = 0, **more: Any) -> Command:
+    """A batch as Spark's sink sends it."""
+    body = batch.encode(
+        Message("T", b"%d" % seq, properties=mark(seq, number, part))
+        for seq in range(first, first + count)
+    )
+    return send(body, code=Code.SEND_BATCH_MESSAGE, properties="", **more)
+
+
+@needs_twin
+def test_the_twin_takes_a_run_that_is_new(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    took: list[bool] = []
+    inner = desk.store.append_packed
+
+    def noted(*given: Any) -> Any:
+        placed = inner(*given)
+        took.append(placed is not None)
+        return placed
+
+    monkeypatch.setattr(desk.store, "append_packed", noted)
+    client = desk.client()
+    asked = [numbered(0, 1), numbered(1, 9), numbered(10, 5), numbered(12, 5), numbered(10, 7)]
+    assert [repeats(client.ask(command)) for command in asked] == [0, 0, 0, 3, 7]
+    assert took == [False, True, True, False, False], "the first of a queue is Python's"
+    assert bodies(desk) == [b"%d" % n for n in range(17)]
+    again = ext(client.ask(row(11)))
+    assert parse_offset_id(again["msgId"])[2] == desk.stored("T")[11].offset
+    assert (again["queueId"], again["queueOffset"]) == ("0", "11")
+    for strange in (rows(20, 22), rows(31, 30)):
+        assert repeats(client.ask(strange)) == 0
+    assert took[5:] == [False, False], "these are no runs"
+    assert repeats(client.ask(numbered(20, 3))) == 2
+    desk.store.sync()
+    desk.store.settle_sinks()
+    assert repeats(client.ask(numbered(0, 17))) == 17
+    assert repeats(client.ask(numbered(0, 3, number=1))) == 0
+    assert repeats(client.ask(numbered(16, 2))) == 1
+    assert desk.store.verify().problems == []
+
+
+@needs_twin
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_both_drop_the_same(seed: int, sync: bool) -> None:
+    """The same requests of a sink, over and over, by the twin and in Python."""
+    rng = Random(seed)
+    pair = Pair(flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH")
+    pair.topic("T", queues=2)
+    sent: list[tuple[int, ...]] = []
+    for _ in range(rng.randrange(3, 12)):
+        for _ in range(rng.randrange(1, 4)):
+            which = rng.choice(sent) if sent and rng.random() < 0.4 else (
+                *(rng.randrange(60), rng.randrange(1, 12), rng.randrange(2), rng.randrange(2)),
+                rng.randrange(2),
+            )  # fmt: skip
+            sent.append(which)
+            first, count, number, part, queue_id = which
+            if rng.random() < 0.2:
+                request = row(first, number, part, queue_id=queue_id)
+            else:
+                request = numbered(first, count, number, part, queue_id=queue_id)
+            pair.put(rng.randrange(3), request)
+        pair.turn(rng.choice((1, 100)))
+        if rng.random() < 0.3:
+            for desk in pair.desks:
+                desk.store.sync()
+                desk.store.settle_sinks()
+            pair.turn()
+    for desk in pair.desks:
+        desk.store.sync()
+        desk.store.settle_sinks()
+    pair.turn()
+    one, other = (desk.store.sinks for desk in pair.desks)
+    assert one.encode() == other.encode()
+    assert one.repeats == other.repeats
+    pair.close()
+
+
+@needs_twin
+def test_a_repeat_waits_for_a_first_one_that_the_twin_took() -> None:
+    desk = AckDesk()
+    one, two = desk.client(), desk.client()
+    one.put(numbered(0, 1))
+    desk.turn()
+    one.put(numbered(1, 5))
+    desk.turn()
+    two.put(numbered(1, 5), row(3))
+    desk.turn()
+    assert (one.take(), two.take()) == ([], [])
+    desk.replicas.say(AckStatus.ACKED)
+    assert [repeats(answer) for answer in one.take()] == [0, 0]
+    assert sorted(repeats(answer) for answer in two.take()) == [1, 5]
+    assert [m.body for m in desk.stored("T")] == [b"%d" % n for n in range(6)]
+
+
+@needs_twin
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("__SINK_ID", "s" * 256),
+        ("__SINK_BATCH", "-1"),
+        ("__SINK_PART", "1" * 19),
+        ("__SINK_SEQ", "1x"),
+        ("__SINK_SEQ", "\u0661"),
+        ("__SINK_PART", ""),
+    ],
+)
+def test_marks_that_are_none_are_the_same_to_both(name: str, value: str) -> None:
+    pair = Pair()
+    pair.topic("T", queues=1)
+    good, bad = mark(1), {**mark(2), name: value}
+    for marks in ([good], [bad], [good, bad], [bad, bad], [mark(3), {"UNIQ_KEY": "P"}], [bad]):
+        body = batch.encode(Message("T", b"b", properties=each) for each in marks)
+        pair.put(0, send(body, code=Code.SEND_BATCH_MESSAGE, properties=""))
+        pair.turn()
+    one, other = (desk.store.sinks for desk in pair.desks)
+    for desk in pair.desks:
+        desk.store.sync()
+        desk.store.settle_sinks()
+    assert one.encode() == other.encode()
     pair.close()
 
 

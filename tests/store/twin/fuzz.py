@@ -11,9 +11,10 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
-from epochmq.spark.decode_made import ColumnsArgs
+from epochmq.spark.decode_made import INT32, INT64, TIMES, ColumnsArgs
 from epochmq.spark.decode_packed import PairsArgs
 from epochmq.spark.decode_twin import RowsArgs
+from epochmq.spark.decode_whole import WholeArgs
 from epochmq.store.twin import library
 from epochmq.store.twin.batch import Batch, BatchTwin
 from epochmq.store.twin.index import IndexPut
@@ -22,6 +23,7 @@ from epochmq.store.twin.send import SendRun, SendTexts
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "a", "")
+SINK = "__SINK_ID\x01s\x02__SINK_BATCH\x01{}\x02__SINK_PART\x010\x02__SINK_SEQ\x01{}"
 WORDS = (
     "",
     "x",
@@ -74,7 +76,20 @@ def damaged(rng: Random, data: bytes) -> bytes:
 
 def a_body(rng: Random) -> bytes:
     """The body of a batch request, sound or not."""
+    if rng.random() < 0.2:
+        return damaged(rng, a_run(rng))
     return damaged(rng, b"".join(an_entry(rng) for _ in range(rng.randrange(1, 6))))
+
+
+def a_run(rng: Random) -> bytes:
+    """What a sink sends, mostly in order."""
+    batch, seq = rng.choice((0, 7, 10**17)), rng.choice((0, 5, 10**18 - 3))
+    found = b""
+    for _ in range(rng.randrange(1, 6)):
+        text = SINK.format(batch, seq).encode()
+        found += pack(">IIIiI", 23 + len(text), 0, 0, 0, 1) + b"b" + pack(">H", len(text)) + text
+        seq += rng.choice((1, 1, 1, 1, 1, 0, 2))
+    return found
 
 
 FIELDS = {
@@ -274,12 +289,66 @@ def columns(twin: library.Library, rng: Random, rounds: int) -> None:
         twin.columns(ctypes.addressof(args))
 
 
+def whole(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed buffers to the Spark decoder's one pass, with room for just what it may write."""
+    taken = 0
+    for _ in range(rounds):
+        data = b"".join(
+            encode(
+                *(rng.choice((b"T", b"T", b"T", b"W" * 127)), rng.randbytes(rng.choice((0, 100)))),
+                *(a_text(rng).encode(), 0, 0, number, 0, rng.choice((0, 0, 0, 128)), 0),
+                *(rng.choice((HOST, HOST, HOST, bytes(20))), 0, HOST, 0, 0),
+            )
+            for number in range(rng.randrange(1, 6))
+        )
+        made = damaged(rng, data)
+        buffer = (ctypes.c_char * len(made))(*made)
+        rows, bodies, texts = rng.randrange(1, 5), rng.choice((0, 150, 999)), rng.choice((90, 999))
+        args = WholeArgs()
+        args.limit, args.size, args.rows_max = rng.randrange(2000), len(made), rows
+        args.stop_flags, args.body_max, args.text_max = 128, bodies, texts
+        args.columns_bytes = args.pairs_bytes = ctypes.addressof(buffer)
+        args.pairs_size, args.pairs_pairs_max = len(made), rng.choice((1, 64 * rows))
+        name = (ctypes.c_char * 5)(*b"where")
+        args.columns_name, args.columns_name_size = ctypes.addressof(name), 5
+        args.pairs_all_have_ids = rng.random() < 0.2
+        pairs_room = 4 * args.pairs_pairs_max + 4
+        rooms = {"pairs_bounds": 4 * rows + 4, "pairs_names": texts + 16}
+        rooms |= {"pairs_values": texts + 16, "pairs_name_bounds": pairs_room}
+        rooms |= {"pairs_value_bounds": pairs_room}
+        parts = [rooms if rng.random() < 0.8 else {}]
+        for each in ("TAGS", "KEYS", "UNIQ_KEY"):
+            room = {"bounds": 4 * rows + 4, "data": texts + 16, "valid": rows // 8 + 1}
+            parts.append({f"pairs_{each}_{field}": size for field, size in room.items()})
+        for each, size in (
+            ("columns_body", bodies), ("columns_bornHost", 26 * rows + 32), ("raw", texts),
+            ("columns_storeHost", 26 * rows + 32), ("columns_topic", 255 * rows + 16),
+            ("columns_brokerName", 5 * rows),
+        ):  # fmt: skip
+            parts.append({f"{each}Bounds": 4 * rows + 4, each: size})
+        parts += [{f"columns_{each}": 4 * rows} for each in INT32]
+        parts += [{f"columns_{each}": 8 * rows} for each in (*INT64, *TIMES)]
+        held = []
+        for part in parts:
+            if rng.random() < 0.9:
+                for field, size in part.items():
+                    held.append((ctypes.c_char * size)())
+                    setattr(args, field, ctypes.addressof(held[-1]))
+        count = twin.whole(ctypes.addressof(args))
+        assert count == args.told_rows <= rows
+        assert args.end <= len(made)
+        assert args.told_body <= bodies
+        taken += count
+    return taken
+
+
 def main() -> None:
     """`fuzz.py LIBRARY ROUNDS`."""
     twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
     assert decode(twin, Random(3), rounds) > rounds // 4
     assert pairs(twin, Random(4), rounds) > rounds // 4
     columns(twin, Random(5), rounds)
+    assert whole(twin, Random(6), rounds) > rounds // 4
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

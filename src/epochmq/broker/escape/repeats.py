@@ -12,7 +12,7 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.model.escape_mark import PART
 from epochmq.model.sink_mark import SinkMark
-from epochmq.store.sinks import Place
+from epochmq.store.sink_runs import Place, Run
 
 
 class Memory(Protocol):
@@ -24,6 +24,10 @@ class Memory(Protocol):
     def find(self, mark: SinkMark) -> Place | None: ...
 
     def note(self, mark: SinkMark, place: Place) -> None: ...
+
+    def is_new(self, mark: SinkMark, count: int) -> bool: ...
+
+    def note_run(self, run: Run) -> None: ...
 
 
 class Repeats:
@@ -59,6 +63,14 @@ class Repeats:
         self._places[mark] = place
         if len(self._places) > limits.ESCAPES_REMEMBERED_MAX:
             self._places.popitem(last=False)
+
+    def is_new(self, mark: SinkMark, count: int) -> bool:
+        """Whether none of so many messages of a sink from `mark` on is known."""
+        return self._sinks.is_new(mark, count)
+
+    def note_run(self, run: Run) -> None:
+        """Such messages of a sink are in the log."""
+        self._sinks.note_run(run)
 
     def _look(self) -> None:
         time = self._time()

@@ -47,12 +47,15 @@ def take_packed(
     if closed is not None:
         session.answer(command, refusal(closed, stage.body_max))
         return True
-    placed = stage.node.store.append_packed(batch, stage.node.clock.wall_ms())
+    repeats = stage.repeats
+    placed = stage.node.store.append_packed(batch, stage.node.clock.wall_ms(), repeats.is_new)
     if placed is None:
         return False
     if isinstance(placed, PutStatus):
         session.answer(command, refusal(placed, stage.body_max))
         return True
+    if placed.run is not None:
+        repeats.note_run(placed.run)
     stage.count(topic, queue_id, placed.count, placed.size)
     _answer(stage, session, command, queue_id, placed, tail.uniq_key or None, wait, now)
     return True

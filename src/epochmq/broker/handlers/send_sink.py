@@ -10,7 +10,8 @@ from epochmq.broker.escape.repeats import Memory
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.model.sink_mark import SinkMark
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.sinks import SETTLED, Place
+from epochmq.store.sink_runs import Place
+from epochmq.store.sinks import SETTLED
 from epochmq.wire.command import Command, Reply
 
 Repeat = tuple[Ticket, SinkMark]

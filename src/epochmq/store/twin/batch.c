@@ -1,7 +1,7 @@
 /* A batch (code 320) from the request's body to whole records, queue units and index keys. */
 #include "twin.h"
 
-enum { ENTRY_HEAD = 20, ENTRY_LEAST = 22 };
+enum { ENTRY_HEAD = 20, ENTRY_LEAST = 22, SINK_ID_MAX = 255, SINK_DIGITS = 18 };
 
 /* In: everything up to `ids_max`. Out: the rest. Mirrored by library.py. */
 typedef struct {
@@ -29,6 +29,11 @@ typedef struct {
     int64_t out_size;
     int64_t keys_count;
     int64_t ids_size;
+    int64_t marked;  /* all messages are a sink's, one run of one part of one batch */
+    span sink;       /* whose; in `body` */
+    int64_t sink_batch;
+    int64_t sink_part;
+    int64_t sink_seq; /* of the first message; the others follow */
 } batch;
 
 /* `text` and `tail` as one properties text; where the next bytes go. `tail` begins with PAIR_END. */
@@ -37,6 +42,41 @@ static uint8_t *put_properties(uint8_t *to, span text, span tail)
     int joined = text.size == 0 || text.at[text.size - 1] == PAIR_END;
     to = copy(to, text.at, text.size);
     return copy(to, tail.at + joined, tail.size - joined);
+}
+
+/* The number that model/sink_mark.py reads; -1 when there is none. */
+static int64_t number_of(span text)
+{
+    int64_t number = 0;
+    if (text.size < 1 || text.size > SINK_DIGITS)
+        return -1;
+    for (int64_t n = 0; n < text.size; n++) {
+        if (text.at[n] < '0' || text.at[n] > '9')
+            return -1;
+        number = number * 10 + (text.at[n] - '0');
+    }
+    return number;
+}
+
+/* Message `row` as one more of the batch's run; 0 when it is none. */
+static int follows_run(batch *b, const properties *found, int64_t row)
+{
+    int64_t number = number_of(found->sink_batch), part = number_of(found->sink_part);
+    int64_t seq = number_of(found->sink_seq);
+    span sink = found->sink_id;
+    if (sink.size > SINK_ID_MAX || number < 0 || part < 0 || seq < 0)
+        return 0;
+    if (row == 0) {
+        b->marked = 1;
+        b->sink = sink;
+        b->sink_batch = number;
+        b->sink_part = part;
+        b->sink_seq = seq;
+        return 1;
+    }
+    return b->marked && sink.size == b->sink.size &&
+           memcmp(sink.at, b->sink.at, (size_t)sink.size) == 0 && number == b->sink_batch &&
+           part == b->sink_part && seq == b->sink_seq + row;
 }
 
 /* How many records the batch made; 0 when it is not for us. */
@@ -48,6 +88,7 @@ int64_t epq_batch(batch *b)
     int64_t fixed = b->head.size + b->name.size + 2;
     int64_t limit = b->room < b->out_max ? b->room : b->out_max;
 
+    b->marked = 0;
     if (b->head.size < OFFSET_AT + 12 || b->tail.size < 1 || b->tail_key.size < 1)
         return 0;
     while (at < end) {
@@ -61,7 +102,8 @@ int64_t epq_batch(batch *b)
         if (ENTRY_LEAST + body_size + text.size != size)
             return 0;
         properties found;
-        if (!read_properties(text, &found) || found.sink)
+        if (!read_properties(text, &found) ||
+            (found.sink ? !follows_run(b, &found, count) : b->marked))
             return 0;
         span tail = found.uniq_key.size ? b->tail : b->tail_key;
         int joined = text.size == 0 || text.at[text.size - 1] == PAIR_END;

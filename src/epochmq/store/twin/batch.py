@@ -5,7 +5,16 @@ import ctypes
 import msgspec
 
 from epochmq.base.types import Buffer
+from epochmq.model.sink_mark import (
+    SINK_BATCH,
+    SINK_ID,
+    SINK_PART,
+    SINK_SEQ,
+    SinkMark,
+    mark_of,
+)
 from epochmq.store.layout import UNIT_BYTES
+from epochmq.store.sink_runs import Run
 from epochmq.store.twin.keys import KEY_BYTES, PackedKeys
 from epochmq.store.twin.library import BatchArgs, Library
 from epochmq.store.twin.memory import Memory
@@ -45,6 +54,8 @@ class Placed(msgspec.Struct, gc=False):
     queue_offset: int
     count: int
     ids: bytes
+    run: Run | None = None
+    """What it is to the memory of sinks: all of it, or nothing."""
 
 
 class Made(msgspec.Struct, gc=False):
@@ -55,6 +66,8 @@ class Made(msgspec.Struct, gc=False):
     keys: PackedKeys | None
     ids: bytes
     count: int
+    mark: SinkMark | None
+    """Of the first message, when all are one run of a sink's."""
 
 
 class BatchTwin:
@@ -112,4 +125,12 @@ class BatchTwin:
             packed,
             bytes(ids[: args.ids_size]),
             count,
+            _mark(batch.topic, args) if args.marked else None,
         )
+
+
+def _mark(topic: str, args: BatchArgs) -> SinkMark | None:
+    """None for a topic that holds copies."""
+    sink = ctypes.string_at(args.sink_at, args.sink_size).decode()
+    numbers = {SINK_BATCH: args.sink_batch, SINK_PART: args.sink_part, SINK_SEQ: args.sink_seq}
+    return mark_of(topic, {SINK_ID: sink, **{name: str(n) for name, n in numbers.items()}})

@@ -32,7 +32,9 @@ class BatchArgs(ctypes.Structure):
         ("units", _POINTER), ("count_max", _I64),
         ("keys", _POINTER), ("keys_max", _I64),
         ("ids", _POINTER), ("ids_max", _I64),
-        ("out_size", _I64), ("keys_count", _I64), ("ids_size", _I64),
+        *((name, _I64) for name in ("out_size", "keys_count", "ids_size", "marked")),
+        ("sink_at", _POINTER),
+        *((name, _I64) for name in ("sink_size", "sink_batch", "sink_part", "sink_seq")),
     ]  # fmt: skip
 
 
@@ -98,6 +100,8 @@ class Library:
         self.pairs.argtypes, self.pairs.restype = [_POINTER], _I64
         self.columns = lib.epq_columns
         self.columns.argtypes, self.columns.restype = [_POINTER], _I64
+        self.whole = lib.epq_whole
+        self.whole.argtypes, self.whole.restype = [_POINTER], _I64
         self.crc = lib.epq_crc
         self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
         lib.epq_init()

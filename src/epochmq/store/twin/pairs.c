@@ -3,59 +3,16 @@
  *
  * It gives up, without a verdict, when a text is no sound UTF-8 or has very many or long names.
  */
-#include "twin.h"
+#include "rows.h"
 
 enum {
-    SAME_MAX = 64,    /* pairs of one record */
-    NAMES_MAX = 1024, /* bytes of its names */
-    FOUND = 3,        /* names that get a column of their own */
-    BLOCK = 16,       /* short texts are copied and compared by so many bytes: no call */
     WORD = 8,
-    LINE = 64,        /* bytes that memory gives at a time */
-    AHEAD = 6         /* so many rows ahead texts are asked for: bodies have driven them away */
+    ROWS_AHEAD = 6 /* so many rows ahead texts are asked for: bodies have driven them away */
 };
 
 #define EACH(byte) (0x0101010101010101u * (byte))
 
 static const char *const FOUND_NAMES[FOUND] = {"TAGS", "KEYS", "UNIQ_KEY"};
-
-/* One column of texts, null where `valid` has no bit. */
-typedef struct {
-    int32_t *bounds;
-    uint8_t *data;  /* room for all texts, and a block more */
-    uint8_t *valid;
-    int64_t nulls;
-} texts;
-
-/* In: everything. Out: `count`, `nulls` and what the pointers name. Mirrored by decode_packed.py. */
-typedef struct {
-    const uint8_t *bytes;
-    int64_t size;          /* of the bytes */
-    const int64_t *starts; /* where the text of each row begins */
-    const int64_t *ends;
-    int64_t rows;
-    int32_t *bounds;       /* of rows in pairs: one more than rows */
-    int32_t *name_bounds;  /* of pairs in names: one more than pairs */
-    int32_t *value_bounds;
-    uint8_t *names;        /* room for all texts, and a block more */
-    uint8_t *values;
-    int64_t pairs_max;
-    int64_t count;         /* of pairs */
-    texts found[FOUND];
-} pairs;
-
-/* What the names of a row are, also those that come again. Rows of one producer have the same. */
-typedef struct {
-    int64_t count;
-    int64_t kept;
-    span names[SAME_MAX];
-    uint8_t kept_names[NAMES_MAX + BLOCK]; /* one after the other, as a row's map has them */
-    int32_t kept_ends[SAME_MAX];
-    uint64_t words[SAME_MAX][2]; /* the first block of each name, zeros behind it */
-    uint64_t masks[SAME_MAX][2];
-    int keep[SAME_MAX];  /* 0 when the name comes again behind it */
-    int found[SAME_MAX]; /* which column of its own, or -1 */
-} shape;
 
 static int same(span one, span other)
 {
@@ -198,8 +155,11 @@ static int read_any(shape *s, span text, span *values)
         }
         at = stop + 1;
     }
-    for (int64_t n = s->count - 1; n >= 0; n--)
+    s->has_id = 0;
+    for (int64_t n = s->count - 1; n >= 0; n--) {
         look_at(s, n);
+        s->has_id |= s->found[n] == ID;
+    }
     return join_names(s);
 }
 
@@ -221,22 +181,28 @@ static void put_names(pairs *p, const shape *s)
         bounds[n] = begin + s->kept_ends[n];
 }
 
-static void put_row(pairs *p, int64_t row, const shape *s, const span *values)
+static void put_map(pairs *p, int64_t row, const shape *s, const span *values)
 {
     const uint8_t *limit = p->bytes + p->size;
     uint8_t *to = p->values + p->value_bounds[p->count];
     put_names(p, s);
-    for (int n = 0; n < FOUND; n++)
-        p->found[n].bounds[row + 1] = p->found[n].bounds[row];
-    for (int64_t n = 0; n < s->count; n++) {
-        if (!s->keep[n])
-            continue;
-        to = copy_short(to, values[n], limit);
-        p->value_bounds[++p->count] = (int32_t)(to - p->values);
-        if (s->found[n] >= 0)
-            put_text(&p->found[s->found[n]], row, values[n], limit);
-    }
+    for (int64_t n = 0; n < s->count; n++)
+        if (s->keep[n]) {
+            to = copy_short(to, values[n], limit);
+            p->value_bounds[++p->count] = (int32_t)(to - p->values);
+        }
     p->bounds[row + 1] = (int32_t)p->count;
+}
+
+static void put_found(pairs *p, int64_t row, const shape *s, const span *values)
+{
+    const uint8_t *limit = p->bytes + p->size;
+    for (int n = 0; n < FOUND; n++)
+        if (p->found[n].bounds)
+            p->found[n].bounds[row + 1] = p->found[n].bounds[row];
+    for (int64_t n = 0; n < s->count; n++)
+        if (s->found[n] >= 0 && p->found[s->found[n]].bounds)
+            put_text(&p->found[s->found[n]], row, values[n], limit);
 }
 
 static inline void fetch(const uint8_t *from, const uint8_t *to)
@@ -245,28 +211,44 @@ static inline void fetch(const uint8_t *from, const uint8_t *to)
         __builtin_prefetch(from);
 }
 
+void pairs_begin(pairs *p, shape *s)
+{
+    s->count = s->kept = s->has_id = 0;
+    p->count = 0;
+    if (p->bounds)
+        p->bounds[0] = p->name_bounds[0] = p->value_bounds[0] = 0;
+    for (int n = 0; n < FOUND; n++)
+        if (p->found[n].bounds) {
+            p->found[n].bounds[0] = 0;
+            p->found[n].nulls = p->rows;
+            memset(p->found[n].valid, 0, (size_t)(p->rows + 7) / 8);
+        }
+}
+
+int pairs_put(pairs *p, shape *s, int64_t row, span text)
+{
+    span values[SAME_MAX];
+    if (!read_alike(s, text, p->bytes + p->size, values) && !read_any(s, text, values))
+        return 0;
+    if ((p->all_have_ids && !s->has_id) || (p->bounds && s->kept > p->pairs_max - p->count))
+        return 0;
+    if (p->bounds)
+        put_map(p, row, s, values);
+    put_found(p, row, s, values);
+    return 1;
+}
+
 /* 1 when all rows were taken. */
 int64_t epq_pairs(pairs *p)
 {
     shape s;
-    s.count = s.kept = 0;
-    span values[SAME_MAX];
-    p->count = 0;
-    p->bounds[0] = p->name_bounds[0] = p->value_bounds[0] = 0;
-    for (int n = 0; n < FOUND; n++) {
-        p->found[n].bounds[0] = 0;
-        p->found[n].nulls = p->rows;
-        memset(p->found[n].valid, 0, (size_t)(p->rows + 7) / 8);
-    }
+    pairs_begin(p, &s);
     for (int64_t row = 0; row < p->rows; row++) {
-        if (row + AHEAD < p->rows)
-            fetch(p->bytes + p->starts[row + AHEAD], p->bytes + p->ends[row + AHEAD]);
+        if (row + ROWS_AHEAD < p->rows)
+            fetch(p->bytes + p->starts[row + ROWS_AHEAD], p->bytes + p->ends[row + ROWS_AHEAD]);
         span text = {p->bytes + p->starts[row], p->ends[row] - p->starts[row]};
-        if (!read_alike(&s, text, p->bytes + p->size, values) && !read_any(&s, text, values))
+        if (!pairs_put(p, &s, row, text))
             return 0;
-        if (s.kept > p->pairs_max - p->count)
-            return 0;
-        put_row(p, row, &s, values);
     }
     return 1;
 }

@@ -4,15 +4,12 @@
  * It stops, without a verdict, before the first record that is not whole, not sound or not ordinary
  * (another magic number, an IPv6 host); what that one is Python finds out.
  */
-#include "twin.h"
+#include "rows.h"
 
 enum {
-    LEAST = 91, /* the smallest record */
-    HEAD = 88,
     SYS_FLAG_AT = 36,
     BODY_SIZE_AT = 84,
-    HOSTS_V6 = 0x30,
-    LINE = 64 /* bytes that memory gives at a time */
+    HOSTS_V6 = 0x30
 };
 
 #define MAGIC_V1 0xDAA320A7u
@@ -41,29 +38,40 @@ static uint8_t touch(const uint8_t *from, const uint8_t *to)
     return sum;
 }
 
+int read_parts(const uint8_t *record, int64_t left, parts *found)
+{
+    if (left < RECORD_LEAST)
+        return 0;
+    int64_t size = get32(record);
+    found->flags = get32(record + SYS_FLAG_AT);
+    if (get32(record + 4) != MAGIC_V1 || size < RECORD_LEAST || size > left ||
+        found->flags & HOSTS_V6)
+        return 0;
+    int64_t body_to = RECORD_HEAD + (int64_t)get32(record + BODY_SIZE_AT);
+    if (body_to + 3 > size)
+        return 0;
+    int64_t topic_to = body_to + 1 + record[body_to];
+    if (topic_to + 2 > size || topic_to + 2 + get16(record + topic_to) != size)
+        return 0;
+    found->size = size;
+    found->body_to = body_to;
+    found->topic_to = topic_to;
+    return 1;
+}
+
 /* How many records were taken. */
 int64_t epq_rows(rows *r)
 {
     int64_t count = 0, at = r->at, limit = r->limit < r->size ? r->limit : r->size;
     uint32_t flags = 0;
+    parts its;
     touch(r->bytes + at, r->bytes + limit);
-    while (count < r->count_max && at < limit && r->size - at >= LEAST) {
-        const uint8_t *record = r->bytes + at;
-        int64_t size = get32(record);
-        uint32_t its = get32(record + SYS_FLAG_AT);
-        if (get32(record + 4) != MAGIC_V1 || size < LEAST || size > r->size - at || its & HOSTS_V6)
-            break;
-        int64_t body_to = HEAD + (int64_t)get32(record + BODY_SIZE_AT);
-        if (body_to + 3 > size)
-            break;
-        int64_t topic_to = body_to + 1 + record[body_to];
-        if (topic_to + 2 > size || topic_to + 2 + get16(record + topic_to) != size)
-            break;
+    while (count < r->count_max && at < limit && read_parts(r->bytes + at, r->size - at, &its)) {
         r->begins[count] = at;
-        r->bodies[count] = at + body_to;
-        r->topics[count] = at + topic_to;
-        flags |= its;
-        at += size;
+        r->bodies[count] = at + its.body_to;
+        r->topics[count] = at + its.topic_to;
+        flags |= its.flags;
+        at += its.size;
         r->ends[count++] = at;
     }
     r->end = at;

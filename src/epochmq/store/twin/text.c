@@ -104,6 +104,20 @@ static int is_rare(span name)
     return 0;
 }
 
+static void read_sink(span name, span value, properties *found)
+{
+    if (is(name, "__SINK_ID")) {
+        found->rare = found->sink = 1;
+        found->sink_id = value;
+    } else if (is(name, "__SINK_BATCH")) {
+        found->sink_batch = value;
+    } else if (is(name, "__SINK_PART")) {
+        found->sink_part = value;
+    } else if (is(name, "__SINK_SEQ")) {
+        found->sink_seq = value;
+    }
+}
+
 static void read_pair(span name, span value, properties *found)
 {
     switch (name.at[0]) {
@@ -126,8 +140,7 @@ static void read_pair(span name, span value, properties *found)
             found->wait = is_true(value);
         break;
     case '_':
-        if (is(name, "__SINK_ID"))
-            found->rare = found->sink = 1;
+        read_sink(name, value, found);
         break;
     default:
         if (is_rare(name))

@@ -50,6 +50,10 @@ typedef struct {
     int wait; /* 0 when WAIT is given and not "true" */
     int rare; /* a property that needs more work than this */
     int sink; /* it is a sink's: to be told from its repeats (sinks.py) */
+    span sink_id; /* of that, as model/sink_mark.py has it */
+    span sink_batch;
+    span sink_part;
+    span sink_seq;
 } properties;
 
 static inline void put16(uint8_t *at, uint32_t value)
