@@ -22,7 +22,7 @@ from pathlib import Path
 from epochmq.admin import where
 from epochmq.admin.local import config_files, port_block, processes
 from epochmq.admin.local.port_block import HOST, Choice, PortBlock
-from epochmq.admin.local.ready import brokers_known
+from epochmq.admin.local.ready import all_copied, brokers_known
 from epochmq.base.errors import EnvironmentFault
 
 READY_S = 30.0
@@ -207,11 +207,12 @@ class LocalCluster:
         (self.directory / where.DEV_FILE).unlink(missing_ok=True)
 
     async def _wait_ready(self) -> None:
-        """Until a client could work: the name server has the topics of all brokers."""
+        """Until a client could work: the name server has the topics of all brokers, and slaves
+        that may stand in have what they need for it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_S
         wanted = self.ports.brokers
-        while await brokers_known(self.namesrv) < wanted:
+        while not await self._is_ready(wanted):
             for part in self.parts():
                 if part.pid is None:
                     raise EnvironmentFault(self._why_not(part.name))
@@ -221,6 +222,13 @@ class LocalCluster:
                     f"the cluster is not ready after {READY_S:.0f} s; see {last}"
                 )
             await asyncio.sleep(_POLL_S)
+
+    async def _is_ready(self, wanted: int) -> bool:
+        if await brokers_known(self.namesrv) < wanted:
+            return False
+        if not self.ports.acting_groups:
+            return True
+        return await all_copied(self.namesrv, [part.address for part in self.brokers])
 
     def _why_not(self, name: str) -> str:
         return f"the {name} did not start: {self.last_words(name)} (see {self.log(name)})"

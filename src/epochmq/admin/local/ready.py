@@ -1,6 +1,9 @@
 """Whether a cluster can be worked with: asked as a client would ask."""
 
+from collections.abc import Iterable
+
 from epochmq.base.errors import EpochError
+from epochmq.client.aio import Admin
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.runtime.peers import Peers
@@ -21,3 +24,17 @@ async def brokers_known(namesrv: str) -> int:
     finally:
         await peers.close()
     return sum(len(broker.broker_addrs) for broker in route.broker_datas)
+
+
+async def all_copied(namesrv: str, brokers: Iterable[str]) -> bool:
+    """Whether every slave among `brokers` has its master's tables: it can stand in from then on."""
+    async with Admin(namesrv, timeout_ms=TIMEOUT_MS) as admin:
+        for address in brokers:
+            try:
+                figures = await admin.runtime_info(address)
+            except EpochError:
+                return False
+            lacks = figures.get("epochmqMetadataCopied") == "false"
+            if lacks and figures.get("epochmqRole") == "SLAVE":
+                return False
+    return True
