@@ -36,6 +36,9 @@ REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
 PERSIST_MS = 5_000
 LOCK_MS = 20_000
+LOCK_AGAIN_MS = 1_000
+"""After a renewal that failed: while a slave takes its master's place nobody renews, and what is
+not renewed for 30 s is not consumed."""
 BROKER_LOCK_MS = 60_000
 """How long a broker keeps a lock that nobody renews (facts/remoting.md 5.1)."""
 FINISH_MS = 30_000
@@ -419,21 +422,26 @@ class GroupMember:
                 self.offsets.not_saved(queue, offset)
 
     async def _locks(self) -> None:
+        pause_ms = LOCK_MS
         while True:
-            await asyncio.sleep(LOCK_MS / 1_000)
+            await asyncio.sleep(pause_ms / 1_000)
             by_broker: dict[str, list[MessageQueue]] = {}
             for queue in self.owned:
                 by_broker.setdefault(queue.broker_name, []).append(queue)
-            for broker_name, queues in by_broker.items():
-                await self._renew(broker_name, queues)
+            renewed = [await self._renew(name, queues) for name, queues in by_broker.items()]
+            pause_ms = LOCK_MS if all(renewed) else LOCK_AGAIN_MS
 
-    async def _renew(self, broker_name: str, queues: list[MessageQueue]) -> None:
+    async def _renew(self, broker_name: str, queues: list[MessageQueue]) -> bool:
+        """Whether the broker said who holds them."""
         asked_at = self.instance.clock.now_ms()
         try:
             held = await self.calls.lock(broker_name, queues)
         except (NotReachable, Refused) as error:
             log.info("locks at %s: %s", broker_name, error)
-            return
+            for topic in {queue.topic for queue in queues}:
+                self.instance.routes.expire(topic)
+                await self._try_refresh(topic)
+            return False
         now = self.instance.clock.now_ms()
         for queue in queues:
             owned = self.owned.get(queue)
@@ -443,6 +451,7 @@ class GroupMember:
                 self.lose(queue)
             else:
                 owned.window.locked_at_ms = asked_at
+        return True
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:

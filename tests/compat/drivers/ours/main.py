@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 import time
 import zlib
@@ -264,6 +265,7 @@ async def run(words: list[str]) -> bool:
 
 
 async def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     if len(sys.argv) > 1:
         return 0 if await run(sys.argv[1:]) else 1
     while line := await asyncio.to_thread(sys.stdin.readline):
