@@ -86,7 +86,7 @@ _BROKER = """
     fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval filterDataCleanTimeSpan
     filterSupportRetry forceRegister
     flushConsumerOffsetHistoryInterval forwardTimeout globalColdReadThreshold highSpeedMode
-    initPopOffsetByCheckMsgInMem isBrokerContainer isInBrokerContainer isolateLogEnable
+    initPopOffsetByCheckMsgInMem isBrokerContainer isInBrokerContainer
     maxDelayTime maxErrorRateOfBloomFilter
     maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
     metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills

@@ -31,3 +31,6 @@ class ServerKeys(TlsOptions):
     server_socket_backlog: int = option(
         BACKLOG, "Connections that may wait to be accepted.", low=1, high=65_535
     )
+    isolate_log_enable: bool = option(
+        False, "In a container: what is logged of this broker goes to a file of its own as well."
+    )

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -60,6 +61,24 @@ def configure_part(name: str, level: str = "", file: str = "") -> None:
     logger = logging.getLogger(name)
     _replace(logger, [_rotating(file)] if file else [])
     logger.setLevel(level.upper() or logging.NOTSET)
+
+
+def open_own_file(about: str, file: str) -> Callable[[], None]:
+    """What is said of the server `about` goes to `file` as well, until the returned call.
+
+    Errors: OSError when `file` cannot be made.
+    """
+    handler = _rotating(file)
+    handler.setFormatter(ScrubbingFormatter(FORMAT))
+    handler.addFilter(lambda record: spoken_of.get() == about)
+    root = logging.getLogger()
+    root.addHandler(handler)
+
+    def close() -> None:
+        root.removeHandler(handler)
+        handler.close()
+
+    return close
 
 
 def _rotating(file: str) -> logging.Handler:

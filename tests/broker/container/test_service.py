@@ -215,3 +215,57 @@ async def change_an_option(port: int) -> None:
     """Each broker logs that its options were changed."""
     body = b"slaveReadEnable=true"
     assert (await ask(port, Code.UPDATE_BROKER_CONFIG, None, body)).code == 0
+
+
+async def test_a_broker_may_have_a_log_file_of_its_own(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RocketMQ's isolateLogEnable, and its name of the directory; added once more it goes on."""
+    caplog.set_level(logging.INFO)
+    own = files.write("own", isolateLogEnable="true")
+    options = ContainerOptions(
+        listen_port=0,
+        broker_config_paths=f"{own}:{files.write('other')}",
+        broker_log_dir=str(tmp_path / "logs"),
+        broker_stop_grace_millis=200,
+    )
+    running = Container(options, env={})
+    try:
+        await running.start()
+        file = tmp_path / "logs" / "DefaultCluster_own_0_rocketmqlogs" / "broker.log"
+        assert [path.name for path in (tmp_path / "logs").iterdir()] == [file.parent.name]
+        for name in ("own", "other"):
+            await change_an_option(port_of(running, name))
+        assert [line.count("[DefaultCluster_own_0]") for line in said(file)] == [1]
+        await running.remove(Identity("DefaultCluster", "own", 0))
+        await running.add(own)
+        await change_an_option(port_of(running, "own"))
+        assert len(said(file)) == 2
+    finally:
+        await running.stop()
+    handlers = logging.getLogger().handlers
+    assert not any(str(file) == getattr(one, "baseFilename", "") for one in handlers)
+
+
+def said(file: Path) -> list[str]:
+    return [line for line in file.read_text().splitlines() if "changed options" in line]
+
+
+async def test_a_broker_whose_log_file_cannot_be_made_is_left_out(
+    files: Files, tmp_path: Path
+) -> None:
+    (tmp_path / "logs").write_text("a file")
+    own = files.write("own", isolateLogEnable="true")
+    options = ContainerOptions(
+        listen_port=0,
+        broker_config_paths=f"{own}:{files.write('other')}",
+        broker_log_dir=str(tmp_path / "logs"),
+        broker_stop_grace_millis=200,
+    )
+    running = Container(options, env={})
+    try:
+        await running.start()
+        assert [identity.name for identity in running.brokers] == ["other"]
+        assert "isolateLogEnable" in running.roster.statistics()["DefaultCluster_own_0"]
+    finally:
+        await running.stop()

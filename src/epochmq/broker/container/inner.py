@@ -5,6 +5,7 @@ for replication is listenPort + 1, the network is the container's.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from epochmq.base.errors import ConfigError, Refused
@@ -107,6 +108,12 @@ def _network(container: ContainerOptions) -> dict[str, str]:
         "tls.server.trustCertPath": container.tls_trust_cert_path,
         "tls.server.need.client.auth": container.tls_need_client_auth,
     }
+
+
+def log_file_of(identity: Identity, container: ContainerOptions) -> str:
+    """Of a broker with isolateLogEnable; RocketMQ's directory (facts/acting-master.md 7)."""
+    folder = Path(container.broker_log_dir or Path.home() / "logs")
+    return str(folder / f"{identity}_rocketmqlogs" / "broker.log")
 
 
 def ports_of(options: BrokerOptions) -> frozenset[int]:

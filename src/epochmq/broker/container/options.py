@@ -42,6 +42,12 @@ class ContainerOptions(TlsOptions):
     broker_container_ip: str = option(
         "", "brokerIP1 of brokers whose own file has none.", key="brokerContainerIP"
     )
+    broker_log_dir: str = option(
+        "",
+        "Not in RocketMQ. Below it brokers with isolateLogEnable have their log files, each in"
+        " CLUSTER_BROKERNAME_BROKERID_rocketmqlogs; empty is 'logs' in the home directory.",
+        unit=PATH,
+    )
     broker_stop_grace_millis: int = option(
         3000,
         "Not in RocketMQ. How long a broker that stops waits for its clients to take what was sent"

@@ -8,7 +8,7 @@ be told.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from epochmq.broker.container.inner import (
     folders_of,
     identity_of,
     inner_options,
+    log_file_of,
     ports_of,
 )
 from epochmq.broker.container.neighbours import ContainerNeighbours
@@ -36,7 +37,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import read_properties, real_paths
-from epochmq.runtime.log import spoken_of
+from epochmq.runtime.log import open_own_file, spoken_of
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import server_tls
@@ -68,6 +69,7 @@ class Container:
         self.roster = Roster(options.listen_port)
         self.brokers: dict[Identity, Broker] = {}
         """Those that run."""
+        self._close_logs: dict[Identity, Callable[[], None]] = {}
         self._env = env
         idle_ms = options.server_channel_max_idle_time_seconds * 1000
         self._server = RemotingServer(Bounds(idle_ms=idle_ms))
@@ -128,10 +130,12 @@ class Container:
             self.roster.add(inner)
             identity = inner.identity
             # A task of its own, for what it logs, and all that it begins, is told by its name.
-            start = asyncio.get_running_loop().create_task(self._start(identity, options))
             try:
+                self._open_log(identity, options)
+                start = asyncio.get_running_loop().create_task(self._start(identity, options))
                 self.brokers[identity] = await start
             except BaseException as error:
+                self._close_log(identity)
                 self.roster.failed(identity, str(error))
                 raise
             self.roster.started(identity)
@@ -149,6 +153,19 @@ class Container:
         except ConfigError as error:
             lines = [line if path in line else f"{path}: {line}" for line in error.problems]
             raise ConfigError(lines) from None
+
+    def _open_log(self, identity: Identity, options: BrokerOptions) -> None:
+        if not options.isolate_log_enable:
+            return
+        file = log_file_of(identity, self.options)
+        try:
+            self._close_logs[identity] = open_own_file(str(identity), file)
+        except OSError as error:
+            text = f"isolateLogEnable: cannot write {file}: {error.strerror}"
+            raise EnvironmentFault(text) from None
+
+    def _close_log(self, identity: Identity) -> None:
+        self._close_logs.pop(identity, lambda: None)()
 
     async def _start(self, identity: Identity, options: BrokerOptions) -> Broker:
         spoken_of.set(str(identity))
@@ -169,6 +186,7 @@ class Container:
                 await self.brokers.pop(identity).stop(self.options.broker_stop_grace_millis)
             finally:
                 self.roster.gone(identity)
+                self._close_log(identity)
             log.info("broker %s is stopped", identity)
 
     # Requests --------------------------------------------------------------------------------
