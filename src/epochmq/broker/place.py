@@ -55,7 +55,12 @@ class Replica(Protocol):
         ...
 
     def hint(self) -> None:
-        """The group's smallest id may have changed (905)."""
+        """The group's smallest id may have changed (905), or somebody asks whether we serve."""
+        ...
+
+    @property
+    def owes_progress(self) -> bool:
+        """Whether this broker stood in for the master, which took nothing back yet."""
         ...
 
     def figures(self) -> dict[str, str]:

@@ -36,6 +36,7 @@ VERSION = DataVersion()
 WHOLE, ALONE = {0: MASTER, 1: OURS}, {1: OURS}
 SERVING = Command(ResponseCode.SUCCESS, ext={"masterAddress": MASTER})
 NOT_SERVING = Command(ResponseCode.SUCCESS, ext={"masterFlushOffset": "0"})
+STOOD_IN = Command(ResponseCode.SUCCESS, ext={"masterFlushOffset": "0", "stoodIn": "true"})
 
 
 def said(members: Mapping[int, str]) -> Command:
@@ -290,6 +291,45 @@ def test_it_steps_down_for_the_hand_over_and_stays_down_for_a_while() -> None:
     assert world.core.acting
 
 
+def test_who_ceased_without_a_hand_over_owes_its_progress_and_goes_on_asking() -> None:
+    """A master that stood still for a moment, or whose heartbeats were late, knows of nothing."""
+    world = acting()
+    world.all_say(WHOLE)
+    world.probe = SERVING
+    world.run(1_000)
+    assert world.of(Cease)
+    assert world.core.owes
+    world.done.clear()
+    world.run(5_000)
+    assert len(world.of(Probe)) == 5, "the master asks back whenever it is asked"
+    world.take(world.core.step_down("the master returns", world.now))
+    assert not world.core.owes
+    world.done.clear()
+    world.run(5_000)
+    assert not world.of(Probe)
+
+
+def test_a_master_that_serves_and_takes_nothing_back_is_not_waited_for() -> None:
+    """RocketMQ's, or skipPreOnline; one that is silent, or on its way back, may still."""
+    world = acting()
+    world.probe = SERVING
+    world.run(1_000)
+    for answer in (None, NOT_SERVING):
+        world.run(9_000)
+        world.all_say(WHOLE)
+        world.probe = answer
+        world.run(30_000)
+        assert world.core.owes
+        world.probe = SERVING
+    world.run(9_000)
+    assert world.core.owes
+    world.run(2_000)
+    assert not world.core.owes
+    (report,) = world.of(Report)
+    assert isinstance(report, Report)
+    assert "did not take back" in report.text
+
+
 def test_without_a_majority_it_ceases_when_name_servers_have_forgotten_it() -> None:
     world = acting(A, B, C)
     world.says = {A: said(ALONE), B: None, C: None}
@@ -441,6 +481,39 @@ def test_a_master_that_nobody_knew_comes_back_unless_its_slave_was_there(linked:
     world.all_say({})
     world.run(2_000)
     assert len(world.of(Return)) == (0 if linked else 1)
+
+
+def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> None:
+    """A slave stood in for it in a pause that was too short to be noticed here (INV-29)."""
+    world = World(options=LEADS)
+    world.all_say({0: MASTER, 1: OURS, 2: MASTER})
+    world.run(5_000)
+    assert not world.of(Probe)
+    world.probe = NOT_SERVING
+    world.core.hint(world.now)
+    world.step(100)
+    assert [probe.address for probe in world.of(Probe) if isinstance(probe, Probe)] == [OURS]
+    assert not world.of(Return)
+    for answer in (None, STOOD_IN):
+        world.probe = answer
+        world.core.hint(world.now)
+        world.core.hint(world.now)
+        world.step(200)
+    assert len(world.of(Probe)) == 3, "not as often as strangers ask"
+    (back,) = world.of(Return)
+    assert isinstance(back, Return)
+    assert OURS in back.why
+
+
+def test_a_master_that_is_not_online_does_not_ask_who_stood_in() -> None:
+    world = World(options=LEADS)
+    world.run(1_000)
+    world.core.registers = False
+    world.probe = STOOD_IN
+    world.core.hint(world.now)
+    world.run(1_000)
+    assert not world.of(Probe)
+    assert not world.of(Return)
 
 
 def test_a_slave_that_stood_still_only_asks() -> None:

@@ -1,6 +1,5 @@
 """A master and its slave in one process: who stands in, what it serves, when it ends."""
 
-import asyncio
 import dataclasses
 import json
 import time
@@ -13,6 +12,8 @@ from tests.broker.client import RawClient
 from tests.broker.desk import ext, pull, send
 from tests.broker.membership.group import InProcess, log_of, put, put_until_stored, until
 
+from epochmq.broker.acting.core import CONFIRMATIONS
+from epochmq.broker.acting.effects import Act
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.roles import Role
@@ -70,6 +71,14 @@ def member(broker: Broker) -> Any:
 
 def stands_in(broker: Broker) -> bool:
     return broker.node.role is Role.ACTING_MASTER
+
+
+async def looks(broker: Broker, times: int) -> None:
+    """The broker asked its name server so often, and was answered."""
+    core = member(broker).acting.core
+    for _ in range(times):
+        due = dict(core._poll_at)
+        await until(lambda due=due: core._poll_at != due)
 
 
 async def acting(group: InProcess, **more: Any) -> Broker:
@@ -138,7 +147,7 @@ async def test_a_lost_registration_heals_in_one_heartbeat(group: InProcess) -> N
     for broker in (slave, master):
         group.namesrv.node.table.unregister("c", "b", broker.node.address)
     await until(lambda: group.route() == whole)
-    await asyncio.sleep(0.5)
+    await looks(slave, 2 * CONFIRMATIONS)
     assert slave.node.role is Role.SLAVE, "the master answers: it was the name server that forgot"
 
 
@@ -173,9 +182,45 @@ async def test_a_hand_over_ends_it_at_once(group: InProcess) -> None:
     slave = await acting(group)
     member(slave).step_down("the master returns")
     assert slave.node.role is Role.SLAVE
-    await asyncio.sleep(0.5)
-    assert slave.node.role is Role.SLAVE
+    began = slave.node.clock.now_ms()
     await until(lambda: stands_in(slave))
+    assert slave.node.clock.now_ms() - began >= ACTING["broker_not_active_timeout_millis"] - 10
+
+
+async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
+    group: InProcess,
+) -> None:
+    """It was silent for a moment, too short to be noticed there, and a slave stood in (INV-29)."""
+    master, slave = await pair(group)
+    master.node.groups.find("G", 0)
+    commit = {**QUEUES, "consumerGroup": "G"}
+    await call(master, Code.UPDATE_CONSUMER_OFFSET, **commit, commitOffset=1)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
+    stand_in(slave)
+    slave.node.offsets.commit("G", "T", 0, 9)
+    await until(lambda: master.node.role is Role.PRE_ONLINE)
+    await until(lambda: master.node.role is Role.MASTER)
+    assert master.node.offsets.get("G", "T", 0) == 9
+    await until(lambda: slave.node.place.master_address == master.node.address)
+    await call(master, Code.UPDATE_CONSUMER_OFFSET, **commit, commitOffset=10)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 10)
+
+
+async def test_a_master_that_skips_its_way_back_is_not_waited_for(group: InProcess) -> None:
+    master, slave = await pair(group, skip_pre_online=True)
+    stand_in(slave)
+    await until(lambda: slave.node.role is Role.SLAVE)
+    assert slave.node.place.master_address == ""
+    assert member(slave).owes_progress
+    await until(lambda: slave.node.place.master_address == master.node.address)
+    assert not member(slave).owes_progress
+
+
+def stand_in(slave: Broker) -> None:
+    """As if the name servers had known no master, and that had been silent."""
+    core = member(slave).acting.core
+    core.acting, core._confirmed_at = True, slave.node.clock.now_ms()
+    member(slave)._change(Act("test"))
 
 
 async def test_a_master_that_is_not_online_is_not_copied_from(group: InProcess) -> None:
@@ -265,7 +310,7 @@ async def test_special_services_run_while_it_stands_in_and_no_longer(group: InPr
     assert running() == [False] * 4
     await master.stop(grace_ms=0)
     await until(lambda: stands_in(slave) and running() == [True] * 4)
-    await asyncio.sleep(1.2)
+    await until(lambda: slave.node.schedule.statistics()["failures"] > 0)
     before = log_of(slave)
     assert slave.node.schedule.progress() == progress, "what nobody took is not passed over"
     member(slave).step_down("enough")

@@ -68,6 +68,28 @@ def test_an_empty_or_failed_answer_is_never_alone() -> None:
     assert view.verdict(2 * QUIET + 1) is Verdict.ALONE
 
 
+def test_whoever_was_named_a_moment_ago_may_only_have_lost_its_registration() -> None:
+    """H3: a member whose connection flapped is gone for a heartbeat, and stood in all the time."""
+    view = view_of(A, own_id=0)
+    view.heard(A, WHOLE, 0)
+    view.heard(A, members(i1=OURS), 5 * QUIET)
+    view.heard(A, EMPTY, 5 * QUIET + 1)
+    assert view.verdict(6 * QUIET - 1) is Verdict.UNKNOWN
+    assert view.verdict(6 * QUIET) is Verdict.ALONE
+
+
+def test_what_was_said_before_may_be_forgotten_but_not_the_addresses() -> None:
+    view = view_of(A, B)
+    view.heard(A, WHOLE, 0)
+    view.heard(B, ALONE, 0)
+    view.forget()
+    assert view.members() == {}
+    assert view.verdict(9 * QUIET) is Verdict.UNKNOWN
+    assert view.confirming() == 0
+    assert view.known == WHOLE.members
+    assert view.heard(A, EMPTY, 0).misses_us
+
+
 def test_one_server_that_names_somebody_is_enough() -> None:
     view = view_of(A, B, C)
     for address in (A, B):

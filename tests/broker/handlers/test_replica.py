@@ -40,6 +40,10 @@ class Replica:
     def hint(self) -> None:
         self.heard.append("hint")
 
+    @property
+    def owes_progress(self) -> bool:
+        return "stood in" in self.heard
+
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
         self.heard.append((master_address, ha_address, hand_over))
         return hand_over
@@ -98,6 +102,19 @@ def test_a_slave_tells_the_flush_offset_only() -> None:
     node = node_of(role=Role.SLAVE)
     call(node, RequestCode.RESET_MASTER_FLUSH_OFFSET, {"masterFlushOffset": "77"})
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)) == {"masterFlushOffset": "77"}
+
+
+def test_who_stood_in_says_so_and_a_master_that_is_asked_takes_it_as_a_hint() -> None:
+    node = node_of(role=Role.SLAVE, controllers=False)
+    assert isinstance(node.replica, Replica)
+    node.replica.heard.append("stood in")
+    assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))["stoodIn"] == "True"
+    node = node_of(controllers=False)
+    call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)
+    assert isinstance(node.replica, Replica)
+    assert node.replica.heard == ["hint"]
+    node.replica = None
+    assert "masterAddress" in ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))
 
 
 def test_the_flush_offset_is_a_slaves() -> None:

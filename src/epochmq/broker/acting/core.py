@@ -12,7 +12,10 @@ master answers that it serves, when the master hands over (`step_down`), and whe
 confirmed its place for `not_active_ms`: by then others may have taken it.
 
 A master that stood still for `not_active_ms`, or that no majority knew for so long while no slave
-copied from it, may have been stood in for: it is to come back as after a restart (H1).
+copied from it, may have been stood in for: it is to come back as after a restart (H1). Shorter
+ones it cannot know of by itself, so whoever stood in says so: a slave that ceased although the
+master did not take its progress back (`owes`) copies no tables, asks the master once a period and
+answers `stoodIn` when that asks back; then the master returns through it (INV-29).
 
 A name server that does not know this broker is told at once (H2), whatever the role. Pure:
 monotonic ms; the shell sends, and reports what came.
@@ -94,6 +97,11 @@ class Acting:
         """Since when all but the master's own silence speaks for acting."""
         self._confirmed_at = now
         self._held_until = now
+        self.owes = False
+        """As a slave: whether the master has yet to take back what was done here for it."""
+        self._served_since: int | None = None
+        """Since when the master says that it serves, and takes nothing back."""
+        self._asks_members = False
         self._hinted_at = now - CONFIRM_MS
         self._said: dict[str, str] = {}
         self._version = DataVersion()
@@ -108,6 +116,7 @@ class Acting:
         if not self.registers:
             self._confirmed_at = now  # nobody is to know us yet
         if still_ms >= self._options.not_active_ms:
+            self.view.forget()  # it is an old story who was there
             effects += self._return(f"this process stood still for {still_ms} ms", now)
         effects += self._judge(now)
         if self.registers and now >= self._beat_at:
@@ -119,7 +128,7 @@ class Acting:
             if now >= due_at and address not in self._polling:
                 self._polling.add(address)
                 effects.append(Poll(address, self._question()))
-        return effects + self._probe(now)
+        return effects + self._probe(now) + self._ask_members(now)
 
     def polled(self, address: str, answer: Command | None, now: int, problem: str = "") -> Effects:
         """A name server answered, or (None) did not."""
@@ -153,15 +162,23 @@ class Acting:
         return self._register(address, now, "other topics")
 
     def probed(self, probe: Probe, answer: Command | None, now: int) -> Effects:
-        """The master was asked: it says that it serves, or something else, or nothing."""
+        """The master was asked: it says that it serves, or something else, or nothing.
+
+        Of a master: another member was asked whether it stood in.
+        """
+        if self._leads:
+            stood_in = answer is not None and (answer.ext or {}).get("stoodIn") == "true"
+            why = f"the member at {probe.address} stood in for this master"
+            return self._return(why, now) if stood_in else []
         self._probing = False
         if probe.address != self.view.known.get(MASTER_ID):
             return []
         if not says_it_serves(answer):
+            self._served_since = None
             return self._judge(now, silent_at=probe.sent_at_ms)
         if self.acting:
             return self._cease(f"the master answers at {probe.address}")
-        return []
+        return self._wait_for_take_back(now) if self.owes else []
 
     def lost(self, address: str, now: int) -> None:
         """The connection to a name server closed; it is asked again at once."""
@@ -170,16 +187,19 @@ class Acting:
             self._poll_at[address] = min(self._poll_at[address], now + CONFIRM_MS)
 
     def hint(self, now: int) -> None:
-        """Something may have changed (905, or the master hung up): ask now, but not all the time,
-        for whoever reaches the port can say so."""
+        """Something may have changed (905, the master hung up, or was asked whether it serves): ask
+        now, but not all the time, for whoever reaches the port can say so."""
         if self._hinted_at <= now:
             self._hinted_at = max(now, self._hinted_at + CONFIRM_MS)
+            self._asks_members = self._leads
             self._hurry(self._hinted_at)
 
     def step_down(self, why: str, now: int) -> Effects:
         """The master takes over: no acting from now on, and for as long as it may need to."""
         self._held_until = now + self._options.not_active_ms
-        return self._cease(why) if self.acting else []
+        effects = self._cease(why) if self.acting else []
+        self.owes = False
+        return effects
 
     # Deciding --------------------------------------------------------------------------------
 
@@ -212,21 +232,37 @@ class Acting:
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
 
     def _return(self, why: str, now: int) -> Effects:
-        if self._options.own_id != MASTER_ID or not self.registers:
+        if not self._leads or not self.registers:
             return []
         self._confirmed_at = now
         return [Return(why)]
 
     def _cease(self, why: str) -> Effects:
         self.acting = False
-        self._sure_since = None
+        self.owes = True
+        self._served_since = self._sure_since = None
+        self._probe_at = self._ticked_at
         for server in self.view.servers.values():
             server.headless = 0
         return [Cease(why)]
 
+    def _wait_for_take_back(self, now: int) -> Effects:
+        """RocketMQ's masters, and those with skipPreOnline, never will."""
+        if self._served_since is None:
+            self._served_since = now
+        if now - self._served_since < self._options.not_active_ms:
+            return []
+        self.owes = False
+        text = "the master serves and did not take back what was done here: its own progress counts"
+        return [Report(text)]
+
+    @property
+    def _leads(self) -> bool:
+        return self._options.own_id == MASTER_ID
+
     @property
     def _eligible(self) -> bool:
-        return self._options.own_id != MASTER_ID and self.registers and self.able
+        return not self._leads and self.registers and self.able
 
     @property
     def _looks_closely(self) -> bool:
@@ -241,13 +277,21 @@ class Acting:
 
     def _probe(self, now: int) -> Effects:
         address = self.view.known.get(MASTER_ID)
-        wanted = self.acting or self._sure_since is not None
+        wanted = self.acting or self._sure_since is not None or self.owes
         if address is None or not wanted or self._probing or now < self._probe_at:
             return []
         self._probing = True
         self._probe_at = now + self._options.poll_ms
-        command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
-        return [Probe(address, command, now)]
+        return [Probe(address, _whether_it_serves(), now)]
+
+    def _ask_members(self, now: int) -> Effects:
+        if not self._asks_members or not self.registers or now < self._hinted_at:
+            return []
+        self._asks_members = False
+        options, known = self._options, self.view.known
+        others = [at for number, at in known.items() if number != options.own_id]
+        asked = [at for at in others if at != options.own_address]
+        return [Probe(address, _whether_it_serves(), now) for address in asked]
 
     def _register(self, address: str, now: int, why: str) -> Effects:
         last = self._registered_at.get((address, why))
@@ -298,6 +342,11 @@ class Acting:
 
 
 NEVER = 2**62
+
+
+def _whether_it_serves() -> Command:
+    """906 without fields."""
+    return request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
 
 
 def says_it_serves(answer: Command | None) -> bool:

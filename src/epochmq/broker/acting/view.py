@@ -69,6 +69,8 @@ class Server:
     problem: str = "not asked yet"
     members: dict[int, str] = field(default_factory=dict)
     since_ms: int = 0
+    other_ms: int = 0
+    """When it named somebody else last."""
     showed_senior: bool = False
     """It named a smaller id than ours since then."""
     named_us: bool = False
@@ -110,6 +112,8 @@ class GroupView:
         server.said, server.problem = answer.said, ""
         server.members = dict(sorted(answer.members.items()))
         self._remember(server.members)
+        if self._others_among(server.members):
+            server.other_ms = now
         ours = server.members.get(self.own_id) == self.own_address
         seniors = {number for number in server.members if number < self.own_id}
         server.showed_senior = server.showed_senior or bool(seniors)
@@ -124,6 +128,11 @@ class GroupView:
         server = self.servers.get(address)
         if server is not None:
             self._failed(server, "the connection closed")
+
+    def forget(self) -> None:
+        """Nothing that was said before counts any more, but addresses."""
+        for server in self.servers.values():
+            self._failed(server, "not asked since this process stood still")
 
     def _remember(self, members: Mapping[int, str]) -> None:
         """Not without bound: whoever answers could name new ids for ever."""
@@ -146,9 +155,12 @@ class GroupView:
 
     def others(self) -> dict[int, str]:
         """The same without this broker, or what is left of it from before a restart."""
+        return self._others_among(self.members())
+
+    def _others_among(self, members: Mapping[int, str]) -> dict[int, str]:
         return {
             number: address
-            for number, address in self.members().items()
+            for number, address in members.items()
             if number != self.own_id and address != self.own_address
         }
 
@@ -158,8 +170,12 @@ class GroupView:
             return Verdict.OTHERS
         if not self.servers:
             return Verdict.ALONE
-        trusted = sum(self._is_trusted(server, now) for server in self.servers.values())
+        trusted = sum(self._names_nobody(server, now) for server in self.servers.values())
         return Verdict.ALONE if trusted >= self.majority else Verdict.UNKNOWN
+
+    def _names_nobody(self, server: Server, now: int) -> bool:
+        """For so long that a member that lost only its registration would have come back."""
+        return self._is_trusted(server, now) and now - server.other_ms >= self._quiet_ms
 
     def headless(self, now: int, times: int) -> int:
         """How many name servers showed us and no smaller id, `times` in a row, and are believed.

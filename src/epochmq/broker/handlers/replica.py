@@ -21,7 +21,8 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     """EXCHANGE_BROKER_HA_INFO 906: where the master is reached by replicas.
 
     A Java slave cannot do without the flush offset, so it is in every answer
-    (acting-master.md 3.5). With an address it is a master that tells a slave where it is.
+    (acting-master.md 3.5). With an address it is a master that tells a slave where it is. A slave
+    that only asks its master may have stood in for it: the master asks back.
     """
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
@@ -29,7 +30,11 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
             return _returning(node, node.replica, header)
         return Reply()
     if not node.is_master:
-        return Reply(header=ExchangeHAInfoHeader(masterFlushOffset=node.master_flush_offset))
+        stood_in = node.replica is not None and node.replica.owes_progress
+        answer = ExchangeHAInfoAnswer(node.master_flush_offset, stoodIn=stood_in or None)
+        return Reply(header=answer)
+    if node.replica is not None:
+        node.replica.hint()
     return Reply(
         header=ExchangeHAInfoHeader(
             masterHaAddress=node.ha_address,

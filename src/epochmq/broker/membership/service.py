@@ -383,6 +383,10 @@ class Member:
     def hint(self) -> None:
         """Controllers say who is master here, not ids."""
 
+    @property
+    def owes_progress(self) -> bool:
+        return False
+
     async def _ask_ha_address(self, master: str) -> None:
         """A Java controller does not tell it; the master does, at once (defects.md 2.17)."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO)

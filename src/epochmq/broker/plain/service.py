@@ -80,6 +80,7 @@ class PlainMember:
         )
         self._ha_address = options.ha_master_address
         self._ask_due_ms = node.clock.now_ms() + ASK_AGAIN_MS
+        self._named_master: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.acting: ActingService | None = None
@@ -164,6 +165,9 @@ class PlainMember:
             return False
         followed = self._node.place.master_address
         named = None if self.acting is None else self.acting.core.view.members().get(0)
+        if named != self._named_master:
+            self._named_master = named
+            self._ask_due_ms = 0  # who was online first need not wait for the other
         return not followed or (named is not None and named != followed)
 
     def next_deadline(self) -> int:
@@ -255,6 +259,11 @@ class PlainMember:
         self.told(master_address, ha_address, online=False)
         return self._node.role is not Role.ACTING_MASTER
 
+    @property
+    def owes_progress(self) -> bool:
+        acting = self.acting
+        return acting is not None and (acting.core.acting or acting.core.owes)
+
     def _copied(self) -> None:
         if self.acting is not None:
             self.acting.copied()
@@ -274,8 +283,7 @@ class PlainMember:
         """Where the master is; `haMasterAddress` goes before what others say of the log."""
         if not self._is_slave or self._stopped:
             return
-        stands_in = self._node.role is Role.ACTING_MASTER
-        follows = not stands_in and (online or self.acting is None)
+        follows = not self.owes_progress and (online or self.acting is None)
         if master_address and follows:
             self._node.place.master_address = master_address
             self.sync.follow(master_address)

@@ -17,10 +17,14 @@ class ExchangeHAInfoHeader(Header):
 
 
 class ExchangeHAInfoAnswer(Header):
-    """What ours answer to a master: that nobody stands in for it here any more."""
+    """What ours answer to a master: that nobody stands in for it here any more.
+
+    `stoodIn`: it only asked, and somebody does, or did and the master took nothing back since.
+    """
 
     masterFlushOffset: I64 | None = None
     steppedDown: bool | None = None
+    stoodIn: bool | None = None
 
 
 class ResetMasterFlushOffsetHeader(Header):
