@@ -271,6 +271,8 @@ class BrokerNode:
         self.filters.enabled = options.enable_property_filter
         self.pop.adopt_options(options)
         self.store.retention.adopt(store_options(options))
+        if self.replica is not None:
+            self.replica.options_changed()
 
 
 def _locks(options: BrokerOptions, clock: Clock) -> QueueLocks:

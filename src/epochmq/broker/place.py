@@ -63,6 +63,10 @@ class Replica(Protocol):
         """Whether this broker stood in for the master, which took nothing back yet."""
         ...
 
+    def options_changed(self) -> None:
+        """The node has other options: how many replicas a send waits for may be among them."""
+        ...
+
     def figures(self) -> dict[str, str]:
         """For GET_BROKER_RUNTIME_INFO."""
         ...

@@ -1,5 +1,6 @@
 """A broker's options as replication and membership take them."""
 
+from dataclasses import replace
 from pathlib import PurePath
 
 from epochmq.base.errors import ConfigError
@@ -29,6 +30,16 @@ def replication_options(options: BrokerOptions, *, upgraded: bool) -> Replicatio
         adopt_plain_log=upgraded,
         sync_before_ack=options.flush_disk_type == "SYNC_FLUSH",
         gap_max_bytes=options.ha_max_gap_not_in_sync,
+    )
+
+
+def changed_numbers(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
+    """What may change of `running` while replication goes on."""
+    return replace(
+        running,
+        in_sync_replicas=options.in_sync_replicas,
+        min_in_sync_replicas=options.min_in_sync_replicas,
+        slave_timeout_ms=options.slave_timeout,
     )
 
 

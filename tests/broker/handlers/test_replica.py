@@ -40,6 +40,9 @@ class Replica:
     def hint(self) -> None:
         self.heard.append("hint")
 
+    def options_changed(self) -> None:
+        self.heard.append("options")
+
     @property
     def owes_progress(self) -> bool:
         return "stood in" in self.heard
@@ -139,6 +142,8 @@ def test_a_slave_may_remember_its_masters_flush_offset() -> None:
     node = node_of(role=Role.SLAVE)
     pushed = {"masterHaAddress": "h:2", "masterAddress": "h:1", "masterFlushOffset": "5"}
     node.adopt_options(replace(node.options, sync_master_flush_offset_when_startup=True))
+    assert isinstance(node.replica, Replica)
+    assert node.replica.heard.pop() == "options"
     call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, pushed)
     call(node, RequestCode.EXCHANGE_BROKER_HA_INFO, {**pushed, "masterFlushOffset": "9"})
     assert node.master_flush_offset == 5

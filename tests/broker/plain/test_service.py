@@ -1,10 +1,9 @@
 """Master and slave without controllers, as before RIP-44, and their way into controller mode."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.client import RawClient
 from tests.broker.membership.group import (
     InProcess,
     bodies,
@@ -18,20 +17,11 @@ from epochmq.base.errors import PortInUse
 from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
 from epochmq.runtime.own_host import free_port
-from epochmq.wire.codes import ResponseCode
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command
 
 PLAIN: dict[str, Any] = {"enable_controller_mode": False, "controller_addr": ""}
 SLAVE: dict[str, Any] = {**PLAIN, "broker_role": "SLAVE", "broker_id": 1}
-
-
-@pytest.fixture
-async def group(tmp_path: Path) -> AsyncIterator[InProcess]:
-    made = InProcess(tmp_path)
-    await made.start(brokers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 async def pair(group: InProcess, **more: Any) -> tuple[Broker, Broker]:
@@ -83,6 +73,38 @@ async def test_a_sync_master_waits_for_its_slave(group: InProcess) -> None:
     await slave.stop(grace_ms=0)
     late = await put(master, b"two")
     assert late in (ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SYSTEM_ERROR)
+
+
+async def test_how_many_replicas_a_send_waits_for_changes_while_the_broker_runs(
+    group: InProcess,
+) -> None:
+    """By UPDATE_BROKER_CONFIG 25, also from none to some and back."""
+    waits = {"broker_role": "SYNC_MASTER", "slave_timeout": 200}
+    master, slave = await pair(group, **waits)
+    await put_until_stored(master, b"one")
+    await slave.stop(grace_ms=0)
+    assert await put(master, b"two") == ResponseCode.SUCCESS
+    await change(master, b"inSyncReplicas=2")
+    assert await put(master, b"three") == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    await change(master, b"inSyncReplicas=1")
+    assert await put(master, b"four") == ResponseCode.SUCCESS
+
+
+async def test_with_controllers_too(group: InProcess) -> None:
+    lone = await group.start_broker(0)
+    group.brokers.append(lone)
+    await put_until_stored(lone, b"one")
+    await change(lone, b"minInSyncReplicas=2")
+    assert await put(lone, b"two") == ResponseCode.SYSTEM_ERROR
+    await change(lone, b"minInSyncReplicas=1")
+    assert await put(lone, b"three") == ResponseCode.SUCCESS
+
+
+async def change(broker: Broker, properties: bytes) -> None:
+    client = await RawClient.connect(broker.port)
+    answer = await client.ask(Command(RequestCode.UPDATE_BROKER_CONFIG, body=properties))
+    await client.close()
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
 
 
 async def test_a_pair_with_data_joins_controllers_in_place(group: InProcess) -> None:

@@ -104,6 +104,17 @@ def test_what_is_needed_adapts_to_the_slaves_that_are_near() -> None:
     assert lone.refusal(0) is None
 
 
+def test_who_waits_is_let_go_when_fewer_are_wanted() -> None:
+    core = master(log(500))
+    told: list[AckStatus] = []
+    core.when_acked(500, 3000, told.append)
+    core.change_options(replace(OPTIONS, in_sync_replicas=1))
+    assert told == [AckStatus.ACKED]
+    core.change_options(OPTIONS)
+    core.when_acked(500, 3000, told.append)
+    assert told == [AckStatus.ACKED]
+
+
 def test_impossible_reports_cut_the_link() -> None:
     """S08. On the first report this master's log is the shorter one, which a person must know."""
     core = master(log(500))

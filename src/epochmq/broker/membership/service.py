@@ -21,6 +21,7 @@ from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.switch import RoleSwitch
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import FOREVER
+from epochmq.broker.replica_options import changed_numbers, waits_for_replicas
 from epochmq.broker.replica_sync.core import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
@@ -386,6 +387,12 @@ class Member:
     @property
     def owes_progress(self) -> bool:
         return False
+
+    def options_changed(self) -> None:
+        options, replication = self._node.options, self.replication
+        replication.change_options(changed_numbers(replication.node.options, options))
+        if self._node.acks is not None:
+            self._node.acks.waits = waits_for_replicas(options)
 
     async def _ask_ha_address(self, master: str) -> None:
         """A Java controller does not tell it; the master does, at once (defects.md 2.17)."""

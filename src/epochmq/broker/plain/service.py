@@ -22,7 +22,11 @@ from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.plain.peers import LogWatch
 from epochmq.broker.pre_online.peers import LogsAsked
 from epochmq.broker.pre_online.service import PreOnlineService
-from epochmq.broker.replica_options import replication_options, waits_for_replicas
+from epochmq.broker.replica_options import (
+    changed_numbers,
+    replication_options,
+    waits_for_replicas,
+)
 from epochmq.broker.replica_sync.core import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
@@ -263,6 +267,12 @@ class PlainMember:
     def owes_progress(self) -> bool:
         acting = self.acting
         return acting is not None and (acting.core.acting or acting.core.owes)
+
+    def options_changed(self) -> None:
+        options, replication = self._node.options, self.replication
+        replication.change_options(changed_numbers(replication.node.options, options))
+        if self._node.acks is not None:
+            self._node.acks.waits = waits_for_replicas(options)
 
     def _copied(self) -> None:
         if self.acting is not None:

@@ -164,6 +164,10 @@ class PlainMasterCore:
             return AckStatus.NOT_ENOUGH
         return None
 
+    def change_options(self, options: ReplicationOptions) -> None:
+        self._options = options
+        self._release()
+
     def fence(self, reason: str) -> None:
         self.fenced = self.fenced or reason
         self.waits.fail(AckStatus.FENCED)

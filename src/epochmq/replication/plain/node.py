@@ -51,6 +51,12 @@ class PlainNode(Copying):
         if self.master is not None:
             self.master.alive = members
 
+    def change_options(self, options: ReplicationOptions) -> None:
+        """What sends wait for, those that wait already among them; the rest with the next role."""
+        self.options = options
+        if self.master is not None:
+            self.master.change_options(options)
+
     def become_slave(self, now: int) -> None:
         """SLAVE; the caller dials and tells `dialled`."""
         self.leave(now)

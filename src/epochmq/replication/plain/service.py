@@ -49,6 +49,10 @@ class PlainReplication(Shell):
             if master_ha_address is not None:
                 self._dial(master_ha_address)
 
+    def change_options(self, options: ReplicationOptions) -> None:
+        """How many slaves a send waits for, from now on."""
+        self.node.change_options(options)
+
     def fence(self, reason: str) -> None:
         self.node.fence(reason)
 
