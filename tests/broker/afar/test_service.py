@@ -1,7 +1,6 @@
 """Messages of another group are read from whoever answers for it, over real sockets."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 from tests.broker.escape.groups import Groups, give
@@ -17,16 +16,6 @@ from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers
 
 Found = Mapping[int, StoredMessage | None]
-
-
-@pytest.fixture
-async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
-    made = Groups(tmp_path)
-    await made.start(brokers=0, controllers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 async def read(groups: Groups, broker: Broker, *offsets: int, topic: str = "T") -> Found | None:

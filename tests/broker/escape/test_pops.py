@@ -1,11 +1,8 @@
 """Popped messages while a slave stands in: check points at another master, bodies from here."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, give
 from tests.broker.membership.group import log_of, until
 from tests.broker.pop_desk import Popped, ack, hide, pop, popped
@@ -19,16 +16,6 @@ from epochmq.wire.codes import ResponseCode
 
 RETRY = "%RETRY%G_T"
 REVIVE = "rmq_sys_REVIVE_LOG_c"
-
-
-@pytest.fixture
-async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
-    made = Groups(tmp_path)
-    await made.start(brokers=0, controllers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 async def take(broker: Broker, **more: Any) -> list[Popped]:

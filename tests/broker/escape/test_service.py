@@ -1,8 +1,6 @@
 """A slave that stands in hands over to a living master of another group, over real sockets."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, found, give
@@ -15,16 +13,6 @@ from epochmq.model import property_names as prop
 from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
-
-
-@pytest.fixture
-async def groups(tmp_path: Path) -> AsyncIterator[Groups]:
-    made = Groups(tmp_path)
-    await made.start(brokers=0, controllers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 def young(broker: Broker) -> Command:

@@ -1,8 +1,6 @@
 """A slave looks whether its log is its master's, whenever a link is new."""
 
 import shutil
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.broker.membership.group import InProcess, bodies, log_of, put_until_stored, until
@@ -11,16 +9,6 @@ from tests.broker.plain.test_service import PLAIN, SLAVE, pair
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.service import Broker
 from epochmq.runtime.own_host import free_port
-
-
-@pytest.fixture
-async def group(tmp_path: Path) -> AsyncIterator[InProcess]:
-    made = InProcess(tmp_path)
-    await made.start(brokers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 def trouble(slave: Broker) -> str:

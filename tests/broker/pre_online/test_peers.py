@@ -1,7 +1,6 @@
 """Logs compared over sockets, and members that know nothing of ours."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.broker.membership.group import InProcess, put_until_stored, until
@@ -14,16 +13,6 @@ from epochmq.broker.roles import Role
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
-
-
-@pytest.fixture
-async def group(tmp_path: Path) -> AsyncIterator[InProcess]:
-    made = InProcess(tmp_path)
-    await made.start(brokers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Brokers that come back into their group, over real sockets."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,16 +29,6 @@ PLAIN: dict[str, Any] = {
     "flush_consumer_offset_interval": 1_000,
 }
 SLAVE: dict[str, Any] = {**PLAIN, "broker_role": "SLAVE", "broker_id": 1}
-
-
-@pytest.fixture
-async def group(tmp_path: Path) -> AsyncIterator[InProcess]:
-    made = InProcess(tmp_path)
-    await made.start(brokers=0)
-    try:
-        yield made
-    finally:
-        await made.stop()
 
 
 async def start(group: InProcess, number: int, **more: Any) -> Broker:
