@@ -12,7 +12,7 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, HeaderError, PeerError, Refused
 from epochmq.broker import dispatch
-from epochmq.broker.handlers.end_transaction import end
+from epochmq.broker.handlers.end_transaction import end, end_together
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
@@ -162,7 +162,7 @@ class BrokerSink:
         self.desk.in_turn = True
         try:
             self.stage.flush(now)
-            self.node.transactions.flush(now, self.node.clock.wall_ms())
+            self._end_transactions(now)
             self.desk.run_woken()
         finally:
             self.desk.in_turn = False
@@ -173,6 +173,16 @@ class BrokerSink:
             self.save_metadata()
         if node.topics.changed and self.registrar is not None:
             self.registrar.tick(now)
+
+    def _end_transactions(self, now: int) -> None:
+        """What ends of the turn have made due, those first that the twin has kept."""
+        ends = self.stage.ends()
+        if ends is not None:
+            try:
+                end_together(self.node, ends, now)
+            finally:
+                self.stage.drop_ends()
+        self.node.transactions.flush(now, self.node.clock.wall_ms())
 
     def save_metadata(self) -> None:
         """Before any answer leaves: a topic that a client was told of must survive a crash.
@@ -188,6 +198,7 @@ class BrokerSink:
     def finish(self, now: int) -> None:
         """Before a stop: store what is staged, answer everybody who waits for messages."""
         self.stage.flush(now)
+        self._end_transactions(now)
         self.node.transactions.finish(now, self.node.clock.wall_ms())
         self.desk.run_woken()
         self.desk.answer_all(now)

@@ -343,10 +343,11 @@ class Appender:
             if queue is None:
                 return False
             queues.append(queue)
-        if not run.finish(offset, wall, [queue.next for queue in queues]):
+        nexts = [(q.next, -1 if q.delay_ms is None else q.delay_ms) for q in queues]
+        if not run.finish(offset, wall, nexts):
             return False
         units = run.units
-        for queue, (count, _, at) in zip(queues, run.rows(), strict=True):
+        for queue, (count, at) in zip(queues, run.rows(), strict=True):
             queue.next += count
             queue.tail += units[at : at + count * UNIT_BYTES]
         staged = len(self.staged)
@@ -354,12 +355,16 @@ class Appender:
             self.staged.append(keys)
         return self._put(run.records, run.count, queues, staged)
 
+    def takes(self, topic: str) -> bool:
+        """Whether a topic may have queues that keep one message a record."""
+        return self._is_name(topic) and not self._queues.is_batched(topic)
+
     def _plain(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """An ordinary queue, made if need be."""
+        """A queue that keeps one message a record, made if need be."""
         queue = self._topics.get(topic, {}).get(queue_id)
         if queue is None and not self._queues.is_batched(topic):
             queue = self._queues.get(topic, queue_id)
-        return queue if queue is not None and queue.delay_ms is None else None
+        return queue
 
     def _head_of(self, batch: Batch, queue: ConsumeQueue) -> bytes:
         """The head of all records of a batch, with zeros for what the twin puts in."""
@@ -397,12 +402,13 @@ class Appender:
 
     def _make_queue(self, draft: Draft) -> bool:
         """Make the draft's queue; False when its name or number cannot be stored."""
-        topic = draft.topic
-        good = _TOPIC.fullmatch(topic) is not None and len(topic) <= self._topic_max
-        if good and 0 <= draft.queue_id < 1 << 31:
-            self._queues.get(topic, draft.queue_id)
+        if self._is_name(draft.topic) and 0 <= draft.queue_id < 1 << 31:
+            self._queues.get(draft.topic, draft.queue_id)
             return True
         return False
+
+    def _is_name(self, topic: str) -> bool:
+        return _TOPIC.fullmatch(topic) is not None and len(topic) <= self._topic_max
 
     def _check(self, draft: Draft, size: int) -> PutStatus | None:
         """Why `draft` can never be stored (facts/store.md 1.5); None when it can."""

@@ -1,9 +1,14 @@
 """The reading side of the facade `Store`: queues, times, records by position."""
 
+from collections.abc import Sequence
+
 from epochmq.store.index import Index, IndexResult
 from epochmq.store.key_query import query_index
+from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read import Accept, Reader, ReadResult, Verify
+from epochmq.store.twin.remake import Remade, Remaker, Source
+from epochmq.store.twin.send import Ends
 
 
 class StoreReads:
@@ -12,6 +17,8 @@ class StoreReads:
     _reader: Reader
     _queues: QueueTable
     _index: Index | None
+    _remaker: Remaker | None
+    pointers: Pointers
 
     def _index_staged(self) -> None:
         raise NotImplementedError
@@ -77,3 +84,13 @@ class StoreReads:
     def message_at(self, offset: int, size: int | None = None) -> memoryview | None:
         """The record that starts at log position `offset`."""
         return self._reader.message_at(offset, size)
+
+    def remake(
+        self, kind: int, sources: Sequence[Source], wall: int, ends: Ends | None = None
+    ) -> Remade | None:
+        """The messages that follow from the records at the front of `sources`, as far as the
+        compiled twin makes them; see `store/twin/remake.py`. None when it makes none of them.
+        """
+        if self._remaker is None:
+            return None
+        return self._remaker.make(kind, sources, self.pointers.readable, wall, ends) or None

@@ -30,6 +30,7 @@ from epochmq.store.retention import Retention
 from epochmq.store.sinks import SinkMemory
 from epochmq.store.truncation import Truncation
 from epochmq.store.twin.batch import Batch, Placed
+from epochmq.store.twin.remake import remaker
 from epochmq.store.twin.send import SendRun
 from epochmq.store.verify import Verified, Verifier
 from epochmq.store.visibility import Arrivals, Visibility
@@ -62,6 +63,7 @@ class Store(StoreReads, StoreReplication):
         self._checkpoint = Checkpoint(disk)
         self._visibility = Visibility()
         self._appender = Appender(self._log, self._queues, options, store_host)
+        self._remaker = remaker(options, store_host, self._log, self._appender.takes)
         self._reader = Reader(self._log, self._queues, self.pointers)
         self._flusher = Flusher(self._log, self.pointers)
         self.retention = Retention(
@@ -225,11 +227,10 @@ class Store(StoreReads, StoreReplication):
         """
         return self._gate.refusal or self._appender.append_packed(batch, wall, is_new)
 
-    def append_run(self, run: SendRun, wall: int) -> bool:
-        """Append single sends of the compiled twin; False, and nothing was done, if it cannot."""
-        if self._gate.refusal is not None or (self._fail_fast and self._pool_is_full()):
-            return False
-        return self._appender.append_run(run, wall)
+    def append_run(self, run: SendRun, wall: int) -> int:
+        """Append what the compiled twin has made; its end, 0 if it cannot: nothing was done."""
+        may = self._gate.refusal is None and not (self._fail_fast and self._pool_is_full())
+        return self._log.end if may and self._appender.append_run(run, wall) else 0
 
     def _on_run(self, touched: list[ConsumeQueue]) -> None:
         """A run is in the log: move the pointers, show it or let it wait."""

@@ -114,7 +114,7 @@ def test_the_answer_is_that_of_python_byte_for_byte() -> None:
         hot(reconsumeTimes=""),
         hot(properties="WAIT\x01true"),
         hot(properties=f"{KEY}\x02WAIT\x01false"),
-        hot(properties=f"{KEY}\x02DELAY\x011"),
+        hot(properties=f"{KEY}\x02DELAY\x011\x02TIMER_DELAY_SEC\x011"),
         hot(properties=f"{KEY}\x02a\x01\0"),
         hot(properties="UNIQ_KEY\x01a-b"),
         hot(properties=f"{KEY}\x02a\x01" + "x" * 32_700),

@@ -32,6 +32,7 @@ def without_twin(desk: Desk) -> Desk:
     """`desk`, which does everything in Python from now on."""
     stage: SendStage = desk.sink.stage
     stage.twin = None
+    desk.store._remaker = None
     return desk
 
 
@@ -84,12 +85,22 @@ class Pair:
         assert cut[0] == cut[1]
         return told[0]
 
+    def tick(self) -> None:
+        """What the service does by its ticks: transactions, delays, exact times."""
+        for desk in self.desks:
+            node, now, wall = desk.node, desk.clock.now, desk.clock.wall
+            for _ in range(3):
+                node.transactions.tick(now, wall)
+                node.delivery.tick(wall)
+                if node.timer is not None:
+                    node.timer.tick(wall, delivers=node.delivers)
+
     def close(self) -> None:
         """Stop both; what they leave on the disk must be the same, byte for byte."""
         for desk in self.desks:
             desk.sink.finish(desk.clock.now)
             problems = desk.store.verify().problems
-            assert problems == []
+            assert problems == [], problems
             desk.store.close(desk.clock.wall)
         left, right = (dict(files(desk.disk)) for desk in self.desks)
         assert left.keys() == right.keys()

@@ -24,7 +24,7 @@ def asked(**properties: object) -> tuple[dict[str, str], int]:
     found = ask(**properties)
     assert isinstance(found, tuple)
     draft, slot = found
-    assert (draft.topic, draft.queue_id, draft.tags_code) == (TIMER_TOPIC, 0, 0)
+    assert (draft.topic, draft.queue_id, draft.tags_code) == (TIMER_TOPIC, 0, 77)
     return props.decode_bytes(draft.properties), slot
 
 

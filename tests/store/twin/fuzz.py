@@ -18,8 +18,9 @@ from epochmq.spark.decode_whole import WholeArgs
 from epochmq.store.twin import library
 from epochmq.store.twin.batch import Batch, BatchTwin
 from epochmq.store.twin.index import IndexPut
+from epochmq.store.twin.library import RemakeArgs
 from epochmq.store.twin.records import RecordsTwin
-from epochmq.store.twin.send import SendRun, SendTexts
+from epochmq.store.twin.send import HALF, LEVELS, TIMED, SendRun, SendTexts
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "a", "")
@@ -105,11 +106,36 @@ FIELDS = {
 }  # fmt: skip
 
 
+ASIDE = ("DELAY\\u00011", "DELAY\\u0001999999999", "TIMER_DELAY_SEC\\u00015",
+         "TIMER_DELAY_MS\\u0001999999999999999", "TIMER_DELIVER_MS\\u000199999",
+         "TRAN_MSG\\u0001true\\u0002PGROUP\\u0001P")  # fmt: skip
+"""What puts a message aside, behind a key."""
+END_FIELDS = {
+    "producerGroup": ("P", "P", "ü", ""), "tranStateTableOffset": ("0", "5", "-1", "x"),
+    "commitLogOffset": ("0", "99", "9223372036854775807"), "commitOrRollback": ("8", "12", "0"),
+    "msgId": ("K1", "", "x" * 300), "transactionId": ("K1", "y"),
+    "fromTransactionCheck": ("false", "true", "maybe"), "bname": ("b",),
+}  # fmt: skip
+
+
+def an_end(rng: Random, opaque: int) -> bytes:
+    """A JSON header of an END_TRANSACTION: mostly one that nobody waits for."""
+    fields = [f'"{name}":"{rng.choice(values)}"' for name, values in END_FIELDS.items()]
+    flag = rng.choice((2, 2, 2, 0))
+    text = '{{"code":37,"extFields":{{{}}},"flag":{},"opaque":{}}}'
+    return text.format(",".join(fields[rng.choice((0, 0, 1)) :]), flag, opaque).encode()
+
+
 def a_header(rng: Random, opaque: int) -> bytes:
     """A JSON header of a send: mostly ordinary, first values more often than the others."""
+    if rng.random() < 0.15:
+        return an_end(rng, opaque)
     dull = rng.random() < 0.7
     fields = []
     for name, values in FIELDS.items():
+        if name == "i" and rng.random() < 0.2:
+            fields.append(f'"i":"UNIQ_KEY\\u0001K1\\u0002{rng.choice(ASIDE)}"')
+            continue
         if name < "j" or rng.random() < 0.6:
             fields.append(f'"{name}":"{values[0] if dull and name != "i" else rng.choice(values)}"')
     if not dull:
@@ -158,8 +184,12 @@ def take(twin: library.Library, rng: Random, rounds: int) -> int:
     desk = SendRun(twin, HOST, texts)
     desk.add_topic("T", 4, 0)
     desk.add_topic("Wide", 2, 2)
+    for kind, queues in ((HALF, 1), (LEVELS, 18), (TIMED, 1)):
+        desk.add_topic(f"S{kind}", queues, 0, 0, kind)
+    desk.set_wall(1000)
     taken = 0
     for number in range(rounds):
+        desk.allow(rng.randrange(8), ends=rng.random() < 0.7)
         data = b""
         for _ in range(rng.randrange(1, 4)):
             header, body = a_header(rng, rng.randrange(-9, 9)), rng.randbytes(rng.randrange(100))
@@ -170,10 +200,49 @@ def take(twin: library.Library, rng: Random, rounds: int) -> int:
             desk.take(address, len(buffer), HOST)
         if number % 7 == 0:
             taken += desk.count
-            assert desk.finish(rng.randrange(1 << 50), 1000, [5 for _ in desk.places()])
+            assert desk.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in desk.places()])
             assert len(desk.unpack()) == desk.count
             desk.clear()
+            ends = desk.ends()
+            assert all(ends.header(end)[:1] == b"{" for end in ends.ends)
+            desk.drop_ends()
     return taken
+
+
+def remake(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Feed records of messages that wait, damaged or not, that end with their buffer; how many
+    were made anew."""
+    desk = SendRun(twin, HOST, SendTexts(b"\x02", b"", b"", 3000, 3000, True))
+    for kind in (HALF, LEVELS, TIMED):
+        desk.add_topic(f"S{kind}", 1, 0, 0, kind)
+    desk.add_topic("T", 4, 0)
+    ending = pack("=qq10i", 0, 0, 8, 0, 0, 0, 0, 1, 1, 2, 3, 0)
+    endings, texts = (ctypes.c_char * 56)(*ending), (ctypes.c_char * 4)(*b"PK1x")
+    made = 0
+    for _ in range(rounds):
+        kind, data, rows = rng.randrange(3), b"", []
+        for _ in range(rng.randrange(1, 4)):
+            text = "UNIQ_KEY\x01K1\x02PGROUP\x01P\x02REAL_TOPIC\x01T\x02REAL_QID\x01"
+            text += f"{rng.choice((1, 1, 1, 9))}\x02TIMER_OUT_MS\x015"
+            text += rng.choice(("", "", "\x02" + a_text(rng)))
+            one = encode(
+                *(b"S%d" % kind, rng.randbytes(rng.choice((1, 64, 100))), text.encode()),
+                *(0, 0, 0, len(data), 0, 0, HOST, 9, HOST, 0, 0),
+            )
+            rows += [len(data), len(one) + rng.choice((0, 0, 0, 1)), 0]
+            data += one
+        buffer = (ctypes.c_char * len(data := damaged(rng, data)))(*data)
+        sources = (ctypes.c_int64 * len(rows))(*rows)
+        args = RemakeArgs(desk.desk_address, ctypes.addressof(buffer), 0, len(data))
+        args.sources, args.count = ctypes.addressof(sources), len(rows) // 3
+        args.kind, args.wall = kind, 1 << 40
+        args.endings, args.texts = ctypes.addressof(endings), ctypes.addressof(texts)
+        count = twin.remake(ctypes.addressof(args))
+        made += count
+        assert count == desk.count == len(desk.unpack())
+        assert desk.finish(1 << 20, 1000, [(5, -1) for _ in desk.places()])
+        desk.clear()
+    return made
 
 
 def follow(twin: library.Library, rng: Random, rounds: int) -> int:
@@ -349,6 +418,7 @@ def main() -> None:
     assert pairs(twin, Random(4), rounds) > rounds // 4
     columns(twin, Random(5), rounds)
     assert whole(twin, Random(6), rounds) > rounds // 4
+    assert remake(twin, Random(7), rounds) > rounds // 5
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

@@ -48,9 +48,10 @@ def test_golden_record_unit_key_and_answer() -> None:
     run = opened()
     assert take(run, frame()) == len(frame())
     assert (run.count, run.places()) == (1, [("T1", 3)])
-    assert run.finish(258, 1_663_545_600_001, [42])
+    assert run.finish(258, 1_663_545_600_001, [(42, -1)])
     assert bytes(run.records).hex() == GOLDEN
-    assert run.rows() == [[1, 122, 0]]
+    assert run.rows() == [(1, 0)]
+    assert run.sent() == [(("T1", 3), 1, 122)]
     assert bytes(run.units[:20]).hex() == "00000000000001020000007a0000000000000000"
     keys = run.keys(258, 1_663_545_600_001)
     assert keys is not None
@@ -98,7 +99,7 @@ def test_a_full_turn_takes_no_more() -> None:
     taken = sum(take(run, many) for _ in range(MESSAGES_MAX // 64 + 1))
     assert (run.count, taken) == (MESSAGES_MAX, MESSAGES_MAX * len(frame(body=b"x")))
     assert run.places() == [("T1", 3)]
-    assert run.finish(0, 1, [0])
+    assert run.finish(0, 1, [(0, -1)])
     assert len(decode_all(bytes(run.records))) == len(run.unpack()) == MESSAGES_MAX
     assert sum(map(len, run.answers())) > MESSAGES_MAX * 100
 

@@ -1,8 +1,12 @@
 """END_TRANSACTION 37: commit, roll back, or say nothing yet (facts/remoting.md 2.1)."""
 
+from contextlib import suppress
+
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.transaction.ending import nobody
+from epochmq.store.twin.send import Ends
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
@@ -31,28 +35,40 @@ def end(
     """
     if header.commitOrRollback not in (UNKNOWN, COMMIT, ROLLBACK):
         raise Refused(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
+    _check_serves(node, now)
+    if header.commitOrRollback == UNKNOWN:
+        return Reply()
+    _check_ready(node)
+    if command.is_oneway:
+        node.transactions.end(header, now, nobody, wanted=False)
+        return HELD
+    node.transactions.end(header, now, lambda reply: session.answer(command, reply), wanted=True)
+    return HELD
+
+
+def end_together(node: BrokerNode, ends: Ends, now: int) -> None:
+    """All one-way commits and rollbacks of a turn that the twin has kept; nobody is answered."""
+    with suppress(Refused):
+        _check_serves(node, now)
+        _check_ready(node)
+        node.transactions.end_together(ends, now)
+
+
+def _check_serves(node: BrokerNode, now: int) -> None:
     if not node.transactions.serves(now) and not node.rights.writable:
         raise Refused(
             ResponseCode.SLAVE_NOT_AVAILABLE,
             "Message store is slave mode, so end transaction is forbidden. ",
         )
-    if header.commitOrRollback == UNKNOWN:
-        return Reply()
+
+
+def _check_ready(node: BrokerNode) -> None:
     if not node.transactions.ready:
         raise Refused(
             ResponseCode.SYSTEM_BUSY,
             "this broker became master just now and looks which transactions are open; end the"
             " transaction again",
         )
-    if command.is_oneway:
-        node.transactions.end(header, now, _nobody, wanted=False)
-        return HELD
-    node.transactions.end(header, now, lambda reply: session.answer(command, reply), wanted=True)
-    return HELD
-
-
-def _nobody(reply: Reply) -> None:
-    """Whom the answer to a one-way request goes to."""
 
 
 HANDLERS: dict[int, NodeHandler] = {RequestCode.END_TRANSACTION: handle_end}

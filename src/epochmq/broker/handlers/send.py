@@ -34,6 +34,7 @@ from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin import library
+from epochmq.store.twin.send import Ends
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.session import Session
@@ -117,11 +118,21 @@ class SendStage:
 
     def _renew_run(self, run: RunStage | None) -> RunStage | None:
         """The twin's desk for the options as they are; None without a twin, or before a flush."""
-        if self.twin is None or (run is not None and run.reads):
+        if self.twin is None or (run is not None and (run.reads or run.has_ends)):
             return None
         tail = self.completer.tail
         self._run = run = RunStage(self.twin, self.node, self.lanes, self.answers, tail)
         return run if run.in_step() else None
+
+    def ends(self) -> Ends | None:
+        """Ends of transactions that the twin has kept; `drop_ends` when they are done."""
+        run = self._run
+        return run.ends() if run is not None and run.has_ends else None
+
+    def drop_ends(self) -> None:
+        """They are done."""
+        if self._run is not None:
+            self._run.drop_ends()
 
     # Staging ---------------------------------------------------------------------------------
 
@@ -317,6 +328,9 @@ class SendStage:
 
     def _flush_run(self, run: RunStage, now: int) -> None:
         """Append what the twin has staged, by it or in front of the other drafts."""
+        if not run.count:
+            run.clear()  # nothing but ends of transactions was read
+            return
         done = run.append() if self.closed() is None else None
         if done is None:
             drafts, tickets = run.drafts()

@@ -1,8 +1,10 @@
 """Single sends by the compiled twin: taken from the receive buffer, no Python object for each.
 
-A read's frames are staged by one call; at the turn's end another makes records, units, keys and
-answers. The twin stops at the first frame that is no ordinary send; that one, and what follows in
-the same read, is taken by `SendStage.take`. What the log cannot take as one run becomes drafts.
+Ordinary ones, and the usual forms of those that are put aside first: half messages, delayed ones,
+ones for an exact time. Ends of transactions that come among them are only kept. A read's frames are
+staged by one call; at the turn's end another makes records, units, keys and answers. The twin stops
+at the first frame that is none of these; that one, and what follows in the same read, is taken by
+`SendStage.take`. What the log cannot take as one run becomes drafts.
 """
 
 import ctypes
@@ -11,11 +13,13 @@ from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.broker.handlers.send_lane import Lane, Lanes
 from epochmq.broker.handlers.send_sync import failure
 from epochmq.broker.node import BrokerNode
+from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Appended, Draft
+from epochmq.store.timer.layout import SLOT_COUNT_MAX
 from epochmq.store.twin.library import Library
-from epochmq.store.twin.send import SendRun, SendTexts
+from epochmq.store.twin.send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
@@ -46,6 +50,8 @@ class RunStage:
             node.options.max_message_size,
             min(options.message_bytes_max, options.commit_log_file_bytes - TRAILING_BLANK_BYTES),
             options.index,
+            node.options.timer_max_delay_sec * 1000,
+            node.options.timer_precision_ms,
         )
         self._run = SendRun(library, node.store_host, texts)
         self.reads: list[Session] = []
@@ -56,7 +62,38 @@ class RunStage:
         self.data = memoryview(b"")
         self.address = 0
         """Where `data` lies."""
-        self.take = self._run.take
+        run = self._run
+        self.ends, self.drop_ends = run.ends, run.drop_ends
+        self._timed = (
+            node.timer is not None
+            and node.options.timer_congest_num_each_slot >= SLOT_COUNT_MAX  # none is ever full
+        )
+
+    def take(self, address: int, size: int, born_host: bytes) -> int:
+        """Stage what is at the front of `size` bytes; how many bytes it had."""
+        node, run = self._node, self._run
+        if not self.reads:
+            self._allow()
+        run.set_wall(node.clock.wall_ms())
+        return run.take(address, size, born_host)
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether ends of transactions were kept."""
+        return self._run.has_ends
+
+    @property
+    def count(self) -> int:
+        """Messages that are staged."""
+        return self._run.count
+
+    def _allow(self) -> None:
+        """Once a turn: what is refused as a whole is left to Python, which says so."""
+        node = self._node
+        kinds = 1 << LEVELS | self._timed << TIMED
+        if not (node.options.reject_transaction_message or node.transactions.full):
+            kinds |= 1 << HALF
+        self._run.allow(kinds, ends=True)
 
     def look_at(self, data: memoryview) -> None:
         """Take from `data` from now on; all connections of a loop share one."""
@@ -72,15 +109,29 @@ class RunStage:
             self.cleared = lanes.cleared
             self._run.forget_topics()
             self._known.clear()
+        if not self._known:
+            self._add_special()
         for lane in lanes.opened:
             self._add(lane)
         lanes.opened.clear()
         return True
 
+    def _add_special(self) -> None:
+        """Where messages are put aside; nobody may send there."""
+        levels = self._node.schedule.level_max
+        for kind, topic, queues in (
+            (HALF, HALF_TOPIC, 1), (LEVELS, SCHEDULE_TOPIC, levels), (TIMED, TIMER_TOPIC, 1)
+        ):  # fmt: skip
+            self._known.add(topic)
+            self._run.add_topic(topic, queues, 0, 0, kind)
+
     def _add(self, lane: Lane) -> None:
         if lane.retry_group is None and not lane.batched and lane.topic not in self._known:
             self._known.add(lane.topic)
-            self._run.add_topic(lane.topic, lane.queues, lane.sys_flag)
+            kinds = ANY_KIND
+            if lane.topic.startswith(REVIVE_TOPIC_PREFIX):
+                kinds &= ~(1 << TIMED)  # ADR 0047
+            self._run.add_topic(lane.topic, lane.queues, lane.sys_flag, kinds)
 
     def append(self) -> tuple[list[Answer], Appended] | None:
         """Append everything staged: its answers, and where it ended; None: `drafts` must be."""
@@ -92,7 +143,7 @@ class RunStage:
         node.stats.put.total += run.count
         answers = list(zip(self.reads, run.answers(), strict=True))
         last = Appended(start, run.size, 0, 0)
-        self._clear()
+        self.clear()
         return answers, last
 
     def drafts(self) -> tuple[list[Draft], list[Ticket]]:
@@ -103,19 +154,20 @@ class RunStage:
             draft = one.draft
             draft.keys = index_keys(draft.properties)
             session = self.reads[one.read]
-            ticket = Ticket(session, one.opaque, None, draft.queue_id, one.uniq_key, True)
+            ticket = Ticket(session, one.opaque, None, one.queue_id, one.uniq_key, True)
             drafts.append(draft)
             tickets.append(ticket)
         self._count()
-        self._clear()
+        self.clear()
         return drafts, tickets
 
     def _count(self) -> None:
-        run, add = self._run, self._lanes.add
-        for (topic, queue_id), (count, size, _) in zip(run.places(), run.rows(), strict=True):
+        add = self._lanes.add
+        for (topic, queue_id), count, size in self._run.sent():
             add(topic, queue_id, count, size)
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Let go of what is staged."""
         self._run.clear()
         self.reads = []
 
@@ -123,6 +175,8 @@ class RunStage:
 def settle(answers: list[Answer], code: int) -> None:
     """Send answers that waited, with `code`; they were made for the case of success."""
     for session, data in answers:
+        if not data:
+            continue  # nothing but ends of transactions was read
         if code == ResponseCode.SUCCESS:
             session.send(data)
             continue

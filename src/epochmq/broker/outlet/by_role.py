@@ -13,6 +13,7 @@ from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
 from epochmq.broker.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
 from epochmq.store.draft import Draft
+from epochmq.store.twin.remake import Remade
 
 
 class ByRole:
@@ -25,7 +26,9 @@ class ByRole:
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         rights = self._rights()
-        foreign = any(map(_is_foreign, drafts))
+        if isinstance(drafts, Remade) and not rights.writable:
+            drafts = drafts.drafts()  # the other way keeps them for longer
+        foreign = not isinstance(drafts, Remade) and any(map(_is_foreign, drafts))
         if not foreign and (rights.writable or not rights.secondary):
             self._own.put(drafts, origin, wall, done)
         elif self.away is not None and (rights.writable or rights.secondary):

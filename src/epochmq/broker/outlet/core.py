@@ -23,6 +23,8 @@ from enum import Enum, auto
 from typing import Protocol
 
 from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.twin.remake import Remade
+from epochmq.store.twin.send import SendRun
 
 
 class Origin(Enum):
@@ -69,6 +71,8 @@ class LocalStore(Protocol):
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]: ...
 
+    def append_run(self, run: SendRun, wall: int) -> int: ...
+
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None: ...
 
 
@@ -108,9 +112,7 @@ class Local:
         if not self._writable():
             done([Outcome.LATER] * len(drafts))
             return
-        results = self._store.append(drafts, wall)
-        outcomes = [_outcome(result) for result in results]
-        end = max((r.offset + r.size for r in results if isinstance(r, Appended)), default=0)
+        outcomes, end = self._append(drafts, wall)
         if not end:
             done(outcomes)
             return
@@ -124,6 +126,17 @@ class Local:
                 done([Outcome.LATER] * len(outcomes))
 
         self._kept(end, kept)
+
+    def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[Outcome], int]:
+        """What became of each, and where the last record ends; 0: none was appended."""
+        if isinstance(drafts, Remade):
+            end = self._store.append_run(drafts.run, wall)
+            if end:
+                return [Outcome.STORED] * len(drafts), end
+            drafts = drafts.drafts()
+        results = self._store.append(drafts, wall)
+        end = max((r.offset + r.size for r in results if isinstance(r, Appended)), default=0)
+        return [_outcome(result) for result in results], end
 
 
 def _at_once(end: int, done: Callable[[bool], None]) -> None:

@@ -6,7 +6,15 @@ from epochmq.model import properties as props
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
-from epochmq.model.property_names import KEYS, REAL_QID, REAL_TOPIC, TAGS, UNIQ_KEY, WAIT
+from epochmq.model.property_names import (
+    KEYS,
+    KEYS_SEPARATOR,
+    REAL_QID,
+    REAL_TOPIC,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+)
 from epochmq.model.tags import tags_code
 from epochmq.store.draft import Draft
 
@@ -31,7 +39,7 @@ def delay(draft: Draft, level: int) -> Draft:
 def index_keys(properties: dict[str, str]) -> tuple[str, ...]:
     """The keys a message is found by, UNIQ_KEY first."""
     uniq = properties.get(UNIQ_KEY)
-    keys = tuple(properties.get(KEYS, "").split())
+    keys = tuple([key for key in properties.get(KEYS, "").split(KEYS_SEPARATOR) if key])
     return (uniq, *keys) if uniq else keys
 
 

@@ -96,10 +96,7 @@ def timed(
         text = _encoded({**kept, **more})
     if len(text) > PROPERTIES_BYTES_MAX - _ROOM_BYTES:
         return PutStatus.PROPERTIES_SIZE_EXCEEDED
-    changed = msgspec.structs.replace(
-        draft, topic=TIMER_TOPIC, queue_id=0, properties=text, tags_code=0
-    )
-    return changed, slot_ms
+    return msgspec.structs.replace(draft, topic=TIMER_TOPIC, queue_id=0, properties=text), slot_ms
 
 
 def _encoded(properties: Mapping[str, str]) -> bytes:
@@ -177,7 +174,7 @@ def restore(message: StoredMessage, enqueued_ms: int, wall: int) -> Draft | None
         return None
     more = {TIMER_ENQUEUE_MS: str(enqueued_ms), TIMER_DEQUEUE_MS: str(wall)}
     kept = {**properties, **more, WAIT: "false"}
-    return _draft(message, topic, int(queue_id), kept, tags_code(properties.get(TAGS)))
+    return _draft(message, topic, int(queue_id), kept)
 
 
 def roll(message: StoredMessage) -> Draft:
@@ -185,19 +182,17 @@ def roll(message: StoredMessage) -> Draft:
     times = message.properties.get(TIMER_ROLL_TIMES, "0")
     rolled = int(times) + 1 if times.isascii() and times.isdecimal() and len(times) < 9 else 1
     kept = {**message.properties, TIMER_ROLL_TIMES: str(rolled), WAIT: "false"}
-    return _draft(message, TIMER_TOPIC, 0, kept, 0)
+    return _draft(message, TIMER_TOPIC, 0, kept)
 
 
-def _draft(
-    message: StoredMessage, topic: str, queue_id: int, kept: dict[str, str], code: int
-) -> Draft:
+def _draft(message: StoredMessage, topic: str, queue_id: int, kept: dict[str, str]) -> Draft:
     text = props.PAIR_END.join(f"{name}{props.NAME_END}{value}" for name, value in kept.items())
     return Draft(
         topic=topic,
         queue_id=queue_id,
         body=message.body,
         properties=text.encode(),
-        tags_code=code,
+        tags_code=tags_code(kept.get(TAGS)),
         keys=index_keys(kept),
         flag=message.flag,
         sys_flag=message.sys_flag,

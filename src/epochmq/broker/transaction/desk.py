@@ -15,7 +15,9 @@ from epochmq.broker.transaction.ending import Answer, Ending
 from epochmq.broker.transaction.half import GROUP, op
 from epochmq.broker.transaction.parts import Around, Parts, terms_of
 from epochmq.broker.transaction.reading import Reading
+from epochmq.broker.transaction.together import Together
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.store.twin.send import Ends
 from epochmq.wire.headers.fast import AnyEnd
 
 HELD_LOOK_MS = 5
@@ -30,6 +32,7 @@ class TransactionDesk:
         self._parts = Parts(node)
         self._reading = Reading(self._parts)
         self.ending = Ending(self._parts, self._reading)
+        self._together = Together(self._parts, self._reading, self.ending)
         self.asking = Asking(self._parts, self._reading)
         self._options = node.options
         self._time: int | None = None
@@ -72,6 +75,10 @@ class TransactionDesk:
     def end(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
         self.ending.take(header, now, answer, wanted=wanted)
+
+    def end_together(self, ends: Ends, now: int) -> None:
+        """Many of them that want no answer, as `end`."""
+        self._together.take(ends, now)
 
     def flush(self, now: int, wall: int) -> None:
         """At a turn's end: write what its requests made due."""

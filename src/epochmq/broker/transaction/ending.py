@@ -224,11 +224,11 @@ class Ending:
 
         def settled(number: int, outcome: Outcome) -> None:
             half, _, end = staged[number]
-            self._written(half, end, outcome, self._parts.node.clock.now_ms())
+            self.written(half, end, outcome, self._parts.node.clock.now_ms())
 
         self._parts.put([draft for _, draft, _ in staged], settled, wall)
 
-    def _written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
+    def written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
         core = self._parts.core
         if outcome is Outcome.STORED:
             core.done(half, now, committed=True)
@@ -246,6 +246,10 @@ class Ending:
                 "service not available now, the message was not written",
                 ResponseCode.SERVICE_NOT_AVAILABLE,
             )
+
+
+def nobody(reply: Reply) -> None:
+    """Whom the answer to a one-way request goes to."""
 
 
 def _check(header: AnyEnd, half: Half) -> None:

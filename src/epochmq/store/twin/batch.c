@@ -44,25 +44,12 @@ static uint8_t *put_properties(uint8_t *to, span text, span tail)
     return copy(to, tail.at + joined, tail.size - joined);
 }
 
-/* The number that model/sink_mark.py reads; -1 when there is none. */
-static int64_t number_of(span text)
-{
-    int64_t number = 0;
-    if (text.size < 1 || text.size > SINK_DIGITS)
-        return -1;
-    for (int64_t n = 0; n < text.size; n++) {
-        if (text.at[n] < '0' || text.at[n] > '9')
-            return -1;
-        number = number * 10 + (text.at[n] - '0');
-    }
-    return number;
-}
-
 /* Message `row` as one more of the batch's run; 0 when it is none. */
 static int follows_run(batch *b, const properties *found, int64_t row)
 {
-    int64_t number = number_of(found->sink_batch), part = number_of(found->sink_part);
-    int64_t seq = number_of(found->sink_seq);
+    int64_t number = digits_of(found->sink_batch, SINK_DIGITS);
+    int64_t part = digits_of(found->sink_part, SINK_DIGITS);
+    int64_t seq = digits_of(found->sink_seq, SINK_DIGITS);
     span sink = found->sink_id;
     if (sink.size > SINK_ID_MAX || number < 0 || part < 0 || seq < 0)
         return 0;

@@ -49,13 +49,14 @@ class IndexArgs(ctypes.Structure):
 
 
 class SendArgs(ctypes.Structure):
-    """The front of `desk` of send.c; the rest is its own."""
+    """The front of `desk` of desk.h; the rest is its own."""
 
     _fields_ = [
         *((name, kind)
           for part in ("tail", "host", "id", "middle", "end")
           for name, kind in ((f"{part}_at", _TEXT), (f"{part}_size", _I64))),
-        *((name, _I64) for name in ("header_max", "body_max", "record_max")),
+        *((name, _I64) for name in (
+            "header_max", "body_max", "record_max", "allowed", "wall", "delay_max", "precision")),
         ("out", _POINTER), ("out_max", _I64),
         ("singles", _POINTER), ("singles_max", _I64),
         ("keys", _POINTER), ("keys_max", _I64),
@@ -63,7 +64,21 @@ class SendArgs(ctypes.Structure):
         ("touched", _POINTER), ("units", _POINTER),
         ("answers", _POINTER), ("answers_max", _I64),
         ("ends", _POINTER),
-        *((name, _I64) for name in ("out_size", "count", "keys_count", "touched_count", "reads")),
+        ("endings", _POINTER), ("endings_max", _I64),
+        ("texts", _POINTER), ("texts_max", _I64),
+        *((name, _I64) for name in (
+            "out_size", "count", "keys_count", "touched_count", "reads", "endings_count",
+            "texts_size")),
+    ]  # fmt: skip
+
+
+class RemakeArgs(ctypes.Structure):
+    """`remake` of remake.c."""
+
+    _fields_ = [
+        ("desk", _POINTER), ("log", _POINTER), ("start", _I64), ("end", _I64),
+        ("sources", _POINTER), ("count", _I64), ("kind", _I64), ("wall", _I64),
+        ("endings", _POINTER), ("texts", _POINTER),
     ]  # fmt: skip
 
 
@@ -87,10 +102,12 @@ class Library:
         self.lanes_clear = lib.epq_lanes_clear
         self.lanes_clear.argtypes, self.lanes_clear.restype = [_POINTER], None
         self.lane_add = lib.epq_lane_add
-        self.lane_add.argtypes = [_POINTER, _TEXT, _I64, _I64, _I64, _I64]
+        self.lane_add.argtypes = [_POINTER, _TEXT, *[_I64] * 6]
         self.lane_add.restype = _I64
         self.desk_bytes = lib.epq_desk_bytes
         self.desk_bytes.argtypes, self.desk_bytes.restype = [], _I64
+        self.remake = lib.epq_remake
+        self.remake.argtypes, self.remake.restype = [_POINTER], _I64
         self.records, self.heads = lib.epq_records, lib.epq_heads
         self.records.argtypes, self.records.restype = [_POINTER], _I64
         self.heads.argtypes, self.heads.restype = [_POINTER], None

@@ -1,7 +1,13 @@
-"""The ordinary single sends of one turn: taken read by read, completed at the log's end."""
+"""The single sends of one turn: taken read by read, completed at the log's end.
+
+Beside ordinary ones those that are put aside first: half messages, delayed ones, ones for an exact
+time; and ends of transactions, which are only kept for whoever knows what is open.
+"""
 
 import ctypes
+from collections.abc import Iterable
 from struct import Struct
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,8 +31,44 @@ _SINGLE = Struct("=q8i")
 """A record's place; its size, slot, queue id, opaque, tags code, key's place and size, read."""
 
 
-_SLOT_FIELDS = 4
-"""i64 next queue offset, messages, bytes of records, where the units begin: `slot` of send.c."""
+_SLOT_FIELDS = 6
+"""i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
+are stored, bytes of those: `slot` of desk.h."""
+
+ENDINGS_MAX = 8192
+ENDINGS_BYTES_MAX = 4 << 20
+_ENDING = Struct("=qqi4xii24x")
+"""Queue offset, position, how, where its header lies; texts that only the twin looks at."""
+
+HALF, LEVELS, TIMED = range(3)
+"""Kinds of messages that are put aside: `desk.h`."""
+_ENDS = 3
+ANY_KIND = 1 << HALF | 1 << LEVELS | 1 << TIMED
+
+
+class Ended(NamedTuple):
+    """One END_TRANSACTION that nobody waits for an answer to, as the request has it."""
+
+    queue_offset: int
+    offset: int
+    how: int
+    """`commitOrRollback`: a commit or a rollback."""
+    header_at: int
+    header_bytes: int
+    """The request's JSON in the texts of `Ends`."""
+
+
+class Ends(NamedTuple):
+    """Those of one turn, in order; `endings` and `texts_at` are where the twin has them."""
+
+    ends: list[Ended]
+    texts: bytes
+    endings_at: int
+    texts_at: int
+
+    def header(self, end: Ended) -> bytes:
+        """The request's JSON."""
+        return self.texts[end.header_at : end.header_at + end.header_bytes]
 
 
 class SendTexts(msgspec.Struct, frozen=True):
@@ -41,6 +83,10 @@ class SendTexts(msgspec.Struct, frozen=True):
     body_max: int
     record_max: int
     index: bool
+    delay_max_ms: int = 0
+    """The furthest exact time."""
+    precision_ms: int = 1000
+    """Exact times are kept in slots of so much."""
 
 
 class Taken(msgspec.Struct, gc=False):
@@ -50,6 +96,8 @@ class Taken(msgspec.Struct, gc=False):
     opaque: int
     uniq_key: str
     read: int
+    queue_id: int
+    """What its answer names; the draft may have to wait in another queue."""
 
 
 class SendRun:
@@ -72,7 +120,9 @@ class SendRun:
                 ("answers", ANSWERS_BYTES_MAX),
                 ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
                 ("touched", 4 * SLOTS_MAX),
-                ("ends", 8 * MESSAGES_MAX),
+                ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
+                ("endings", _ENDING.size * ENDINGS_MAX),
+                ("texts", ENDINGS_BYTES_MAX),
             )
         }
         self._views = {name: memory.view for name, memory in buffers.items()}
@@ -100,17 +150,33 @@ class SendRun:
         args.out_max, args.answers_max = RECORDS_BYTES_MAX, ANSWERS_BYTES_MAX
         args.singles_max, args.keys_max = MESSAGES_MAX, KEYS_MAX if texts.index else 0
         args.slots_max = SLOTS_MAX
+        args.endings_max, args.texts_max = ENDINGS_MAX, ENDINGS_BYTES_MAX
+        args.delay_max, args.precision = texts.delay_max_ms, texts.precision_ms
+
+    @property
+    def desk_address(self) -> int:
+        """Where the twin keeps it."""
+        return self._at
 
     # Topics ----------------------------------------------------------------------------------
 
-    def add_topic(self, topic: str, queues: int, sys_flag: int) -> None:
-        """Take sends to `topic` from now on, if there is room for it."""
+    def add_topic(
+        self, topic: str, queues: int, sys_flag: int, kinds: int = ANY_KIND, special: int = -1
+    ) -> bool:
+        """Take sends to `topic` from now on; whether there is room for it.
+
+        `kinds`: what its messages may be, as bits. `special`: nobody sends to it, it is where
+        messages of that kind are put aside.
+        """
         name = topic.encode()
         prefix = java_hash(topic + "#") & 0xFFFFFFFF
-        first = self._library.lane_add(self._at, name, len(name), queues, sys_flag, prefix)
+        first = self._library.lane_add(
+            self._at, name, len(name), queues, sys_flag, prefix, special, kinds
+        )
         if first >= 0:
             del self._places[first:]
             self._places += [(topic, queue_id) for queue_id in range(queues)]
+        return bool(first >= 0)
 
     def forget_topics(self) -> None:
         """Take none, until they are added again; nothing may be staged."""
@@ -118,6 +184,14 @@ class SendRun:
         self._places.clear()
 
     # A turn ----------------------------------------------------------------------------------
+
+    def allow(self, kinds: int, *, ends: bool) -> None:
+        """Which messages may be put aside now, and whether ends of transactions are kept."""
+        self._args.allowed = kinds | ends << _ENDS
+
+    def set_wall(self, wall: int) -> None:
+        """Wall time from which relative delays of what comes next count."""
+        self._args.wall = wall
 
     def take(self, address: int, size: int, born_host: bytes) -> int:
         """Stage the sends at the front of `size` bytes; how many bytes they had."""
@@ -135,23 +209,57 @@ class SendRun:
         return int(self._args.out_size)
 
     def places(self) -> list[tuple[str, int]]:
-        """The queues they go to, each once; `nexts` and `rows` have the same order."""
-        self._rows = self._touched[: self._args.touched_count].tolist()
+        """The queues they are stored in, each once; `finish` and `rows` have the same order."""
+        slots = self._slots
+        touched = self._touched[: self._args.touched_count].tolist()
+        self._rows = [slot for slot in touched if slots[slot * _SLOT_FIELDS + 2]]
         return [self._places[slot] for slot in self._rows]
 
-    def finish(self, offset: int, wall: int, nexts: list[int]) -> bool:
-        """Complete them for log position `offset`, the queues of `places` going on at `nexts`."""
+    def finish(self, offset: int, wall: int, nexts: Iterable[tuple[int, int]]) -> bool:
+        """Complete them for log position `offset`.
+
+        `nexts`: where the queues of `places` go on, and their delays (-1: none).
+        """
         slots = self._slots
-        for slot, queue_offset in zip(self._rows, nexts, strict=True):
-            slots[slot * _SLOT_FIELDS] = queue_offset
+        for slot, (queue_offset, delay_ms) in zip(self._rows, nexts, strict=True):
+            at = slot * _SLOT_FIELDS
+            slots[at], slots[at + 1] = queue_offset, delay_ms
         size: int = self._library.finish(self._at, offset, wall)
         return size >= 0
 
-    def rows(self) -> list[list[int]]:
-        """[messages, bytes of their records, where their units begin] of each place."""
+    def rows(self) -> list[tuple[int, int]]:
+        """(messages, where their units begin) of each place, after `finish`."""
         slots = self._slots
-        return [slots[at + 1 : at + _SLOT_FIELDS].tolist() for at in
-                [slot * _SLOT_FIELDS for slot in self._rows]]  # fmt: skip
+        return [
+            (slots[at + 2], slots[at + 3]) for at in [slot * _SLOT_FIELDS for slot in self._rows]
+        ]
+
+    def sent(self) -> list[tuple[tuple[str, int], int, int]]:
+        """(the place that was asked for, messages, bytes of their records) for each."""
+        slots, places = self._slots, self._places
+        found = []
+        for slot in self._touched[: self._args.touched_count].tolist():
+            at = slot * _SLOT_FIELDS
+            if slots[at + 4]:
+                found.append((places[slot], slots[at + 4], slots[at + 5]))
+        return found
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether ends of transactions were kept since `drop_ends`."""
+        return bool(self._args.endings_count)
+
+    def ends(self) -> Ends:
+        """Them; what the twin has of them is valid until `drop_ends`."""
+        args = self._args
+        size = args.endings_count * _ENDING.size
+        rows = _ENDING.iter_unpack(self._views["endings"][:size])
+        texts = bytes(self._views["texts"][: args.texts_size])
+        return Ends(list(map(Ended._make, rows)), texts, args.endings, args.texts)
+
+    def drop_ends(self) -> None:
+        """They are done."""
+        self._args.endings_count = self._args.texts_size = 0
 
     @property
     def records(self) -> memoryview:
@@ -190,13 +298,13 @@ class SendRun:
             begin, end = record.body_span(data, 0)
             properties = record.properties_at(data, 0)
             draft = Draft(
-                record.topic_at(data, 0).decode(), queue_id, data[begin:end], properties, code,
-                (), fields[4], fields[7], fields[8], fields[9], fields[12],
+                record.topic_at(data, 0).decode(), fields[3], data[begin:end], properties, code,
+                (), fields[4], fields[7], fields[8], fields[9], fields[12], fields[13],
             )  # fmt: skip
             key = data[key_at : key_at + key_size].decode()
-            found.append(Taken(draft, opaque, key, read))
+            found.append(Taken(draft, opaque, key, read, queue_id))
         return found
 
     def clear(self) -> None:
-        """They are in the log, or given back."""
+        """They are in the log, or given back; ends are kept."""
         self._library.clear(self._at)

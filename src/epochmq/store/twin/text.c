@@ -92,22 +92,47 @@ static int is_true(span text)
     return 1;
 }
 
-/* The properties that make Python look closer: send_properties.py, _RARE, but for __SINK_ID. */
-static int is_rare(span name)
+/* The properties that make Python look closer: send_properties.py, _RARE, but for __SINK_ID; those
+ * that a message has which was put aside before: half.py, timed.py. */
+static void read_rare(span name, span value, properties *found)
 {
-    static const char *const rare[] = {
-        "DELAY",           "TRAN_MSG",       "MSG_REGION",       "TRACE_ON", "CLUSTER", "POP_CK",
-        "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "INNER_NUM"};
+    static const char *const rare[] = {"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK", "INNER_NUM"};
+    static const char *const ours[] = {
+        "REAL_TOPIC",   "REAL_QID",          "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES",
+        "TIMER_DEL_UNIQKEY", "__transactionId__", "__ESCAPE_ID"};
+    if (is(name, "DELAY")) {
+        found->rare |= RARE_DELAY;
+        found->delay = value;
+    } else if (is(name, "TRAN_MSG")) {
+        found->rare |= RARE_TRANSACTIONAL;
+        found->transactional = value;
+    } else if (is(name, "TIMER_DELAY_SEC")) {
+        found->rare |= RARE_TIMED;
+        found->delay_sec = value;
+    } else if (is(name, "TIMER_DELAY_MS")) {
+        found->rare |= RARE_TIMED;
+        found->delay_ms = value;
+    } else if (is(name, "TIMER_DELIVER_MS")) {
+        found->rare |= RARE_TIMED;
+        found->deliver_ms = value;
+    } else if (is(name, "TIMER_OUT_MS")) {
+        found->ours = 1;
+        found->out_ms = value;
+    } else if (is(name, "TIMER_ROLL_TIMES"))
+        found->rolled = 1;
     for (size_t n = 0; n < sizeof rare / sizeof *rare; n++)
         if (is(name, rare[n]))
-            return 1;
-    return 0;
+            found->rare |= RARE_OTHERWISE;
+    for (size_t n = 0; n < sizeof ours / sizeof *ours; n++)
+        if (is(name, ours[n]))
+            found->ours = 1;
 }
 
 static void read_sink(span name, span value, properties *found)
 {
     if (is(name, "__SINK_ID")) {
-        found->rare = found->sink = 1;
+        found->rare |= RARE_OTHERWISE;
+        found->sink = 1;
         found->sink_id = value;
     } else if (is(name, "__SINK_BATCH")) {
         found->sink_batch = value;
@@ -132,19 +157,31 @@ static void read_pair(span name, span value, properties *found)
     case 'T':
         if (is(name, "TAGS"))
             found->tags_code = (int32_t)hash_utf8(0, value);
-        else if (is_rare(name))
-            found->rare = 1;
+        else
+            read_rare(name, value, found);
         break;
     case 'W':
         if (is(name, "WAIT"))
             found->wait = is_true(value);
         break;
     case '_':
-        read_sink(name, value, found);
+        if (name.size > 6 && !memcmp(name.at, "__SINK", 6))
+            read_sink(name, value, found);
+        else
+            read_rare(name, value, found);
         break;
-    default:
-        if (is_rare(name))
-            found->rare = 1;
+    case 'P':
+        if (is(name, "PGROUP"))
+            found->group = value;
+        else
+            read_rare(name, value, found);
+        break;
+    case 'C':
+    case 'D':
+    case 'I':
+    case 'M':
+    case 'R':
+        read_rare(name, value, found);
     }
 }
 
@@ -197,6 +234,20 @@ int64_t hash_keys(const properties *found, span other_key, uint32_t prefix, int6
             at++;
         word.size = at - word.at;
     }
+}
+
+/* The value of up to `most` plain digits, at most 18; -1 for anything else. */
+int64_t digits_of(span text, int64_t most)
+{
+    int64_t value = 0;
+    if (text.size < 1 || text.size > most)
+        return -1;
+    for (int64_t n = 0; n < text.size; n++) {
+        if (text.at[n] < '0' || text.at[n] > '9')
+            return -1;
+        value = value * 10 + (text.at[n] - '0');
+    }
+    return value;
 }
 
 /* 16 upper-case hexadecimal digits. */

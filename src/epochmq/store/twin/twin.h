@@ -42,18 +42,24 @@ typedef struct {
     uint32_t unused;
 } index_key;
 
-/* What the broker needs to know of a properties text. */
+/* Why a message needs more work than an ordinary one; several may be true. */
+enum { RARE_DELAY = 1, RARE_TRANSACTIONAL = 2, RARE_TIMED = 4, RARE_OTHERWISE = 8 };
+
+/* What the broker needs to know of a properties text; spans of size 0: none. */
 typedef struct {
-    span uniq_key; /* size 0: none */
-    span keys;     /* text of KEYS, not split yet */
+    span uniq_key;
+    span keys; /* text of KEYS, not split yet */
+    span group, transactional, delay, delay_sec, delay_ms, deliver_ms, out_ms;
     int32_t tags_code;
     int wait; /* 0 when WAIT is given and not "true" */
-    int rare; /* a property that needs more work than this */
+    int rare; /* RARE_ bits */
     int sink; /* it is a sink's: to be told from its repeats (sinks.py) */
     span sink_id; /* of that, as model/sink_mark.py has it */
     span sink_batch;
     span sink_part;
     span sink_seq;
+    int ours; /* a property that only brokers give: of messages that were put aside before */
+    int rolled; /* TIMER_ROLL_TIMES */
 } properties;
 
 static inline void put16(uint8_t *at, uint32_t value)
@@ -95,6 +101,7 @@ uint32_t crc_of(const uint8_t *at, size_t size); /* masked with 0x7FFFFFFF, as r
 int utf8_is_sound(const uint8_t *at, int64_t size);
 uint32_t hash_utf8(uint32_t hash, span text);
 int read_properties(span text, properties *found);
+int64_t digits_of(span text, int64_t most);
 int64_t hash_keys(const properties *found, span other_key, uint32_t prefix, int64_t offset,
                   int64_t wall, index_key *keys, int64_t room);
 void put_hex(uint8_t *at, uint64_t value);

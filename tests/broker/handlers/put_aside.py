@@ -1,0 +1,103 @@
+"""Two brokers that get half messages, delayed ones and ends: with the twin and without."""
+
+from typing import Any
+
+from tests.broker.desk import ext, send
+from tests.broker.handlers.twins import BUFFER, Pair
+
+from epochmq.model.sys_flag import TX_PREPARED
+from epochmq.wire.command import Command, encode_frame
+
+HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG"
+
+
+def text(number: int, more: str, *, first: bool = True) -> str:
+    key = f"UNIQ_KEY\x010A0000090BAD18B4AAC2{number:012X}"
+    return f"{key}\x02{more}" if first else f"{more}\x02{key}"
+
+
+def opened(**options: object) -> Pair:
+    """Both with a timer, ready to end transactions, and topics that the twin knows."""
+    pair = Pair(**options)
+    for desk in pair.desks:
+        desk.node.open_timer()
+    pair.topic("T")
+    pair.topic("Wide", queues=2, topic_filter_type="MULTI_TAG")
+    pair.tick()
+    for topic in ("T", "Wide"):
+        pair.put(0, send(b"first", topic=topic, properties=text(0, "a\x01b")))
+    pair.turn()
+    return pair
+
+
+def settle(pair: Pair, ms: int = 0) -> None:
+    for desk in pair.desks:
+        desk.clock.step(ms)
+        desk.store.sync()
+    for _ in range(3):
+        pair.tick()
+        for desk in pair.desks:
+            desk.store.sync()
+
+
+def close(pair: Pair) -> None:
+    for desk in pair.desks:
+        if desk.node.timer is not None:
+            desk.node.timer.close()
+    pair.close()
+
+
+def taken(pair: Pair, number: int, *commands: Command) -> bool:
+    """Give both the same read; whether the twin took all of it."""
+    data = b"".join(map(encode_frame, commands))
+    size = len(data)
+    BUFFER[:size] = data
+    desk, client = pair.twin, pair.clients[0][number]
+    start = desk.sink.receive_raw(client.session, BUFFER, 0, size)
+    if start < size:
+        desk.sink.receive(client.session, client._reader.feed(BUFFER[start:size]), desk.clock.now)
+    plain = pair.clients[1][number]
+    assert pair.plain.sink.receive_raw(plain.session, BUFFER, 0, size) == 0
+    pair.plain.sink.receive(plain.session, plain._reader.feed(BUFFER[:size]), pair.plain.clock.now)
+    return start == size
+
+
+def message(opaque: int, more: str, **fields: Any) -> Command:
+    made = send(b"body%d" % opaque, properties=text(opaque, more), **fields)
+    made.opaque = opaque
+    return made
+
+
+def half(opaque: int, more: str = HALF_TEXT, **fields: object) -> Command:
+    return message(opaque, more, **{"sysFlag": TX_PREPARED, "queue_id": opaque % 4, **fields})
+
+
+def answers(pair: Pair) -> list[Command]:
+    """The answers of connection 0, which are the same from both."""
+    for desk in pair.desks:
+        desk.turn()
+    told = [clients[0].take() for clients in pair.clients]
+    assert [(a.opaque, a.code, ext(a)) for a in told[0]] == [
+        (a.opaque, a.code, ext(a)) for a in told[1]
+    ]
+    for desk in pair.desks:
+        desk.clock.step(1)
+        desk.store.tick(desk.clock.now, desk.clock.wall)
+    return told[0]
+
+
+def halves(pair: Pair) -> list[Command]:
+    """Answers to half messages, the same from both, on whatever connection."""
+    found = []
+    for desk in pair.desks:
+        desk.turn()
+        desk.store.sync()
+    for one, other in zip(*pair.clients, strict=True):
+        told = [one.take(), other.take()]
+        shown = [sorted((a.opaque, a.code) for a in some) for some in told]
+        assert shown[0] == shown[1]
+        found += [a for a in told[0] if a.ext and a.code == 0 and "transactionId" in a.ext]
+    for desk in pair.desks:
+        desk.clock.step(1)
+        desk.store.tick(desk.clock.now, desk.clock.wall)
+    return found
