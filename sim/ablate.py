@@ -62,8 +62,10 @@ LATER: tuple[Ablation, ...] = (
     Ablation("pop_progress_waits", "secondary", "", 6, ("INV-28",)),
 )
 """Of what is moved on later: the switches of `sim/mutants.py`."""
-ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER)
-"""`pre_online_version_check` and `lock_quorum` wait for the parts that will read them."""
+PLAIN: tuple[Ablation, ...] = (Ablation("lock_quorum", "locks", "", 3, ("INV-31",)),)
+"""Of groups without controllers."""
+ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)
+"""`pre_online_version_check` waits for the part that will read it."""
 
 
 def caught(ablation: Ablation, outcome: Outcome) -> bool:

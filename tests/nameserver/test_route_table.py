@@ -73,6 +73,27 @@ def test_without_epochs_the_last_to_register_has_the_id() -> None:
     assert addrs(it) == {0: "y"}
 
 
+def test_where_slaves_stand_in_an_id_stays_with_who_is_heard_of() -> None:
+    """H20: two masters with one id would take it from each other at each registration."""
+    it = table()
+    acts = {"acting": True, "timeout_ms": 10_000}
+    it.register(told(0, "x", **acts), 0)
+    it.heartbeat("c", "x", 4_000)
+    with pytest.raises(Refused, match="x, heard of 4999 ms ago, is broker 0 of group b; y is not"):
+        it.register(told(0, "y", **acts), 8_999)
+    assert addrs(it) == {0: "x"}
+    assert ("c", "y") not in it.brokers.live
+    it.register(told(0, "x", **acts, counter=2), 8_999)
+    it.register(told(1, "y", **acts), 8_999)
+    it.register(told(0, "z", **acts), 13_999)  # x is silent: this is where it moved to
+    assert addrs(it) == {0: "z", 1: "y"}
+    it.register(told(0, "old"), 14_000)  # one that does not stand in
+    assert addrs(it) == {0: "old", 1: "y"}
+    it.register(told(0, "epoch", **acts, epoch=1), 14_000)
+    it.register(told(0, "newer", **acts, epoch=2), 14_000)
+    assert addrs(it) == {0: "newer", 1: "y"}
+
+
 def test_a_lower_epoch_is_passed_over_with_success() -> None:
     it = table()
     it.register(told(0, "new", epoch=5), 0)

@@ -75,6 +75,25 @@ def test_small_files_are_replaced_whole(disk: RealDisk) -> None:
     assert disk.list("c") == ["f", "f.bak"]
 
 
+def test_a_new_folder_is_on_the_device_with_its_first_file(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut takes it away, and the file in it, synced as that is (INV-31)."""
+    disk.write_file("first", b"1")
+    synced: list[str] = []
+    real = RealDisk._sync_dir
+
+    def watched(full: str) -> None:
+        synced.append(os.path.basename(full))
+        real(full)
+
+    monkeypatch.setattr(RealDisk, "_sync_dir", staticmethod(watched))
+    disk.write_file("a/b/f", b"2")
+    assert synced == ["root", "a", "b"]
+    disk.write_file("a/b/f", b"3")
+    assert synced == ["root", "a", "b", "b"]
+
+
 def test_the_tree(disk: RealDisk) -> None:
     disk.make_dir("x/y")
     disk.write_file("x/y/f", b"1")

@@ -10,7 +10,7 @@ from sim.plan import SWITCHES
 from sim.report import report
 from sim.worlds import run
 
-WAITING = {"pre_online_version_check", "lock_quorum"}
+WAITING = {"pre_online_version_check"}
 """Of parts that do not exist yet."""
 HERE = [ablation for ablation in ABLATIONS if ablation.world != "raft"]
 

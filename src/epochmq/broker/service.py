@@ -26,6 +26,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.overrides import apply_overrides
 from epochmq.broker.plain.service import PlainMember
+from epochmq.broker.registration.peers import check_id
 from epochmq.broker.registration.service import Registrar
 from epochmq.broker.replica_keys import addresses
 from epochmq.broker.saving.service import Saver
@@ -175,6 +176,8 @@ class Broker:
     async def _serve(self) -> None:
         options, node = self.options, self.node
         loop = asyncio.get_running_loop()
+        if not options.enable_controller_mode:
+            await check_id(options, node.address)
 
         def soon(call: Callable[[], None]) -> None:
             loop.call_soon(call)

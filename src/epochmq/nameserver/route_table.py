@@ -79,6 +79,7 @@ class RouteTable:
     def register(self, told: Registration, now: int) -> Registered:
         """Take a broker in, or renew what it said before; `Refused` when it may not join."""
         self._check(told)
+        self._check_id(told, now)
         group, first = self._join(told)
         before = (dict(group.addrs), group.acting, group.zone)
         smallest = group.min_id
@@ -125,6 +126,27 @@ class RouteTable:
                 > limits.ROUTE_TOPICS_MAX
             ):
                 raise Refused(_FAILED, f"more than {limits.ROUTE_TOPICS_MAX} topics")
+
+    def _check_id(self, told: Registration, now: int) -> None:
+        """Where slaves stand in, an id is its broker's for as long as that one is heard of.
+
+        Two brokers that are configured with one id would else take it from each other for ever
+        (acting-master.md H20). Half the time after which a broker counts as gone is more than one
+        heartbeat; epochs, where they are in use, say by themselves who is right.
+        """
+        group = self.brokers.groups.get(told.name)
+        held = None if group is None else self.brokers.live_at(group, told.broker_id)
+        if held is None or held.addr == told.addr or not (held.acting and told.acting):
+            return
+        silent_ms = now - held.last_ms
+        if held.version.state_version or told.version.state_version:
+            return
+        if 2 * silent_ms < held.timeout_ms:
+            raise Refused(
+                _FAILED,
+                f"two brokers are configured with one id: {held.addr}, heard of {silent_ms} ms ago,"
+                f" is broker {told.broker_id} of group {told.name}; {told.addr} is not registered",
+            )
 
     def _join(self, told: Registration) -> tuple[Group, bool]:
         first = told.name not in self.brokers.groups

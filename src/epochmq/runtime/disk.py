@@ -247,7 +247,7 @@ class RealDisk:
         full = self._full(path)
         temp = full + ".tmp"
         try:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
+            self._make_folder(os.path.dirname(full))
             self._write_synced(temp, data)
             if backup and os.path.exists(full):
                 self._write_synced(full + ".bak.tmp", Path(full).read_bytes())
@@ -258,6 +258,15 @@ class RealDisk:
             with contextlib.suppress(OSError):
                 os.unlink(temp)
             raise _failure(error, full, "cannot write") from error
+
+    def _make_folder(self, folder: str) -> None:
+        """With all above it. Syncing a file and its folder is not enough where the folder is new:
+        a power cut would take it away with what is in it."""
+        if not os.path.isdir(folder):
+            above = os.path.dirname(folder)
+            self._make_folder(above)
+            os.makedirs(folder, exist_ok=True)
+            self._sync_dir(above)
 
     @staticmethod
     def _write_synced(full: str, data: bytes) -> None:

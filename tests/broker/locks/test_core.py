@@ -125,9 +125,35 @@ def test_late_news_of_an_unlock_free_nothing_that_was_locked_since() -> None:
     assert locks.unlock("g", [A], "one", Attempt("1", 9)) == 0
     assert locks.unlock("g", [A], "one", Attempt("0", 6)) == 1
     locks.lock("g", [A, B], "one", 0)
-    locks.lock("g", [B], "one", 0, Attempt("1", 1))
     assert locks.unlock("g", [A], "one", Attempt("0", 1)) == 1
-    assert locks.unlock("g", [B], "one", Attempt("1", 1)) == 1
+    assert locks.unlock("g", [B], "two", Attempt("0", 1)) == 0
+    assert locks.unlock("h", [B], "one", Attempt("0", 1)) == 0
+
+
+def test_who_was_asked_by_two_is_held_by_both() -> None:
+    """A client goes on at another broker; what it asked the first one for may come late."""
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0, Attempt("0", 1))
+    locks.dirty = False
+    locks.lock("g", [A], "one", 20_000, Attempt("1", 1))
+    assert locks.dirty
+    locks.lock("g", [A], "one", 20_010, Attempt("0", 2))
+    assert locks.unlock("g", [A], "one", Attempt("0", 3)) == 0
+    assert locks.owner("g", A, 20_000 + LIFE_MS) == "one"
+    assert locks.owner("g", A, 20_001 + LIFE_MS) is None
+    locks.lock("g", [A], "one", 30_000, Attempt("0", 4))
+    locks.take_back("g", [A], "one", Attempt("0", 4))
+    assert locks.unlock("g", [A], "one", Attempt("1", 2)) == 1
+
+
+def test_so_many_askers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REPLICAS_MAX", 2)
+    locks = QueueLocks()
+    for number in range(2):
+        assert locks.lock("g", [A], "one", number, Attempt(str(number), 1)) == [A]
+    assert locks.lock("g", [A], "one", 2, Attempt("2", 1)) == []
+    assert locks.lock("g", [A], "one", 3, Attempt("1", 2)) == [A]
+    assert locks.lock("g", [A], "one", 1 + LIFE_MS, Attempt("2", 2)) == [A]
 
 
 def test_votes_survive_a_restart_with_a_whole_life() -> None:
@@ -140,10 +166,54 @@ def test_votes_survive_a_restart_with_a_whole_life() -> None:
     assert not again.dirty
     assert again.lock("g", [A], "two", 7_000 + LIFE_MS) == []
     assert again.lock("h", [B], "two", 7_000) == [B]
-    assert again.unlock("g", [A], "one", Attempt("0", 4)) == 0
     assert again.lock("g", [A], "two", 7_001 + LIFE_MS) == [A]
     with pytest.raises(msgspec.ValidationError):
         again.load({"locks": [{}]})
+
+
+def test_no_attempt_frees_what_was_read_from_the_file_before_it_is_renewed() -> None:
+    """The last question for it may have been a renewal, which is not in the file."""
+    locks = QueueLocks()
+    locks.lock("g", [A, B, C], "one", 0, Attempt("0", 5))
+    again = QueueLocks()
+    again.load(msgspec.json.decode(locks.encode()))
+    again.take_back("g", [A], "one", Attempt("0", 5))
+    assert again.unlock("g", [A], "one", Attempt("0", 6)) == 0
+    assert again.owner("g", A, 0) == "one"
+    again.lock("g", [A], "one", 0, Attempt("0", 7))
+    assert again.unlock("g", [A], "one", Attempt("0", 6)) == 0
+    assert again.unlock("g", [A], "one", Attempt("0", 8)) == 1
+    assert again.unlock("g", [B], "one") == 1
+    assert again.leave("g", "one") == 1
+    row = {"group": "g", "topic": "T", "brokerName": "b", "queueId": 0, "clientId": "one"}
+    again.load({"locks": [row]})  # as it was written before votes had askers
+    assert again.owner("g", A, 0) == "one"
+
+
+def test_who_follows_the_others_gives_its_vote_up() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    locks.dirty = False
+    locks.follow("g", [B], "two", 0, Attempt("0", 1))  # nobody's here
+    locks.follow("h", [A], "two", 0, Attempt("0", 1))
+    assert not locks.dirty
+    locks.follow("g", [A], "two", 10, Attempt("0", 2))
+    assert locks.dirty
+    assert locks.owner("g", A, 10 + LIFE_MS) == "two"
+    locks.follow("g", [A], "two", 20, Attempt("1", 1))
+    locks.take_back("g", [A], "two", Attempt("1", 1))
+    assert len(locks) == 1
+    locks.take_back("g", [A], "two", Attempt("0", 2))
+    assert len(locks) == 0
+
+
+def test_another_holds() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [A], "one", 0)
+    assert locks.another_holds("g", A, "two", LIFE_MS)
+    assert not locks.another_holds("g", A, "two", LIFE_MS + 1)
+    assert not locks.another_holds("g", A, "one", 0)
+    assert not locks.another_holds("g", B, "two", 0)
 
 
 def test_only_a_new_owner_needs_saving() -> None:

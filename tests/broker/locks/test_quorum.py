@@ -2,6 +2,7 @@
 
 import pytest
 
+from epochmq.base.safeguards import Safeguards
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.model.queue import MessageQueue
 
@@ -12,6 +13,7 @@ A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
 def test_more_than_half(replicas: int, quorum: int) -> None:
     assert quorum_of(replicas) == quorum
     assert 2 * quorum > replicas
+    assert quorum_of(replicas, Safeguards(lock_quorum=False)) == 1
 
 
 def test_decided_as_soon_as_nothing_can_change() -> None:
@@ -65,3 +67,12 @@ def test_nothing_to_vote_on() -> None:
     ballot = Ballot([], [1], 2)
     assert ballot.decided
     assert ballot.take_back([1]) == {}
+
+
+def test_without_an_own_vote_the_others_make_the_majority() -> None:
+    ballot = Ballot([], [1, 2], 2, (), [A, B])
+    ballot.voted(1, [A, B], exact=True)
+    assert not ballot.decided
+    ballot.voted(2, [A], exact=True)
+    assert (ballot.granted, ballot.lost) == ([A], [B])
+    assert ballot.take_back([1, 2]) == {1: [B]}

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from epochmq.broker.locks.asking import Asking
 from epochmq.broker.locks.core import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.model.queue import MessageQueue
@@ -38,6 +39,8 @@ class Member:
     rate: float
     locks: QueueLocks
     disk: bytes = b'{"locks": []}'
+    asked: dict[tuple[MessageQueue, str], int | None] = field(default_factory=dict)
+    """By which question each asker got what is on the disk, which does not say so."""
     ballots: dict[int, "Led"] = field(default_factory=dict)
     number: int = 0
 
@@ -48,9 +51,13 @@ class Led:
 
     client: str
     asked_ms: float
-    ballot: Ballot
+    asking: Asking
     attempt: Attempt
     serial: int
+
+    @property
+    def ballot(self) -> Ballot:
+        return self.asking.ballot
 
 
 class Strict(RuleBasedStateMachine):
@@ -61,6 +68,7 @@ class Strict(RuleBasedStateMachine):
     saves = True
     ordered_unlocks = True
     restores = True
+    forgets_attempts = True
 
     @initialize(rates=st.lists(st.sampled_from(RATES), min_size=6, max_size=6))
     def begin(self, rates: list[float]) -> None:
@@ -83,10 +91,18 @@ class Strict(RuleBasedStateMachine):
         self, member: Member, queues: list[MessageQueue], client: str, attempt: Attempt
     ) -> list[MessageQueue]:
         granted = member.locks.lock("g", queues, client, self._clock(member), attempt)
+        self._save(member)
+        return granted
+
+    def _save(self, member: Member) -> None:
         if self.saves and member.locks.dirty:
             member.disk = member.locks.encode()
+            member.asked = {
+                (queue, asker): lease.number
+                for queue, lock in member.locks._groups["g"].items()
+                for asker, lease in lock.leases.items()
+            }
             member.locks.dirty = False
-        return granted
 
     # What clients do -------------------------------------------------------------------------
 
@@ -100,12 +116,13 @@ class Strict(RuleBasedStateMachine):
         number = self._next(member)
         attempt = Attempt(str(at % self.replicas), number)
         now = self._clock(member)
-        renewed = [q for q in queues if member.locks.owner("g", q, now) == client]
-        own = self._vote(member, queues, client, attempt)
         others = [n for n in range(self.replicas) if self.members[n] is not member]
-        ballot = Ballot(own, others, quorum_of(self.replicas), renewed)
+        quorum = quorum_of(self.replicas)
+        asking = Asking(member.locks, "g", client, queues, quorum, now)
+        own = asking.begin(others, attempt, now)
+        self._save(member)
         self.serial += 1
-        led = Led(client, self.now, ballot, attempt, self.serial)
+        led = Led(client, self.now, asking, attempt, self.serial)
         member.ballots[number] = led
         for other in others:
             self.network.append(self._question(member, number, other, own, led))
@@ -136,9 +153,9 @@ class Strict(RuleBasedStateMachine):
         if not ballot.decided and not expired:
             return
         del member.ballots[number]
-        member.locks.take_back("g", ballot.lost, led.client, led.attempt)
-        others = [n for n in range(self.replicas) if self.members[n] is not member]
-        for other, queues in ballot.take_back(others).items():
+        undone = led.asking.end(self._clock(member))
+        self._save(member)
+        for other, queues in undone.items():
             self.network.append(self._undo(other, queues, led))
         waited = (self.now - led.asked_ms) * self.client_rates[led.client]
         if waited <= ANSWER_MS:
@@ -168,7 +185,11 @@ class Strict(RuleBasedStateMachine):
         member.locks.unlock("g", [queue], client, told)
         for other in self.members:
             if other is not member:
-                self.network.append(partial(other.locks.unlock, "g", [queue], client, told))
+                self.network.append(partial(self._free, other, queue, client, told))
+
+    @staticmethod
+    def _free(member: Member, queue: MessageQueue, client: str, told: Attempt | None) -> None:
+        member.locks.unlock("g", [queue], client, told)
 
     # What happens to them --------------------------------------------------------------------
 
@@ -196,6 +217,10 @@ class Strict(RuleBasedStateMachine):
         member.ballots.clear()
         member.locks = QueueLocks(life_ms=self.life_ms, start_ms=self._clock(member))
         member.locks.load(msgspec.json.decode(member.disk))
+        if not self.forgets_attempts:
+            for queue, lock in member.locks._groups.get("g", {}).items():
+                for asker, lease in lock.leases.items():
+                    lease.number = member.asked[queue, asker]
 
     @rule(step=st.sampled_from([100, 900, 1_100, 20_000, 58_000, 61_500, 66_000]))
     def wait(self, step: int) -> None:
@@ -243,6 +268,12 @@ class Careless(Strict):
     """Undoing frees the lock, also one that was held before."""
 
     restores = False
+
+
+class Remembering(Strict):
+    """Who asked for a vote is saved with it; renewals are not saved."""
+
+    forgets_attempts = False
 
 
 def test_never_two_holders() -> None:
@@ -314,6 +345,40 @@ def failed_renewal(world: Strict) -> None:
     world.deliver_all()
 
 
+def undo_after_a_crash(world: Strict) -> None:
+    """A try failed; the next one, which needed no saving, worked; then the member died."""
+    world.lock(client="one", at=0, queues=[*A])
+    world.network.pop(0)()  # the vote of 1; its answer is lost
+    world.network.clear()
+    world.wait(step=1_100)
+    undo = world.network.pop(0)
+    world.network.clear()
+    world.lock(client="one", at=0, queues=[*A])
+    world.network.pop(0)()
+    world.network.pop(1)()
+    world.network.clear()
+    world.crash(at=1)
+    undo()
+    world.lock(client="two", at=2, queues=[*A])
+    world.deliver_all()
+
+
+def unlock_after_a_crash(world: Strict) -> None:
+    world.lock(client="one", at=0, queues=[*A])
+    world.deliver_all()
+    world.unlock(client="one", at=0, queue=A[0])
+    world.lock(client="one", at=0, queues=[*A])
+    unlock_1, unlock_2, vote_1, _lost = world.network
+    world.network.clear()
+    vote_1()
+    world.deliver_all()
+    world.crash(at=1)
+    unlock_1()
+    unlock_2()
+    world.lock(client="two", at=2, queues=[*A])
+    world.deliver_all()
+
+
 @pytest.mark.parametrize(
     ("story", "broken"),
     [
@@ -321,6 +386,8 @@ def failed_renewal(world: Strict) -> None:
         (slow_answer, Short),
         (late_unlock, Unordered),
         (failed_renewal, Careless),
+        (undo_after_a_crash, Remembering),
+        (unlock_after_a_crash, Remembering),
     ],
 )
 def test_without_one_safeguard_there_are_two(

@@ -23,6 +23,10 @@ VOTE_LIFE_MS = 65_000
 allows clocks to run at rates that differ by 6 per cent (INV-31)."""
 
 
+NOBODY = ""
+"""The asker of a lock that no member asked for: a client's own question, or a Java member's."""
+
+
 class Attempt(NamedTuple):
     """One question for votes: who asked, and a number that rises with each of its questions."""
 
@@ -31,12 +35,29 @@ class Attempt(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Held:
-    client_id: str
+class _Lease:
+    """What one asker had this broker promise."""
+
     until_ms: int
-    attempt: Attempt | None = None
+    number: int | None
+    """Of its last question; None for one that was read from the file: renewals are not saved, so
+    nothing that can arrive is known to be later, and nothing frees it before it is renewed."""
     before_ms: int = 0
-    """Until when it held before that attempt; 0 when it did not."""
+    """Until when it ran before that question; 0 when it did not."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Who holds a queue, and by whom it was asked for. A client that changed brokers holds it by
+    both until the first one's lease runs out: what it once asked that one for, to lock and to
+    unlock, may be carried out late, and must not end what the other one promised (ADR 0054)."""
+
+    client_id: str
+    leases: dict[str, _Lease]
+
+    @property
+    def until_ms(self) -> int:
+        return max(lease.until_ms for lease in self.leases.values())
 
 
 class _Row(msgspec.Struct, rename="camel"):
@@ -47,8 +68,7 @@ class _Row(msgspec.Struct, rename="camel"):
     broker_name: str
     queue_id: int
     client_id: str
-    asker: str = ""
-    number: int = 0
+    askers: list[str] = []
 
 
 class _File(msgspec.Struct):
@@ -92,23 +112,48 @@ class QueueLocks:
         attempt: Attempt | None,
     ) -> bool:
         lock = held.get(queue)
-        if lock is None:
-            if len(held) >= limits.LOCKS_PER_GROUP_MAX:
-                return False
-            held[queue] = _Held(client_id, now + self.life_ms, attempt)
-            self.dirty = True
-            return True
-        alive = lock.until_ms >= now
-        if lock.client_id != client_id and alive:
+        if lock is None and len(held) >= limits.LOCKS_PER_GROUP_MAX:
             return False
-        if lock.client_id != client_id:
+        if lock is not None and lock.client_id != client_id and lock.until_ms >= now:
+            return False
+        if lock is None or lock.client_id != client_id:
+            held[queue] = _Held(client_id, {})
             self.dirty = True
-            held[queue] = _Held(client_id, now + self.life_ms, attempt)
+        return self._promise(held[queue].leases, now, attempt)
+
+    def _promise(self, leases: dict[str, _Lease], now: int, attempt: Attempt | None) -> bool:
+        asker, number = attempt or (NOBODY, 0)
+        lease = leases.get(asker)
+        if lease is None:
+            for over in [name for name, other in leases.items() if other.until_ms < now]:
+                del leases[over]
+            if len(leases) >= limits.REPLICAS_MAX:
+                return False
+            leases[asker] = _Lease(now + self.life_ms, number)
+            self.dirty = True
             return True
-        lock.before_ms = lock.until_ms if alive else 0
-        lock.until_ms = now + self.life_ms
-        lock.attempt = _later(lock.attempt, attempt)
+        lease.before_ms = lease.until_ms if lease.until_ms >= now else 0
+        lease.until_ms = now + self.life_ms
+        # Questions of one asker may arrive in another order than they were asked in.
+        lease.number = max(lease.number or 0, number)
         return True
+
+    def follow(
+        self,
+        group: str,
+        queues: Iterable[MessageQueue],
+        client_id: str,
+        now: int,
+        attempt: Attempt,
+    ) -> None:
+        """A majority without this broker's vote gave `queues` to the client: the vote it has for
+        somebody else stands for nothing any more."""
+        held = self._groups.get(group, {})
+        for queue in queues:
+            if queue in held:
+                if held[queue].client_id != client_id:
+                    held[queue] = _Held(client_id, {})
+                self._promise(held[queue].leases, now, attempt)
 
     def take_back(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, attempt: Attempt
@@ -117,12 +162,15 @@ class QueueLocks:
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
-            if lock is None or lock.client_id != client_id or lock.attempt != attempt:
+            if lock is None or lock.client_id != client_id:
                 continue
-            if lock.before_ms:
-                lock.until_ms = lock.before_ms
+            lease = lock.leases.get(attempt.asker)
+            if lease is None or lease.number != attempt.number:
+                continue
+            if lease.before_ms:
+                lease.until_ms = lease.before_ms
             else:
-                del held[queue]
+                _end(held, queue, attempt.asker)
         if not held:
             self._groups.pop(group, None)
 
@@ -133,20 +181,23 @@ class QueueLocks:
         client_id: str,
         attempt: Attempt | None = None,
     ) -> int:
-        """Give back those of `queues` that `client_id` owns; how many.
+        """Give back those of `queues` that `client_id` owns; how many are free now.
 
         With an attempt only what the same asker had asked for before: news that come late must not
-        free a lock that was taken since (INV-31). What another asked for runs out by itself.
+        free a lock that was taken since, nor one that was taken by way of another (INV-31).
         """
         held = self._groups.get(group)
         if held is None:
             return 0
-        freed = 0
+        before = len(held)
         for queue in queues:
             lock = held.get(queue)
-            if lock is not None and lock.client_id == client_id and _covers(attempt, lock.attempt):
-                del held[queue]
-                freed += 1
+            if lock is None or lock.client_id != client_id:
+                continue
+            for asker, lease in list(lock.leases.items()):
+                if attempt is None or _covers(attempt, asker, lease):
+                    _end(held, queue, asker)
+        freed = before - len(held)
         if not held:
             del self._groups[group]
         return freed
@@ -161,6 +212,10 @@ class QueueLocks:
         """Who holds the queue at `now`."""
         lock = self._groups.get(group, {}).get(queue)
         return lock.client_id if lock is not None and lock.until_ms >= now else None
+
+    def another_holds(self, group: str, queue: MessageQueue, client_id: str, now: int) -> bool:
+        """Whether this broker knows that the queue is somebody else's at `now`."""
+        return self.owner(group, queue, now) not in (None, client_id)
 
     def any_live(self, group: str, now: int) -> bool:
         """Whether the group holds any lock: then it consumes in order (remoting.md 2.1)."""
@@ -185,7 +240,7 @@ class QueueLocks:
     # Its file --------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Who owns what: `{"locks": [{"group", "topic", ..., "clientId", "asker", "number"}]}`."""
+        """Who owns what: `{"locks": [{"group", "topic", ..., "clientId", "askers"}]}`."""
         rows = [
             _row(group, queue, lock)
             for group, held in self._groups.items()
@@ -196,26 +251,25 @@ class QueueLocks:
     def load(self, content: dict[str, Any]) -> None:
         for row in msgspec.convert(content, _File).locks:
             queue = MessageQueue(row.topic, row.broker_name, row.queue_id)
-            attempt = Attempt(row.asker, row.number) if row.asker else None
-            held = self._groups.setdefault(row.group, {})
-            held[queue] = _Held(row.client_id, self._start_ms + self.life_ms, attempt)
+            until_ms = self._start_ms + self.life_ms
+            leases = {asker: _Lease(until_ms, None) for asker in row.askers or (NOBODY,)}
+            self._groups.setdefault(row.group, {})[queue] = _Held(row.client_id, leases)
 
 
 def _row(group: str, queue: MessageQueue, lock: _Held) -> _Row:
-    asker, number = lock.attempt or ("", 0)
-    return _Row(
-        *(group, queue.topic, queue.broker_name, queue.queue_id, lock.client_id, asker, number)
-    )
+    place = (group, queue.topic, queue.broker_name, queue.queue_id)
+    return _Row(*place, lock.client_id, list(lock.leases))
 
 
-def _later(old: Attempt | None, new: Attempt | None) -> Attempt | None:
-    """Questions of one asker may arrive in another order than they were asked in."""
-    if old is None or new is None or old.asker != new.asker:
-        return new
-    return max(old, new)
+def _end(held: dict[MessageQueue, _Held], queue: MessageQueue, asker: str) -> None:
+    """End one asker's lease, and the lock with the last one."""
+    leases = held[queue].leases
+    del leases[asker]
+    if not leases:
+        del held[queue]
 
 
-def _covers(told: Attempt | None, held: Attempt | None) -> bool:
-    if told is None or held is None:
+def _covers(told: Attempt, asker: str, lease: _Lease) -> bool:
+    if asker == NOBODY:
         return True
-    return told.asker == held.asker and told.number >= held.number
+    return asker == told.asker and lease.number is not None and lease.number <= told.number

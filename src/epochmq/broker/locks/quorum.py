@@ -6,17 +6,19 @@ does not shrink with the living members: two clients can never have a majority e
 
 from collections.abc import Collection, Iterable
 
+from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.queue import MessageQueue
 
 
-def quorum_of(replicas: int) -> int:
+def quorum_of(replicas: int, safe: Safeguards = SAFE) -> int:
     """Votes that make a lock; 2 of 2, so with two replicas both must live."""
-    return replicas // 2 + 1
+    return replicas // 2 + 1 if safe.lock_quorum else 1
 
 
 class Ballot:
     """`own` are the queues that the asking broker itself votes for, `members` those it asks.
 
+    `refused` are others, for which it has no vote left: a majority may be found without it.
     `renewed` are queues that the client held here before: their votes are not taken back from
     members that would take back too much.
     """
@@ -27,8 +29,9 @@ class Ballot:
         members: Iterable[int],
         quorum: int,
         renewed: Collection[MessageQueue] = (),
+        refused: Iterable[MessageQueue] = (),
     ) -> None:
-        self._votes = dict.fromkeys(own, 1)
+        self._votes = dict.fromkeys(own, 1) | dict.fromkeys(refused, 0)
         self._quorum = quorum
         self._renewed = renewed
         self._open = set(members)

@@ -1,9 +1,7 @@
 """Strict mode's questions to the other members: votes for locks, and locks that are given back.
 
 Up to a second for all of them together, which is what clients wait; as soon as the votes that came
-decide, the client is answered. A lock that stays partial is taken back at every member at once, and
-tried once more after a moment of chance, since two clients that began together may both have lost
-(acting-master.md H23).
+decide, the client is answered. What is asked when, and taken back, is `asking.py`'s to say.
 """
 
 import asyncio
@@ -13,6 +11,7 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Rng
+from epochmq.broker.locks.asking import PAUSE_MS, Asking
 from epochmq.broker.locks.core import Attempt
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.broker.locks.votes import save_votes
@@ -27,10 +26,6 @@ from epochmq.wire.command import Reply, request
 from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
 
 VOTE_TIMEOUT_MS = 1_000
-AGAIN_WITHIN_MS = 300
-"""A second try begins only this early: the client waits for a second."""
-PAUSE_MS = 20, 120
-"""The least and the most before the second try."""
 
 log = logging.getLogger(__name__)
 
@@ -86,44 +81,38 @@ class LockVotes:
         done: Told,
     ) -> None:
         clock = self._node.clock
-        began = clock.now_ms()
+        group, client_id = wanted.consumer_group, wanted.client_id
+        asking = Asking(self._node.locks, group, client_id, queues, self._quorum, clock.now_ms())
         try:
-            ballot = await self._ask(wanted, queues)
-            granted = ballot.granted
-            if ballot.contested and ballot.lost and clock.now_ms() - began <= AGAIN_WITHIN_MS:
+            await self._ask(wanted, asking)
+            if asking.tries_again(clock.now_ms()):
                 least, most = PAUSE_MS
                 await asyncio.sleep((least + self._rng.randrange(most - least)) / 1000)
-                ballot = await self._ask(wanted, ballot.lost)
-                granted += ballot.granted
+                await self._ask(wanted, asking)
         except Refused as error:
             done(Reply(error.code, error.remark))
             return
-        done(Reply(body=encode_body(LockBatchResponse(granted))))
+        done(Reply(body=encode_body(LockBatchResponse(asking.granted))))
 
-    async def _ask(self, wanted: LockBatchRequest, queues: Sequence[MessageQueue]) -> Ballot:
+    async def _ask(self, wanted: LockBatchRequest, asking: Asking) -> None:
         """One ballot to its end; what it did not win is taken back everywhere."""
-        attempt, now = self._next_attempt(), self._node.clock.now_ms()
-        group, client = wanted.consumer_group, wanted.client_id
-        locks = self._node.locks
-        renewed = frozenset(q for q in queues if locks.owner(group, q, now) == client)
-        own = locks.lock(group, queues, client, now, attempt)
+        attempt, members = self._next_attempt(), self._asked()
+        wanted_of_all = asking.begin(members.keys(), attempt, self._node.clock.now_ms())
         save_votes(self._node)
-        members = self._asked()
-        ballot = Ballot(own, members, self._quorum, renewed)
+        ballot = asking.ballot
         votes = {
-            self._spawn(self._vote(address, wanted, own, attempt)): member
+            self._spawn(self._vote(address, wanted, wanted_of_all, attempt)): member
             for member, address in members.items()
-            if own
+            if wanted_of_all
         }
         pending = set(votes)
         while pending and not ballot.decided:
             ended, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 _count(ballot, votes[task], task.result())
-        locks.take_back(group, ballot.lost, client, attempt)
-        for member, undo in ballot.take_back(members).items():
+        for member, undo in asking.end(self._node.clock.now_ms()).items():
             self._spawn(self._tell(members[member], wanted, undo, attempt, undo=True))
-        return ballot
+        save_votes(self._node)
 
     @property
     def _quorum(self) -> int:

@@ -62,10 +62,9 @@ def another_holds(
     """
     if not node.options.lock_in_strict_mode:
         return False
-    queue = MessageQueue(topic, node.options.broker_name, queue_id)
-    owner = node.locks.owner(group, queue, now)
     members = node.consumers.groups.get(group)
-    if owner is None or members is None:
+    member = None if members is None else members.members.get(session.id)
+    if member is None:
         return False
-    member = members.members.get(session.id)
-    return member is not None and member.client_id != owner
+    queue = MessageQueue(topic, node.options.broker_name, queue_id)
+    return node.locks.another_holds(group, queue, member.client_id, now)

@@ -1,0 +1,98 @@
+"""A name server: the product's tables and handlers on one simulated host, without its socket."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from epochmq.model.route import TopicRouteData
+from epochmq.nameserver.acting_master import MinIdNotice
+from epochmq.nameserver.handlers.table import handlers
+from epochmq.nameserver.kv_config import KvConfig
+from epochmq.nameserver.node import NameServerNode
+from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply, request
+from epochmq.wire.dispatcher import Dispatcher
+from epochmq.wire.headers.namesrv import NotifyMinBrokerIdChangeHeader
+from epochmq.wire.session import Session as WireSession
+from sim.host import Host
+from sim.rpc import Rpc, Session
+from sim.world import MS
+
+if TYPE_CHECKING:
+    from sim.locks_world import LocksHistory
+
+
+class _Door:
+    """What the handlers use of a connection."""
+
+    def __init__(self, session: Session) -> None:
+        self.id = session.id
+        self.on_close: list[Callable[[_Door], None]] = []
+        self._stream = session.stream
+
+    def close(self, _reason: str) -> None:
+        self._stream.close(1)
+
+
+class NameServerProcess:
+    """It keeps nothing over a restart but the time at which it began."""
+
+    def __init__(self, history: "LocksHistory", host: Host) -> None:
+        self.history = history
+        self.host = host
+        self.rpc = Rpc(history.net, host)
+        options = history.server_options
+        self.node = NameServerNode(options, KvConfig(host.disk, "kv"), host.now)
+        self._table = Dispatcher(handlers(self.node))
+        self._doors: dict[int, _Door] = {}
+        self._scan_ms = options.scan_not_active_broker_interval
+        self._scan_at = host.now + self._scan_ms
+
+    def wake(self, now: int) -> int:
+        if now >= self._scan_at:
+            self._scan_at = now + self._scan_ms
+            self.node.expire(now)
+            self._tell_notices()
+        return self._scan_at
+
+    def next_deadline(self) -> int:
+        return self._scan_at
+
+    def state_line(self) -> str:
+        groups = self.node.table.brokers.groups
+        return f"knows { {name: dict(sorted(g.addrs.items())) for name, g in groups.items()} }"
+
+    def request(self, command: Command, session: Session) -> None:
+        door = self._doors.setdefault(session.id, _Door(session))
+        reply = self._table.reply_to(cast(WireSession, door), command, self.host.now)
+        assert isinstance(reply, Reply)
+        session.answer(command, reply)
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and reply.code == 0:
+            route = decode_body(TopicRouteData, cast(bytes, reply.body))
+            self.host.world.tell("route_shown", self.host, route, self.node.table)
+        self._tell_notices()
+
+    def session_closed(self, session: Session) -> None:
+        door = self._doors.pop(session.id, None)
+        for call in door.on_close if door is not None else ():
+            call(door)
+        self._tell_notices()
+
+    def _tell_notices(self) -> None:
+        for notice in self.node.table.take_notices():
+            self.host.world.mark("covered.notice")
+            for address in notice.to:
+                self.rpc.call(
+                    *(self.history.host_at(address), _told(notice), 300 * MS),
+                    *(lambda _answer: None, lambda _lost: None),
+                )
+
+
+def _told(notice: MinIdNotice) -> Command:
+    header = NotifyMinBrokerIdChangeHeader(
+        minBrokerId=notice.min_id,
+        minBrokerAddr=notice.min_addr,
+        offlineBrokerAddr=notice.offline_addr,
+        haBrokerAddr=notice.ha_addr,
+    )
+    return request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
