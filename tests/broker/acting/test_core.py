@@ -371,6 +371,17 @@ def test_a_lost_connection_of_a_stranger_is_nothing() -> None:
 # Telling and asking ------------------------------------------------------------------------------
 
 
+def test_it_is_told_twice_before_anybody_may_believe_that_nobody_is_there() -> None:
+    """INV-33: half of what a returning master waits is enough for a second try."""
+    world = World(options=dataclasses.replace(OPTIONS, not_active_ms=2_000))
+    world.step()
+    world.all_say({0: MASTER})
+    world.run(1_000)
+    assert world.of(Register) == [Register(A)]
+    world.run(1_000)
+    assert world.of(Register) == [Register(A)] * 2
+
+
 def test_who_does_not_know_us_is_told_at_once_but_not_for_ever() -> None:
     """H2."""
     world = World()

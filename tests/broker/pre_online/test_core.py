@@ -93,6 +93,16 @@ def test_members_step_down_only_when_all_else_has_worked() -> None:
     assert way.core.next_deadline() is None
 
 
+def test_waiting_for_the_name_servers_is_no_busy_loop() -> None:
+    """H25: there is nothing to do before they say something."""
+    way = Way()
+    way.verdict = UNKNOWN
+    assert way.tick() is None
+    assert way.core.next_deadline() == way.now + LOOK_MS
+    way.verdict = OTHERS
+    assert way.call(1).step is Step.COMPARE
+
+
 def test_a_slave_asks_its_master_compares_and_copies() -> None:
     way = Way(own_id=2, group={0: TWO, 1: ONE})
     assert way.to_the_end() == [(Step.ASK, 0), (Step.COMPARE, 0), (Step.FOLLOW, 0)]

@@ -119,3 +119,19 @@ def test_a_name_server_that_forgot_us_is_told_everything_now() -> None:
     assert core.due(10) == [Register(A, None)]
     core.forgotten(A, 11)
     assert core.due(11) == []
+
+
+def test_a_name_server_that_is_back_after_many_failures_is_told_at_once() -> None:
+    """H2; else a master that comes back meanwhile takes this broker for gone (INV-33)."""
+    core = started(A)
+    core.lost(A, 100)
+    now = 100 + RETRY_MS
+    for _ in range(6):
+        core.done(core.due(now)[0], False, now)
+        deadline = core.next_deadline()
+        assert deadline is not None
+        now = deadline
+    core.done(core.due(now)[0], False, now)
+    assert core.next_deadline() == now + RETRY_MAX_MS
+    core.forgotten(A, now + 5)
+    assert core.due(now + 5) == [Register(A, None)]

@@ -49,7 +49,8 @@ CONFIRM_MS = 200
 """Pace of questions while the master may be gone; else that of the options."""
 MISSING = "missing"
 REGISTER_AGAIN_MS = 5_000
-"""A name server that still does not know us after we registered is not told faster than this."""
+"""A name server that still does not know us after we registered is not told faster than this, but
+twice before somebody may believe that nobody is there (`not_active_ms`)."""
 BEATS_PER_TIMEOUT = 3
 """Heartbeats that fit into the time after which a name server forgets us, at least."""
 OLD_SERVER = "does not know GET_BROKER_MEMBER_GROUP: set compatibleWithOldNameSrv=true"
@@ -295,7 +296,8 @@ class Acting:
 
     def _register(self, address: str, now: int, why: str) -> Effects:
         last = self._registered_at.get((address, why))
-        if last is not None and now - last < REGISTER_AGAIN_MS:
+        pause = min(REGISTER_AGAIN_MS, self._options.not_active_ms // 2)
+        if last is not None and now - last < pause:
             return []
         self._registered_at[address, why] = now
         return [Register(address)]

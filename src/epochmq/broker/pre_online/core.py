@@ -26,7 +26,7 @@ RETRY_MAX_MS = 8_000
 DIVERGED_MS = 15_000
 """Between two looks at logs that do not fit: a person has to do something."""
 LOOK_MS = 100
-"""Between two looks at a link that is not there yet."""
+"""Between two looks at a link that is not there yet, or at name servers that do not know yet."""
 PATIENCE_MS = 10_000
 """A member that does not come nearer for so long is begun with anew, as upstream (3.3)."""
 CALL_MS = 12_000
@@ -86,6 +86,8 @@ class PreOnline:
         self.attempts = 0
         self._failures = 0
         self._due_ms = 0
+        self._look_ms = 0
+        """Without an attempt: when to look again at what name servers say."""
         self._plan: deque[Call] | None = None
         self._members: dict[int, str] = {}
         self._calling: Call | None = None
@@ -153,6 +155,7 @@ class PreOnline:
         if verdict is Verdict.ALONE:
             return self._go_online("the name servers know of no other member")
         if verdict is Verdict.UNKNOWN or not others:
+            self._look_ms = now + LOOK_MS
             return []
         if self.own_id and 0 not in others:
             return self._go_online("the group has no master to copy from")
@@ -226,6 +229,8 @@ class PreOnline:
         if self.online:
             return None
         due = self._due_ms if self._calling is None else self._called_ms + CALL_MS
+        if self._plan is None:
+            due = max(due, self._look_ms)
         return due if self._handed_ms is None else min(due, self._handed_ms + self.hold_ms)
 
     def statistics(self) -> dict[str, int]:

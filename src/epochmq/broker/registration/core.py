@@ -112,11 +112,14 @@ class Registration:
             server.due_at = now + RETRY_MS
 
     def forgotten(self, address: str, now: int) -> None:
-        """A name server that took the last registration does not know this broker: all anew."""
+        """A name server that answers does not know this broker: all anew, and at once.
+
+        Also after failures: it was away for long, and is back (acting-master.md 9.2, H2).
+        """
         server = self._servers.get(address)
-        if server is not None and server.known:
+        if server is not None and not server.calling:
             server.known = False
-            server.due_at = now
+            server.due_at = min(server.due_at, now)
 
     def is_settled(self) -> bool:
         """Whether no change waits to be told, and no call is under way."""
