@@ -62,10 +62,12 @@ LATER: tuple[Ablation, ...] = (
     Ablation("pop_progress_waits", "secondary", "", 6, ("INV-28",)),
 )
 """Of what is moved on later: the switches of `sim/mutants.py`."""
-PLAIN: tuple[Ablation, ...] = (Ablation("lock_quorum", "locks", "", 3, ("INV-31",)),)
+PLAIN: tuple[Ablation, ...] = (
+    Ablation("lock_quorum", "locks", "", 3, ("INV-31",)),
+    Ablation("pre_online_version_check", "acting", "", 5, ("INV-29", "INV-33")),
+)
 """Of groups without controllers."""
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)
-"""`pre_online_version_check` waits for the part that will read it."""
 
 
 def caught(ablation: Ablation, outcome: Outcome) -> bool:

@@ -10,6 +10,7 @@ from epochmq.broker.outlet.core import Local
 from epochmq.broker.pop.revive.core import Revive
 
 if TYPE_CHECKING:
+    from sim.acting import BrokerProcess
     from sim.secondary import SecondaryBroker
 
 
@@ -35,3 +36,16 @@ def pop_progress_waits(broker: "SecondaryBroker") -> None:
 MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
     spoil.__name__: spoil for spoil in (outlet_advances_after_ack, pop_progress_waits)
 }
+
+
+def pre_online_version_check(process: "BrokerProcess") -> None:
+    """A broker that comes back takes nothing over: its own tables count as the newest."""
+    back = process.member.pre_online
+    if back is not None:
+        back._merge.take = lambda _table, _body, _wall: None  # type: ignore[method-assign]
+
+
+ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
+    spoil.__name__: spoil for spoil in (pre_online_version_check,)
+}
+"""Those of groups without controllers (the world `acting`)."""

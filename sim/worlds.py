@@ -13,6 +13,7 @@ MODULES = {
     "group": "sim.group_world",
     "secondary": "sim.secondary_world",
     "locks": "sim.locks_world",
+    "acting": "sim.acting_world",
 }
 
 

@@ -9,7 +9,7 @@ from sim.scenarios.index import listing, names
 from sim.worlds import run
 
 SEEDS = 20
-FEWER = {"S12": 8, "S13": 8}
+FEWER = {"S12": 8, "S13": 8, "S14": 6, "S31": 6, "S32": 6}
 """Longer histories than the others."""
 STORIES = tuple(names())
 
@@ -25,7 +25,7 @@ def test_story(story: str) -> None:
     assert marks[f"covered.{story}"] >= seeds // 2
 
 
-def test_all_stories_of_controller_mode_are_there() -> None:
-    wanted = {*(f"S{n:02d}" for n in range(1, 14)), "S16", "S17", "S18"}
+def test_all_stories_are_there() -> None:
+    wanted = {*(f"S{n:02d}" for n in range(1, 15)), "S16", "S17", "S18"}
     assert wanted <= set(STORIES)
     assert all(len(line) > 20 for line in listing())

@@ -1,0 +1,206 @@
+"""The processes of a group without controllers: the product's broker and name server, watched.
+
+Nothing of the product is done anew here: `broker/service.py` and `nameserver/service.py` run on
+`sim.loop`. What is added are ears: checkers hear of roles, of offsets, of what is appended and of
+what is handed over.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
+from epochmq.broker.plain.service import PlainMember
+from epochmq.broker.pre_online.service import PreOnlineService
+from epochmq.broker.roles import Role
+from epochmq.broker.service import Broker
+from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
+from epochmq.nameserver.service import NameServer
+from epochmq.store.draft import Draft
+from sim.doors import HostClock, Served
+from sim.host import Host
+from sim.violation import Violation
+from sim.workload import QUEUES, TOPICS
+
+if TYPE_CHECKING:
+    from sim.acting_world import ActingHistory
+
+BROKER_PORT = 10_911
+NAMES_PORT = 9_876
+
+
+class NamesProcess(Served):
+    """One name server."""
+
+    def __init__(self, history: "ActingHistory", host: Host) -> None:
+        self.server = NameServer(history.names_options, disk=host.disk, clock=HostClock(host))
+        super().__init__(history.new_loop(host))
+
+    async def main(self) -> None:
+        await self.server.start()
+
+    def state_line(self) -> str:
+        groups = self.server.node.table.brokers.groups
+        return f"knows { {name: dict(group.addrs) for name, group in groups.items()} }"
+
+
+class WatchedBroker(Broker):
+    """The product's; checkers are told before it serves."""
+
+    process: "BrokerProcess"
+
+    async def _open(self) -> None:
+        await super()._open()
+        self.process.furnish()
+
+    def _open_ways_out(self) -> None:
+        super()._open_ways_out()
+        ways = self.node.ways_out
+        assert ways.away is not None
+        ways.away = _Away(self.process, ways.away)
+
+
+class _Away:
+    """The way to other groups."""
+
+    def __init__(self, process: "BrokerProcess", route: Route) -> None:
+        self._process = process
+        self._route = route
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        process = self._process
+
+        def settled(outcomes: Sequence[Outcome]) -> None:
+            if Outcome.STORED in outcomes:
+                process.world.mark(f"covered.escaped.{origin.name.lower()}")
+            process.tell("handed", process, drafts, outcomes, origin)
+            done(outcomes)
+
+        self._route.put(drafts, origin, wall, settled)
+
+
+class BrokerProcess(Served):
+    """One member of a group."""
+
+    def __init__(self, history: "ActingHistory", host: Host) -> None:
+        self.history = history
+        self.host = host
+        self.world = host.world
+        self.group = history.group_of(host.name)
+        self.ready = False
+        """Whether its store and tables are open."""
+        self.settled = False
+        """Whether its tables are of this life: copied, or its own word as master or stand-in. What
+        a process finds on its disk may be older, or known to nobody else; see `inv_29`."""
+        self.watched = WatchedBroker(
+            history.broker_options(host.name), disk=host.disk, clock=HostClock(host)
+        )
+        self.watched.process = self
+        super().__init__(history.new_loop(host))
+
+    async def main(self) -> None:
+        await self.watched.start()
+
+    @property
+    def node(self) -> Any:
+        return self.watched.node
+
+    @property
+    def member(self) -> PlainMember:
+        member = self.watched.member
+        assert isinstance(member, PlainMember)
+        return member
+
+    @property
+    def role(self) -> Role:
+        return self.watched.node.role if self.ready else Role.FENCED
+
+    def furnish(self) -> None:
+        """The node is there, nothing runs yet."""
+        node = self.node
+        node.topics.add_system(
+            TopicConfig(
+                topic_name=name,
+                read_queue_nums=QUEUES,
+                write_queue_nums=QUEUES,
+                perm=PERM_READ_WRITE,
+            )
+            for name in TOPICS
+        )
+        self.ready = True
+        self._hear(node, "take_role", self._took_role)
+        self._hear(node.offsets, "adopt", self._adopted)
+        self._hear(node.store, "append", self._appends)
+        self._hear(self.member, "master_returns", self._master_returns)
+        self.history.alter(self)
+
+    def tell(self, fact: str, *values: object) -> None:
+        """A checker's violation ends the history, though a service may catch it here."""
+        try:
+            self.world.tell(fact, *values)
+        except Violation as found:
+            self.loop.violation = found
+            raise
+
+    def _hear(self, owner: Any, verb: str, heard: Callable[..., Any]) -> None:
+        """Calls of `verb` go to `heard`, which gets the verb itself before the arguments."""
+        plain = getattr(owner, verb)
+        setattr(owner, verb, lambda *args, **named: heard(plain, *args, **named))
+
+    def _took_role(self, plain: Callable[[Role], None], role: Role) -> None:
+        before = self.role
+        if before is Role.PRE_ONLINE and role is Role.MASTER:
+            self._forget_the_unheard()
+        self.tell("takes_role", self, before, role)
+        plain(role)
+        self.settled = self.settled or role in (Role.MASTER, Role.ACTING_MASTER)
+        if role is Role.ACTING_MASTER:
+            self.world.mark("covered.stood_in")
+        elif role is Role.MASTER and before is Role.PRE_ONLINE:
+            self.world.mark("covered.online")
+        elif role is Role.PRE_ONLINE:
+            self.world.mark("covered.sent_back")
+
+    def _forget_the_unheard(self) -> None:
+        """Nobody can take over from a member that was cut off from the name servers (ADR 0050)."""
+        for other in self.history.brokers(self.group):
+            if other is not self and other.settled and self.history.unheard(other.host.name):
+                other.settled = False
+                self.world.mark("covered.unheard")
+
+    def _adopted(
+        self, plain: Callable[..., None], content: Mapping[str, Any], *, whole: bool
+    ) -> None:
+        before = {key: dict(row) for key, row in self.node.offsets.table.items()}
+        plain(content, whole=whole)
+        self.tell("adopted", self, before)
+        self.settled = True
+
+    def _appends(self, plain: Callable[..., Any], *args: Any) -> Any:
+        self.tell("appends", self)
+        return plain(*args)
+
+    def _master_returns(self, plain: Callable[..., bool], *args: Any, hand_over: bool) -> bool:
+        acted = self.role is Role.ACTING_MASTER
+        answer = plain(*args, hand_over=hand_over)
+        if hand_over and acted:
+            self.world.mark("covered.handed_over")
+        return answer
+
+    @property
+    def way_back(self) -> PreOnlineService | None:
+        """Its way online, while it is on it."""
+        back = self.member.pre_online if self.ready else None
+        return None if back is None or back.core.online else back
+
+    def state_line(self) -> str:
+        if not self.ready:
+            return "opening"
+        node, member = self.node, self.member
+        back, acting = member.pre_online, member.acting
+        said = "" if acting is None else f" {acting.figures()}"
+        return (
+            f"{self.role.name} log {node.store.pointers}"
+            f" pre-online: {'' if back is None else back.core.state}{said}"
+            f" levels {node.schedule.progress()} escape {self.watched.escape.core.statistics()}"
+            f" offsets {node.offsets.table} log trouble {member.log_watch.trouble[:60]}"
+        )

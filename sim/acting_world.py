@@ -1,0 +1,486 @@
+"""Groups without controllers: masters, slaves that stand in for them, name servers and clients.
+
+The product's broker and name server as they are, on `sim.loop`, under kills, pauses, cuts and slow
+links. Shows INV-20, INV-27, INV-29, INV-32 and INV-33 where a slave acts as master (ADR 0049 to
+0051, 0053). Kills only: a group without controllers whose master loses its log's end with the power
+waits for an operator (ADR 0050).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from types import ModuleType
+from typing import Any
+
+from epochmq.broker import service as broker_service
+from epochmq.broker.acting import core as acting
+from epochmq.broker.acting import service as acting_service
+from epochmq.broker.afar import service as afar
+from epochmq.broker.escape import core as escape
+from epochmq.broker.escape import masters as escape_masters
+from epochmq.broker.escape import service as escape_service
+from epochmq.broker.options import BrokerOptions
+from epochmq.broker.plain import peers as log_watch
+from epochmq.broker.plain import service as plain
+from epochmq.broker.pre_online import core as pre_online
+from epochmq.broker.pre_online import peers as pre_online_peers
+from epochmq.broker.pre_online import service as pre_online_service
+from epochmq.broker.registration import core as registration
+from epochmq.broker.replica_sync import core as replica_sync
+from epochmq.broker.replica_sync import service as replica_sync_service
+from epochmq.broker.roles import Role
+from epochmq.broker.schedule import core as schedule
+from epochmq.broker.timer import core as timer
+from epochmq.nameserver.options import NamesrvOptions
+from epochmq.replication import service as replication
+from epochmq.store import service as store_service
+from sim.acting import BROKER_PORT, NAMES_PORT, BrokerProcess, NamesProcess
+from sim.acting_book import Book
+from sim.acting_special import SpecialClient
+from sim.checkers.acting_end import NothingLost
+from sim.checkers.base import Checker
+from sim.checkers.inv_29 import OffsetsStay
+from sim.checkers.inv_32 import SlavesCopy
+from sim.checkers.inv_33 import Unseen
+from sim.clocks import HostClock
+from sim.doors import led_here
+from sim.faults import Fault, Injector, Swarm
+from sim.host import Host, Process
+from sim.loop import SimLoop
+from sim.mutants import ACTING_MUTANTS
+from sim.net import Net
+from sim.plan import Plan
+from sim.violation import Violation
+from sim.world import MS, SECOND, World
+
+CLUSTER = "C"
+CLIENTS = 2
+KINDS = {
+    "kill": 3,
+    "pause": 2,
+    "cut": 2,
+    "cut_one_way": 2,
+    "split": 1,
+    "isolate": 2,
+    "reset": 3,
+    "slow_link": 1,
+    "slow_disk": 1,
+    "kill_master": 8,
+    "pause_master": 4,
+    "isolate_master": 3,
+    "kill_stand_in": 4,
+    "kill_returning": 4,
+    "kill_names": 3,
+    "cut_names": 2,
+}
+MIXES = (
+    ("plain", "level"),
+    ("plain", "level", "timer"),
+    ("plain", "half"),
+    ("plain", "level", "timer", "half"),
+)
+WELL_US = 30 * SECOND
+LOOK_US = 200 * MS
+DRIFT_PPM_MAX = 2000
+APART_MS = 5
+BRISK: tuple[tuple[ModuleType, str, int], ...] = (
+    (acting, "CONFIRM_MS", 60),
+    (acting_service, "POLL_TIMEOUT_MS", 400),
+    (acting_service, "PROBE_TIMEOUT_MS", 250),
+    (afar, "TIMEOUT_MS", 800),
+    (afar, "KEEP_MS", 300),
+    (broker_service, "TICK_MS", 100),
+    (escape, "PATIENCE_MS", 800),
+    (escape, "FAITHFUL_MS", 1_500),
+    (escape, "PAUSE_MS", 50),
+    (escape, "PAUSE_MAX_MS", 800),
+    (escape_masters, "REFRESH_MS", 400),
+    (escape_masters, "AGAIN_MS", 100),
+    (escape_masters, "REST_MAX_MS", 800),
+    (escape_service, "SEND_TIMEOUT_MS", 600),
+    (escape_service, "ASK_TIMEOUT_MS", 400),
+    (log_watch, "LOOK_MS", 200),
+    (log_watch, "AGAIN_MS", 1_000),
+    (plain, "ASK_AGAIN_MS", 300),
+    (pre_online, "RETRY_MS", 100),
+    (pre_online, "RETRY_MAX_MS", 800),
+    (pre_online, "DIVERGED_MS", 1_500),
+    (pre_online, "LOOK_MS", 40),
+    (pre_online, "PATIENCE_MS", 1_500),
+    (pre_online, "CALL_MS", 2_000),
+    (pre_online_peers, "TIMEOUT_MS", 500),
+    (pre_online_service, "TIMEOUT_MS", 500),
+    (registration, "RETRY_MS", 200),
+    (registration, "RETRY_MAX_MS", 1_000),
+    (replica_sync, "JAVA_PERIOD_MS", 1_000),
+    (replica_sync, "RETRY_MAX_MS", 400),
+    (replica_sync_service, "TIMEOUT_MS", 1_800),
+    (replication, "TICK_MS", 50),
+    (schedule, "RETRY_MS", 100),
+    (schedule, "RETRY_MAX_MS", 1_000),
+    (store_service, "TICK_MS", 40),
+    (timer, "RETRY_MAX_MS", 1_000),
+)
+"""Pauses of the product that would outlast a history."""
+
+
+class ActingInjector(Injector):
+    """Faults that strike whoever has a role at that moment; `size` draws which of them.
+
+    Who was cut off from others, or stood still, is noted with the time when that ended.
+    """
+
+    def __init__(self, world: World, net: Net) -> None:
+        super().__init__(world, net)
+        self._hindered: Counter[str] = Counter()
+        self._free_us: dict[str, int] = {}
+
+    def hindered(self, name: str, within_us: int) -> bool:
+        """Whether the host was cut off or paused within the last so many microseconds."""
+        free_us = self._free_us.get(name)
+        lately = free_us is not None and self.world.time_us - free_us < within_us
+        return self._hindered[name] > 0 or lately
+
+    def _hinder(self, names: set[str], undo: Callable[[], None]) -> Callable[[], None]:
+        self._hindered.update(names)
+
+        def free() -> None:
+            self._hindered.subtract(names)
+            self._free_us.update(dict.fromkeys(names, self.world.time_us))
+            undo()
+
+        return free
+
+    def _cut_ways(self, ways: list[tuple[str, str]]) -> Callable[[], None]:
+        return self._hinder({name for way in ways for name in way}, super()._cut_ways(ways))
+
+    def _pause(self, fault: Fault) -> Callable[[], None]:
+        return self._hinder(set(fault.hosts), super()._pause(fault))
+
+    def _with_role(self, *roles: Role) -> list[str]:
+        return [
+            name
+            for name, host in sorted(self.world.hosts.items())
+            if isinstance(host.process, BrokerProcess) and host.process.role in roles
+        ]
+
+    def _one(self, fault: Fault, kind: str, *roles: Role) -> Callable[[], None] | None:
+        names = self._with_role(*roles)
+        if not names:
+            return None
+        hosts = (names[fault.size % len(names)],)
+        struck: Callable[[], None] | None = getattr(self, kind)(
+            Fault(fault.number, fault.kind, fault.at_us, fault.span_us, hosts, fault.size)
+        )
+        return struck
+
+    def _kill_master(self, fault: Fault) -> Callable[[], None] | None:
+        return self._one(fault, "_kill", Role.MASTER)
+
+    def _pause_master(self, fault: Fault) -> Callable[[], None] | None:
+        return self._one(fault, "_pause", Role.MASTER)
+
+    def _isolate_master(self, fault: Fault) -> Callable[[], None] | None:
+        return self._one(fault, "_isolate", Role.MASTER)
+
+    def _kill_stand_in(self, fault: Fault) -> Callable[[], None] | None:
+        return self._one(fault, "_kill", Role.ACTING_MASTER)
+
+    def _kill_returning(self, fault: Fault) -> Callable[[], None] | None:
+        return self._one(fault, "_kill", Role.PRE_ONLINE)
+
+    def _kill_names(self, fault: Fault) -> Callable[[], None] | None:
+        names = tuple(name for name in sorted(self.world.hosts) if name[0] == "n")
+        count = 1 + fault.size % len(names)
+        return self._kill(
+            Fault(fault.number, fault.kind, fault.at_us, fault.span_us, names[:count], fault.size)
+        )
+
+    def _cut_names(self, fault: Fault) -> Callable[[], None] | None:
+        """One broker and the name servers do not see each other."""
+        names = [name for name in sorted(self.world.hosts) if name[0] == "n"]
+        brokers = self._with_role(*Role)
+        if not brokers:
+            return None
+        one = brokers[fault.size % len(brokers)]
+        return self._cut_ways([way for n in names for way in ((one, n), (n, one))])
+
+
+class ActingHistory:
+    """Some seconds of two groups, or three."""
+
+    def __init__(self, plan: Plan) -> None:
+        sizes = Random(f"{plan.seed}:sizes")
+        self.plan = plan
+        self.world = World(plan.seed)
+        self.net = Net(self.world)
+        self.book = Book()
+        self.draining = False
+        self.loops: list[SimLoop] = []
+        self.places: dict[str, str] = {}
+        self._ips: dict[str, str] = {}
+        self.draw(sizes)
+        self.add_hosts()
+        self.injector = ActingInjector(self.world, self.net)
+        self.faults = self.draw_faults()
+        self.world.check_with(self.checkers())
+        self.world.on_down.append(self.went_down)
+
+    # Sizes --------------------------------------------------------------------------------------
+
+    def draw(self, sizes: Random) -> None:
+        self.groups = ("a", "b")
+        self.slaves = sizes.choice((1, 1, 1, 1, 2))
+        self.names_count = sizes.choice((1, 1, 3, 2))
+        self.safety_us = sizes.choice((3, 4, 5)) * SECOND
+        self.pace_ms = sizes.choice((30, 60, 120))
+        self.mix = sizes.choice(MIXES)
+        self.pops = sizes.randrange(3) == 0
+        self.invisible_ms = sizes.choice((300, 1_000))
+        self.not_active_ms = sizes.choice((400, 700, 1_000))
+        self.poll_ms = sizes.choice((60, 120, 200))
+        self.net.weather.delay_max_us = sizes.choice((1, 2, 10)) * MS
+        sync_flush = sizes.randrange(3) == 0
+        self.drawn: dict[str, Any] = {
+            "flush_disk_type": "SYNC_FLUSH" if sync_flush else "ASYNC_FLUSH",
+            "compatible_with_old_name_srv": sizes.randrange(2) > 0,
+            "flush_consumer_offset_interval": sizes.choice((100, 400, 1_500)),
+            "flush_delay_offset_interval": sizes.choice((100, 400, 1_500)),
+            "timer_flush_interval_ms": sizes.choice((100, 400)),
+            "slave_metadata_period": sizes.choice((50, 100, 300)),
+            "timer_precision_ms": sizes.choice((100, 200, 500)),
+            "timer_roll_window_slot": sizes.choice((4, 10, 100)),
+            "enable_retry_topic_v2": sizes.randrange(2) > 0,
+        }
+        self.names_options = NamesrvOptions(
+            listen_port=NAMES_PORT,
+            kv_config_path="kv/kvConfig.json",
+            scan_not_active_broker_interval=sizes.choice((100, 200)),
+            support_acting_master=True,
+            notify_min_broker_id_changed=sizes.randrange(2) > 0,
+        )
+
+    def broker_options(self, name: str) -> BrokerOptions:
+        """Of the host `name`: its group and its number."""
+        number, ip = int(name[1:]), self._ips[name]
+        return BrokerOptions(
+            broker_cluster_name=CLUSTER,
+            broker_name=name[0],
+            broker_id=number,
+            broker_role="SLAVE" if number else "ASYNC_MASTER",
+            listen_port=BROKER_PORT,
+            fast_listen_port=-1,
+            bind_address=ip,
+            broker_ip1=ip,
+            broker_ip2=ip,
+            namesrv_addr=";".join(self.names_addresses),
+            enable_slave_acting_master=True,
+            enable_remote_escape=True,
+            slave_read_enable=True,
+            total_replicas=1 + self.slaves,
+            broker_not_active_timeout_millis=self.not_active_ms,
+            sync_broker_member_group_period=self.poll_ms,
+            broker_heartbeat_interval=self.poll_ms,
+            send_heartbeat_timeout_millis=300,
+            register_broker_timeout_mills=600,
+            register_name_server_period=2_000,
+            ha_send_heartbeat_interval=200,
+            ha_housekeeping_interval=900,
+            mapped_file_size_commit_log=65_536,
+            mapped_file_size_consume_queue=2_000,
+            mapped_file_size_timer_log=5_200,
+            message_index_enable=False,
+            disk_max_used_space_ratio=95,
+            message_delay_level="1s 2s",
+            max_message_size=8_192,
+            memory_window_bytes=1 << 20,
+            revive_queue_num=1,
+            default_topic_queue_nums=2,
+            transaction_time_out=300,
+            transaction_check_max=2,
+            transaction_check_interval=300,
+            transaction_op_batch_interval=100,
+            **self.drawn,
+        )
+
+    def add_hosts(self) -> None:
+        for number in range(self.names_count):
+            self._add(f"n{number}", lambda host: NamesProcess(self, host))
+        for group in self.groups:
+            for number in range(1 + self.slaves):
+                self._add(f"{group}{number}", lambda host: BrokerProcess(self, host))
+        for number in range(CLIENTS):
+            self._add(f"p{number}", partial(self._client, (number, CLIENTS)))
+        self.names_addresses = tuple(
+            f"{ip}:{NAMES_PORT}" for name, ip in self._ips.items() if name[0] == "n"
+        )
+
+    def _client(self, share: tuple[int, int], host: Host) -> SpecialClient:
+        return SpecialClient(self, host, share)
+
+    def _add(self, name: str, boot: Callable[[Host], Process]) -> None:
+        clocks = self.world.streams["clocks"]
+        host = self.world.add_host(name, boot)
+        host.clock = HostClock(
+            clocks.randint(-DRIFT_PPM_MAX, DRIFT_PPM_MAX),
+            clocks.randint(-APART_MS, APART_MS),
+            clocks.randint(1, 1_000_000),
+        )
+        ip = f"10.0.0.{len(self._ips) + 1}"
+        self._ips[name], self.places[ip] = ip, name
+
+    def draw_faults(self) -> list[Fault]:
+        brokers = tuple(name for name in self._ips if name[0] in self.groups)
+        names = tuple(name for name in self._ips if name[0] == "n")
+        swarm = Swarm(
+            *(KINDS, (*brokers, *names), 1_200 * MS, self.safety_us, 8, 3 * SECOND),
+            (brokers, names),
+        )
+        drawn = swarm.draw(self.world.streams["faults"])
+        keep = self.plan.keep
+        return [fault for fault in drawn if keep is None or fault.number in keep]
+
+    def checkers(self) -> list[Checker]:
+        self.end = NothingLost(self)
+        return [OffsetsStay(), SlavesCopy(), Unseen(), self.end]
+
+    # What processes ask -------------------------------------------------------------------------
+
+    def new_loop(self, host: Host) -> SimLoop:
+        loop = SimLoop(self.net, host, self.places)
+        self.loops.append(loop)
+        return loop
+
+    def group_of(self, name: str) -> str:
+        return name[0]
+
+    def alter(self, process: BrokerProcess) -> None:
+        """Take out of a new process what the plan switches off."""
+        for name in self.plan.off:
+            if name in ACTING_MUTANTS:
+                ACTING_MUTANTS[name](process)
+
+    def unheard(self, name: str) -> bool:
+        """Whether name servers had a reason not to know the broker for as long as it takes until
+        another may believe that it is alone."""
+        span_ms = 2 * self.not_active_ms + 2 * self.poll_ms
+        return self.injector.hindered(name, span_ms * MS)
+
+    def busy(self) -> bool:
+        """Whether producers go on."""
+        return self.world.time_us < self.safety_us
+
+    def consuming(self) -> bool:
+        return not self.draining
+
+    # Who is there -------------------------------------------------------------------------------
+
+    def brokers(self, group: str = "") -> Iterator[BrokerProcess]:
+        """Living processes, the masters of groups first."""
+        for name, host in sorted(self.world.hosts.items()):
+            if isinstance(host.process, BrokerProcess) and (not group or name[0] == group):
+                yield host.process
+
+    def master(self, group: str) -> BrokerProcess | None:
+        return next((b for b in self.brokers(group) if b.role is Role.MASTER), None)
+
+    def went_down(self, host: Host, power: bool) -> None:
+        """A broker's process ended: did that happen on the way from one role to another?"""
+        del power
+        for name, other in sorted(self.world.hosts.items()):
+            process = other.process
+            if name[0] == host.name[0] and isinstance(process, BrokerProcess):
+                back = process.way_back
+                if back is not None and back.core.next_deadline() is not None:
+                    if back.core._handed_ms is not None:
+                        self.world.mark("covered.died_handing_over")
+
+    # The course of it ---------------------------------------------------------------------------
+
+    def schedule(self) -> list[str]:
+        return [str(fault) for fault in self.faults]
+
+    def play(self) -> None:
+        with led_here(), brisk():
+            try:
+                self._play()
+            finally:
+                for loop in self.loops:
+                    loop.bury()
+
+    def _play(self) -> None:
+        chance = self.world.streams["start"]
+        for host in self.world.hosts.values():
+            at_us = chance.randrange(100 * MS)
+            self.world.at(at_us, f"start {host.name}", partial(self.world.start, host))
+        self.injector.schedule(self.faults)
+        self.storm()
+        self.injector.heal()
+        self.be_well()
+        for loop in self.loops:
+            loop.look_at_tasks()
+            loop.complain()
+        self.world.finish()
+
+    def storm(self) -> None:
+        """The safety phase."""
+        self.world.run_until(self.safety_us)
+
+    def be_well(self) -> None:
+        """What must come by itself after the heal."""
+        until = self.world.time_us + WELL_US
+        while not self.is_well() or self.end.still():
+            if self.world.time_us >= until:
+                text = self.end.still() if self.is_well() else "the groups are not whole"
+                raise Violation("INV-35", f"30 s after the heal: {text}")
+            self.world.run_until(self.world.time_us + LOOK_US)
+        self.draining = True
+
+    def is_well(self) -> bool:
+        """Every group has its master, its slaves have its log and its tables, routes show it."""
+        for group in self.groups:
+            master = self.master(group)
+            if master is None or not self._is_shown(master):
+                return False
+            end = master.node.store.pointers.appended
+            for broker in self.brokers(group):
+                if broker is master:
+                    continue
+                follows = broker.role is Role.SLAVE and broker.member.sync.core.ready
+                if not follows or broker.node.store.pointers.appended != end:
+                    return False
+        return True
+
+    def _is_shown(self, master: BrokerProcess) -> bool:
+        """Whether all name servers know the whole group."""
+        wanted = {
+            int(broker.host.name[1:]): broker.node.address
+            for broker in self.brokers(master.group)
+            if broker.ready
+        }
+        for host in self.world.hosts.values():
+            if isinstance(host.process, NamesProcess):
+                groups = host.process.server.node.table.brokers.groups
+                known = groups.get(master.group)
+                if known is None or known.addrs != wanted:
+                    return False
+        return len(wanted) == 1 + self.slaves
+
+
+@contextmanager
+def brisk() -> Iterator[None]:
+    """The product's pauses are shorter inside."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in BRISK]
+    for module, name, value in BRISK:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def history(plan: Plan) -> ActingHistory:
+    return ActingHistory(plan)

@@ -1,0 +1,51 @@
+"""INV-29: a committed consumer offset never goes back because a broker died, stood in or came back.
+
+A replica that copies another's table loses nothing by it; and who comes online as master has at
+least what every living member of its group holds, to the queue. Not asked for is what only the disk
+of a dead broker knew, or who was cut off from the name servers: a stand-in that dies takes with it
+what it did since it began, and a master that dies what it had not saved.
+"""
+
+from typing import TYPE_CHECKING
+
+from epochmq.broker.roles import Role
+from sim.checkers.base import Checker
+from sim.violation import Violation
+
+if TYPE_CHECKING:
+    from sim.acting import BrokerProcess
+
+Rows = dict[str, dict[int, int]]
+
+
+class OffsetsStay(Checker):
+    """Looks at whole tables when they are replaced, and when a role begins."""
+
+    rule = "INV-29"
+
+    def adopted(self, broker: "BrokerProcess", before: Rows) -> None:
+        """`broker` took its master's rows over its own."""
+        lost = lower(before, broker.node.offsets.table)
+        if lost and broker.settled:
+            raise Violation(self.rule, f"copying sets back {lost}", (broker.host.name,))
+
+    def takes_role(self, broker: "BrokerProcess", before: Role, role: Role) -> None:
+        if before is not Role.PRE_ONLINE or role is not Role.MASTER:
+            return
+        for other in broker.history.brokers(broker.group):
+            if other is broker or not other.settled or other.role is Role.PRE_ONLINE:
+                continue
+            lost = lower(other.node.offsets.table, broker.node.offsets.table)
+            if lost:
+                names = (broker.host.name, other.host.name)
+                raise Violation(self.rule, f"online without {lost} of {other.role.name}", names)
+
+
+def lower(before: Rows, after: Rows) -> list[tuple[str, int, int, int]]:
+    """(row, queue, offset before, offset after) of what went back."""
+    return [
+        (key, queue, offset, after.get(key, {}).get(queue, -1))
+        for key, row in sorted(before.items())
+        for queue, offset in sorted(row.items())
+        if after.get(key, {}).get(queue, -1) < offset
+    ]

@@ -1,0 +1,292 @@
+"""The real world's doors that services go through, led to the world while a history runs.
+
+`runtime` is the one package that opens them: its listening sockets, its threads, its clock; and the
+few names that `broker/service.py` takes from the machine. Everything else of the product runs as it
+is, on `sim.loop`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+
+from epochmq.base.errors import EnvironmentFault, NotReachable
+from epochmq.broker import service as broker_service
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.plain import service as plain_service
+from epochmq.broker.timer.desk import TimerDesk
+from epochmq.runtime import connection, server, turn
+from epochmq.store.timer.layout import SLOT_BYTES
+from sim.host import Host
+from sim.loop import SimLoop
+from sim.net import Stream
+
+T = TypeVar("T")
+WHEEL_SLOTS = 256
+
+
+class HostClock:
+    """A host's two clocks, as `base.ports.Clock`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def now_ms(self) -> int:
+        return self._host.now
+
+    def wall_ms(self) -> int:
+        return self._host.wall
+
+
+def loop_here() -> SimLoop:
+    """The loop of the process that runs now."""
+    found = asyncio.get_running_loop()
+    assert isinstance(found, SimLoop)
+    return found
+
+
+class Listening:
+    """A bound socket, as far as `create_server` looks at it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def getsockname(self) -> tuple[str, int]:
+        return "", self._port
+
+
+class SimThread:
+    """`BlockingThread`: one call after the other, each with the latency of the host's disk."""
+
+    def __init__(self, name: str = "") -> None:
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._busy = False
+
+    async def run(self, call: Callable[[], T]) -> T:
+        loop = loop_here()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.append((call, future))
+        self._pump(loop)
+        return await future
+
+    def close(self) -> None:
+        """Nothing is left of it with the process."""
+
+    def _pump(self, loop: SimLoop) -> None:
+        if self._jobs and not self._busy:
+            self._busy = True
+            loop.world.after(latency(loop.host), "step", partial(self._act, loop), loop.host)
+
+    def _act(self, loop: SimLoop) -> None:
+        call, future = self._jobs.popleft()
+        result, error = None, None
+        try:
+            result = call()
+        except Exception as caught:
+            error = caught
+        done = partial(self._done, loop, future, result, error)
+        loop.world.after(latency(loop.host), "step done", done, loop.host)
+
+    def _done(
+        self, loop: SimLoop, future: asyncio.Future[Any], result: Any, error: Exception | None
+    ) -> None:
+        self._busy = False
+        if not future.done():
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+        self._pump(loop)
+
+
+def latency(host: Host) -> int:
+    """Half of what one blocking step takes, µs."""
+    chance = host.world.streams[f"sync:{host.name}"]
+    return max(1, int(chance.expovariate(2 / 600)) * host.slow)
+
+
+class SimSockets:
+    """`StreamSockets`, for replication."""
+
+    def listen(self, host: str, port: int) -> tuple["SimListener", int]:
+        return SimListener(loop_here(), port), port
+
+    def accept(self, listener: "SimListener") -> "tuple[SimSocket, str] | None":
+        if not listener.waiting:
+            return None
+        stream = listener.waiting.popleft()
+        return SimSocket(loop_here(), stream, 1), f"{stream.hosts[0].name}:1"
+
+    async def connect(self, host: str, port: int, timeout_ms: int) -> "SimSocket":
+        loop = loop_here()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return SimSocket(loop, await loop.open(host, port), 0)
+        except (OSError, TimeoutError) as error:
+            raise NotReachable(f"cannot connect to {host}:{port}: {error}") from None
+
+
+class SimListener:
+    """A port for replication."""
+
+    def __init__(self, loop: SimLoop, port: int) -> None:
+        self.waiting: deque[Stream] = deque()
+        self._loop, self._port = loop, port
+        self._number = loop.new_number(lambda: bool(self.waiting))
+        loop.listeners[port] = self._came
+
+    def _came(self, stream: Stream) -> None:
+        self.waiting.append(stream)
+        self._loop.poke(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        self._loop.listeners.pop(self._port, None)
+
+
+class SimSocket:
+    """A connected socket that always has room; reads as Python's own do."""
+
+    def __init__(self, loop: SimLoop, stream: Stream, end: int) -> None:
+        self._loop, self._stream, self._end = loop, stream, end
+        self._inbox = bytearray()
+        self._eof = self._closed = False
+        self._number = loop.new_number(lambda: bool(self._inbox) or self._eof)
+        stream.on_bytes[end] = self._came
+        stream.on_closed[end] = self._lost
+
+    def _came(self, data: bytes) -> None:
+        if not self._closed:
+            self._inbox += data
+            self._loop.poke(self._number)
+
+    def _lost(self) -> None:
+        self._eof = True
+        if not self._closed:
+            self._loop.poke(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def recv_into(self, buffer: Any) -> int:
+        if not self._inbox:
+            if self._eof:
+                return 0
+            raise BlockingIOError
+        size = min(len(buffer), len(self._inbox))
+        buffer[:size] = self._inbox[:size]
+        del self._inbox[:size]
+        return size
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        if self._eof:
+            raise ConnectionResetError("the other end is gone")
+        self._stream.send(self._end, bytes(data))
+        return len(data)
+
+    def sendmsg(self, buffers: Any) -> int:
+        return self.send(b"".join(map(bytes, buffers)))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stream.close(self._end)
+
+
+class _Time:
+    """`time`, as far as `runtime/turn.py` asks it."""
+
+    @staticmethod
+    def monotonic_ns() -> int:
+        return loop_here().host.now * 1_000_000
+
+
+class _Machine:
+    """`os`, as far as `broker/service.py` asks it."""
+
+    @staticmethod
+    def getpid() -> int:
+        return 1
+
+
+def _listen(host: str, port: int, backlog: int = 0) -> Listening:
+    return Listening(port)
+
+
+def _failed(_turn: object, error: Exception, what: str) -> None:
+    loop_here().faults.append(f"{what}: {type(error).__name__}: {error}")
+
+
+def _exception(_log: logging.Logger, text: object, *args: object, **_more: object) -> None:
+    """A service that logs an exception it did not expect: that is a fault of ours."""
+    import sys
+
+    error = sys.exc_info()[1]
+    loop_here().faults.append(f"{str(text) % args}: {type(error).__name__}: {error}")
+
+
+def _small_wheel(node: BrokerNode) -> None:
+    pointers = node.store.pointers
+    node.timer = TimerDesk(
+        *(node.disk, node.store, node.outlet),
+        lambda: node.options,
+        lambda: (pointers.start, pointers.appended),
+        wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
+    )
+    node.timer.open()
+
+
+@contextmanager
+def led_here() -> Iterator[None]:
+    """Inside, services of the product run on `SimLoop`s only."""
+    values: tuple[tuple[Any, str, Any], ...] = (
+        (broker_service, "BlockingThread", SimThread),
+        (broker_service, "os", _Machine),
+        (plain_service, "StreamSockets", SimSockets),
+        (server, "listen", _listen),
+        (turn, "time", _Time),
+        (turn.Turn, "failed", _failed),
+        (connection, "_ids", count(1)),
+        (logging.Logger, "exception", _exception),
+        (BrokerNode, "open_timer", _small_wheel),
+    )
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in values]
+    for owner, name, value in values:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+class Served:
+    """A process whose services run on a loop; `main` starts them."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        loop.run(lambda: loop.create_task(self._begin()))
+
+    async def main(self) -> None:
+        """Start the services; what it raises of the environment ends the process."""
+        raise NotImplementedError
+
+    async def _begin(self) -> None:
+        try:
+            await self.main()
+        except EnvironmentFault as error:
+            world, host = self.loop.world, self.loop.host
+            world.mark(f"start.{type(error).__name__}")
+            world.after(0, f"exit {host.name}", lambda: world.exit(host), host)
+
+    def wake(self, now: int) -> int | None:
+        return None
+
+    def state_line(self) -> str:
+        return type(self).__name__
