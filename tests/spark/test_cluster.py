@@ -16,6 +16,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.range_read import RawChunk
+from epochmq.store.twin.library import library
 
 pytestmark = pytest.mark.process
 
@@ -48,6 +49,15 @@ def test_small_reads_give_the_same(cluster: EpochCluster, view: Cluster, topic: 
     assert bodies(iter(chunks)) == [b"%d" % n for n in range(0, 60, 2)]
     assert [chunk.max_offset for chunk in chunks] == [30] * len(chunks)
     assert chunks[-1].next_offset == 30
+
+
+def test_bodies_may_be_left_out(cluster: EpochCluster, view: Cluster, topic: str) -> None:
+    queue, _ = topics.fill(cluster.namesrv_addr, topic, 60)
+    (chunk,) = view.read(queue, 0, 30, bodies=False)
+    found = record.decode_all(chunk.records)
+    assert [message.queue_offset for message in found] == list(range(30))
+    if library() is not None:
+        assert {message.body for message in found} == {b""}
 
 
 def test_tags_are_filtered_by_the_broker(cluster: EpochCluster, view: Cluster, topic: str) -> None:

@@ -133,15 +133,17 @@ class Cluster:
         tags: str | None = None,
         max_bytes: int = READ_BYTES,
         read_from: str = AUTO,
+        bodies: bool = True,
         on_lost: OnLost | None = None,
     ) -> Iterator[RawChunk]:
         """The raw records of queue offsets `start` to `end` (exclusive), in order.
 
         The next chunk is fetched while the caller works on this one. `tags` ("a || b") are
         filtered by hash: the caller compares. What is gone raises `DataLost`, or goes to `on_lost`
-        and is left out. A stored batch is one record and comes whole, also across `end`.
+        and is left out. A stored batch is one record and comes whole, also across `end`. Without
+        `bodies` records may come without them, if the broker can do that.
         """
-        want = Want(queue, start, end, tags, max_bytes, read_from)
+        want = Want(queue, start, end, tags, max_bytes, read_from, bodies)
         pending = self._next(want)
         try:
             while pending is not None:

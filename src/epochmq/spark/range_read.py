@@ -59,6 +59,8 @@ class Want:
     tags: str | None = None
     max_bytes: int = 1 << 20
     read_from: str = AUTO
+    bodies: bool = True
+    """False: they may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class RangeReads:
             end=want.end,
             max_bytes=want.max_bytes,
             tags=want.tags,
+            bodies=want.bodies,
             address=address,
             timeout_ms=READ_TIMEOUT_MS,
         )

@@ -92,6 +92,7 @@ def _read(
         tags=options["tags"],
         max_bytes=options["maxBytesPerRead"],
         read_from=options["readFrom"],
+        bodies="body" in columns,
         on_lost=None if options["failOnDataLoss"] else counter.lost,
     )
     for chunk in chunks:

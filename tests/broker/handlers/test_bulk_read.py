@@ -13,6 +13,7 @@ from epochmq.broker.roles import Role
 from epochmq.model import batch
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.record import decode_all, size_at
+from epochmq.store.twin import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -64,6 +65,26 @@ def test_the_bytes_are_those_of_a_pull() -> None:
     desk, client = filled(queues=3)
     found = desk.store.read_queue("T", 1, 0, 100, 1 << 20)
     assert client.ask(ask(queueId=1)).body == b"".join(found.chunks)
+
+
+@pytest.mark.skipif(library.library() is None, reason=library.which())
+def test_bodies_may_be_left_out() -> None:
+    _, client = filled(queues=2)
+    whole = client.ask(ask(queueId=1))
+    bare = client.ask(ask(queueId=1, withoutBodies="true"))
+    assert (bare.code, bounds(bare)) == (whole.code, bounds(whole))
+    assert bodies(bare) == [b""] * 10
+    assert [m.properties for m in decode_all(bare.body)] == [
+        m.properties for m in decode_all(whole.body)
+    ]
+    assert len(bare.body) == len(whole.body) - 10
+    assert client.ask(ask(queueId=1, withoutBodies="false")).body == whole.body
+
+
+def test_without_a_twin_bodies_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_read, "_bare", lambda: None)
+    _, client = filled()
+    assert client.ask(ask(withoutBodies="true")).body == client.ask(ask()).body
 
 
 def test_nothing_there_yet_and_offsets_out_of_range() -> None:

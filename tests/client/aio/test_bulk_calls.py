@@ -13,6 +13,7 @@ from epochmq.client.core.pull_state import PullStatus
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
+from epochmq.store.twin.library import library
 from epochmq.wire.codes import ResponseCode
 
 BODY = b"x" * 4_000
@@ -52,6 +53,10 @@ async def test_a_queue_is_read_in_megabytes(instance: Instance, queue: MessageQu
     assert reads <= 4
     whole = await calls.read(queue, 0, max_bytes=8 << 20)
     assert (whole.next_offset, whole.max_offset) == (at, at)
+    bare = await calls.read(queue, 0, max_bytes=8 << 20, bodies=False)
+    assert (bare.next_offset, bare.count) == (whole.next_offset, whole.count)
+    if library() is not None:
+        assert {m.body for m in decode_all(bare.records)} == {b""}
     tagged = await calls.read(queue, 0, tags="BB")
     assert [m.body for m in decode_all(tagged.records)] == [b"BB"]
     assert (await calls.read(queue, 5, end=7)).next_offset == 7

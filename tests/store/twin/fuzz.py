@@ -411,6 +411,26 @@ def whole(twin: library.Library, rng: Random, rounds: int) -> int:
     return taken
 
 
+def bare(twin: library.Library, rng: Random, rounds: int) -> int:
+    """Take the bodies out of records, damaged or not; how many bytes that saved."""
+    saved = 0
+    for _ in range(rounds):
+        data = b"".join(
+            encode(
+                *(rng.choice((b"T", b"W" * 200)), rng.randbytes(rng.choice((0, 100)))),
+                *(a_text(rng).encode(), 0, 0, number, 0, rng.choice((0, 0, 0, 128)), 0),
+                *(rng.choice((HOST, HOST, bytes(20))), 0, rng.choice((HOST, bytes(20))), 0, 0),
+            )
+            for number in range(rng.randrange(1, 6))
+        )
+        made = damaged(rng, data)
+        to = (ctypes.c_char * len(made))()
+        size = twin.bare(made, len(made), ctypes.addressof(to))
+        assert 0 <= size <= len(made)
+        saved += len(made) - size
+    return saved
+
+
 def main() -> None:
     """`fuzz.py LIBRARY ROUNDS`."""
     twin, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
@@ -419,6 +439,7 @@ def main() -> None:
     columns(twin, Random(5), rounds)
     assert whole(twin, Random(6), rounds) > rounds // 4
     assert remake(twin, Random(7), rounds) > rounds // 5
+    assert bare(twin, Random(8), rounds) > rounds * 50
     taken = run(twin, 1, rounds)
     print(f"followed: {follow(twin, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

@@ -5,11 +5,13 @@ held requests, no offsets kept. Who may read, and how far, is as for pulls: role
 `pull_gate`, never beyond what is readable (INV-23).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.base.types import Buffer
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.pull import code_of
 from epochmq.broker.handlers.pull_gate import check_broker, readable_topic
@@ -20,6 +22,8 @@ from epochmq.model import record
 from epochmq.model.property_names import TAGS
 from epochmq.model.tags import java_hash, split_expression
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
+from epochmq.store.twin import library
+from epochmq.store.twin.bare import Bare
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header
@@ -70,7 +74,17 @@ def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: 
         found.count,
         node.place.epoch if node.options.enable_controller_mode else None,
     )
-    return Reply(_code(found, header.offset), found.status.name, answer, found.chunks)
+    body: Buffer | Sequence[Buffer] = found.chunks
+    if header.withoutBodies and (bare := _bare()) is not None:
+        body = bare.of(found.chunks)
+    return Reply(_code(found, header.offset), found.status.name, answer, body)
+
+
+@cache
+def _bare() -> Bare | None:
+    """What leaves bodies out; None without a compiled twin: then they are sent."""
+    twin = library.library()
+    return Bare(twin) if twin else None
 
 
 def _wanted_bytes(asked: int | None) -> int:

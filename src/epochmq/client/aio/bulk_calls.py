@@ -65,6 +65,7 @@ class BulkCalls:
         end: int | None = None,
         max_bytes: int = limits.BULK_READ_BYTES,
         tags: str | None = None,
+        bodies: bool = True,
         broker_id: int = 0,
         address: str | None = None,
         timeout_ms: int = TIMEOUT_MS,
@@ -72,7 +73,8 @@ class BulkCalls:
         """Records of `queue` from `offset` on, up to queue offset `end` (exclusive).
 
         One at least, else as many as fit into `max_bytes`. A topic that keeps batches as one record
-        may bring messages before `offset` and behind `end` with it.
+        may bring messages before `offset` and behind `end` with it. Without `bodies` a broker that
+        can leaves them out; others send them all the same.
         """
         header = BulkReadHeader(
             topic=queue.topic,
@@ -81,6 +83,7 @@ class BulkCalls:
             maxBytes=max_bytes,
             endOffset=end,
             tags=tags,
+            withoutBodies=None if bodies else True,
             bname=queue.broker_name,
         )
         command = request(RequestCode.BULK_READ, header)

@@ -119,6 +119,8 @@ class Library:
         self.columns.argtypes, self.columns.restype = [_POINTER], _I64
         self.whole = lib.epq_whole
         self.whole.argtypes, self.whole.restype = [_POINTER], _I64
+        self.bare = lib.epq_bare
+        self.bare.argtypes, self.bare.restype = [_TEXT, _I64, _POINTER], _I64
         self.crc = lib.epq_crc
         self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
         lib.epq_init()

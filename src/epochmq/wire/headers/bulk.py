@@ -16,6 +16,8 @@ class BulkReadHeader(TopicHeader):
     maxBytes: I32 | None = None
     endOffset: I64 | None = None
     tags: str | None = None
+    withoutBodies: bool | None = None
+    """The reader wants no bodies: a broker that can leaves them out, and sets their sizes to 0."""
 
 
 class BulkReadResponseHeader(Header):
