@@ -93,6 +93,21 @@ def test_members_step_down_only_when_all_else_has_worked() -> None:
     assert way.core.next_deadline() is None
 
 
+def test_a_slave_without_a_master_takes_what_other_slaves_did() -> None:
+    """INV-29: one of them stands in, and ceases when a smaller id is there again."""
+    way = Way(own_id=1, group={3: ONE, 2: TWO})
+    assert way.to_the_end() == [(Step.PULL, 2), (Step.PULL, 3)]
+
+
+def test_a_master_that_comes_meanwhile_is_copied_from() -> None:
+    way = Way(own_id=1, group={2: TWO})
+    way.until(Step.PULL)
+    way.group = {0: ONE, 2: TWO}
+    assert way.tick() is None
+    assert way.call(RETRY_MS).step is Step.ASK
+    assert way.to_the_end()
+
+
 def test_waiting_for_the_name_servers_is_no_busy_loop() -> None:
     """H25: there is nothing to do before they say something."""
     way = Way()
@@ -113,7 +128,6 @@ def test_a_slave_asks_its_master_compares_and_copies() -> None:
     [
         (0, {}, "the name servers know of no other member"),
         (1, {}, "the name servers know of no other member"),
-        (1, {2: TWO}, "the group has no master to copy from"),
     ],
 )
 def test_who_has_nobody_to_copy_from_is_online(

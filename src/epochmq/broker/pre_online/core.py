@@ -4,7 +4,8 @@ A master asks who is there and then, member by member in ascending id: compares 
 where the log is copied from, waits for the copying, takes the member's tables. Only when all of
 that works does it let the members step down, and takes their tables once more: what they did until
 then is all they ever do (H4, H5). Then it goes online. A slave asks its master for the address,
-compares, and is online when it copies log and tables.
+compares, and is online when it copies log and tables. A slave without a master takes the tables of
+the other slaves: one may stand in, and whoever has the smallest id takes its place.
 
 Every attempt begins with the group as it is then (H26), every failure is followed by a pause (H25),
 and `state` names at any time what is waited for. An answer that never comes counts as failed.
@@ -49,6 +50,8 @@ class Step(Enum):
 PREPARING = (Step.COMPARE, Step.PREPARE, Step.LINK, Step.PULL)
 HANDING_OVER = (Step.HAND_OVER, Step.PULL_AGAIN)
 FOLLOWING = (Step.ASK, Step.COMPARE, Step.FOLLOW)
+LEFT_ALONE = (Step.PULL,)
+"""With each of the other slaves of a group that has no master."""
 
 
 class Call(NamedTuple):
@@ -157,16 +160,17 @@ class PreOnline:
         if verdict is Verdict.UNKNOWN or not others:
             self._look_ms = now + LOOK_MS
             return []
-        if self.own_id and 0 not in others:
-            return self._go_online("the group has no master to copy from")
         self.attempts += 1
-        self._members = dict(others) if self.own_id == 0 else {0: others[0]}
+        copies = self.own_id > 0 and 0 in others
+        self._members = {0: others[0]} if copies else dict(others)
         self._plan = deque(self._calls())
         self._forget_progress(now)
         return self._next(now)
 
     def _calls(self) -> list[Call]:
-        phases = (PREPARING, HANDING_OVER) if self.own_id == 0 else (FOLLOWING,)
+        phases: tuple[tuple[Step, ...], ...] = (PREPARING, HANDING_OVER)
+        if self.own_id:
+            phases = (FOLLOWING,) if 0 in self._members else (LEFT_ALONE,)
         return [
             Call(step, member, address, self.attempts)
             for phase in phases
@@ -189,9 +193,12 @@ class PreOnline:
         return [GoOnline(why)]
 
     def _has_changed(self, others: Mapping[int, str]) -> bool:
-        """Somebody came, or moved (H28); who is not listed any more fails by himself."""
-        seen = others.items() if self.own_id == 0 else [(0, others.get(0, self._members[0]))]
-        return any(self._members.get(number) != address for number, address in seen)
+        """Somebody came, or moved (H28); who is not listed any more fails by himself.
+
+        To a slave that is only its master.
+        """
+        seen = {n: at for n, at in others.items() if self.own_id == 0 or n == 0}
+        return any(self._members.get(number) != address for number, address in seen.items())
 
     def _fail(self, call: Call, problem: str, now: int) -> None:
         self._give_up(f"{call.step.value} {call.member}@{call.address}: {problem}", now)
