@@ -5,14 +5,14 @@ import sys
 from dataclasses import replace
 
 from sim.campaign import campaign, plans
-from sim.mutants import MUTANTS
+from sim.mutants import ACTING_MUTANTS, MUTANTS
 from sim.plan import SWITCHES, Plan
 from sim.report import report
 from sim.seeds import landing_seeds
 from sim.shrink import shrink
 from sim.worlds import MODULES, run
 
-OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS)))
+OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS, *ACTING_MUTANTS)))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -64,7 +64,8 @@ LATER: tuple[Ablation, ...] = (
 """Of what is moved on later: the switches of `sim/mutants.py`."""
 PLAIN: tuple[Ablation, ...] = (
     Ablation("lock_quorum", "locks", "", 3, ("INV-31",)),
-    Ablation("pre_online_version_check", "acting", "", 5, ("INV-29", "INV-33")),
+    Ablation("pre_online_version_check", "acting", "", 17, ("INV-29", "INV-33")),
+    Ablation("escape_advances_after_ack", "acting", "S31", 0, ("INV-27",)),
 )
 """Of groups without controllers."""
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
 from epochmq.broker.plain.service import PlainMember
-from epochmq.broker.pre_online.service import PreOnlineService
 from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
@@ -57,6 +56,7 @@ class WatchedBroker(Broker):
         ways = self.node.ways_out
         assert ways.away is not None
         ways.away = _Away(self.process, ways.away)
+        self.process.history.alter(self.process)
 
 
 class _Away:
@@ -131,7 +131,6 @@ class BrokerProcess(Served):
         self._hear(node.offsets, "adopt", self._adopted)
         self._hear(node.store, "append", self._appends)
         self._hear(self.member, "master_returns", self._master_returns)
-        self.history.alter(self)
 
     def tell(self, fact: str, *values: object) -> None:
         """A checker's violation ends the history, though a service may catch it here."""
@@ -181,16 +180,13 @@ class BrokerProcess(Served):
 
     def _master_returns(self, plain: Callable[..., bool], *args: Any, hand_over: bool) -> bool:
         acted = self.role is Role.ACTING_MASTER
+        if hand_over:
+            taker = self.world.hosts[f"{self.group}0"]
+            self.history.injector.hands_over(self.host, taker)
         answer = plain(*args, hand_over=hand_over)
         if hand_over and acted:
             self.world.mark("covered.handed_over")
         return answer
-
-    @property
-    def way_back(self) -> PreOnlineService | None:
-        """Its way online, while it is on it."""
-        back = self.member.pre_online if self.ready else None
-        return None if back is None or back.core.online else back
 
     def state_line(self) -> str:
         if not self.ready:

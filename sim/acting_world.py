@@ -72,6 +72,7 @@ KINDS = {
     "isolate_master": 3,
     "kill_stand_in": 4,
     "kill_returning": 4,
+    "kill_handing_over": 6,
     "kill_names": 3,
     "cut_names": 2,
 }
@@ -136,6 +137,7 @@ class ActingInjector(Injector):
         super().__init__(world, net)
         self._hindered: Counter[str] = Counter()
         self._free_us: dict[str, int] = {}
+        self.traps: list[Fault] = []
 
     def hindered(self, name: str, within_us: int) -> bool:
         """Whether the host was cut off or paused within the last so many microseconds."""
@@ -191,6 +193,25 @@ class ActingInjector(Injector):
     def _kill_returning(self, fault: Fault) -> Callable[[], None] | None:
         return self._one(fault, "_kill", Role.PRE_ONLINE)
 
+    def _kill_handing_over(self, fault: Fault) -> Callable[[], None]:
+        """At the next hand-over one of the two dies, some fractions of a millisecond later."""
+        self.traps.append(fault)
+        return lambda: self.traps.remove(fault) if fault in self.traps else None
+
+    def hands_over(self, giver: Host, taker: Host) -> None:
+        """`giver` was asked to step down for `taker`."""
+        for fault in self.traps:
+            victim = (giver, taker)[fault.size % 2]
+            start = partial(self.world.start, victim)
+            self.world.after(fault.size * 30, f"kill {victim.name}", partial(self._trap, victim))
+            self.world.after(fault.span_us + MS, f"start {victim.name}", start)
+        self.traps.clear()
+
+    def _trap(self, victim: Host) -> None:
+        if victim.up:
+            self.world.mark("covered.died_handing_over")
+            self.world.kill(victim)
+
     def _kill_names(self, fault: Fault) -> Callable[[], None] | None:
         names = tuple(name for name in sorted(self.world.hosts) if name[0] == "n")
         count = 1 + fault.size % len(names)
@@ -226,7 +247,6 @@ class ActingHistory:
         self.injector = ActingInjector(self.world, self.net)
         self.faults = self.draw_faults()
         self.world.check_with(self.checkers())
-        self.world.on_down.append(self.went_down)
 
     # Sizes --------------------------------------------------------------------------------------
 
@@ -239,8 +259,8 @@ class ActingHistory:
         self.mix = sizes.choice(MIXES)
         self.pops = sizes.randrange(3) == 0
         self.invisible_ms = sizes.choice((300, 1_000))
-        self.not_active_ms = sizes.choice((400, 700, 1_000))
-        self.poll_ms = sizes.choice((60, 120, 200))
+        self.not_active_ms = sizes.choice((400, 600, 900))
+        self.poll_ms = sizes.choice((80, 120, 200))
         self.net.weather.delay_max_us = sizes.choice((1, 2, 10)) * MS
         sync_flush = sizes.randrange(3) == 0
         self.drawn: dict[str, Any] = {
@@ -386,17 +406,6 @@ class ActingHistory:
     def master(self, group: str) -> BrokerProcess | None:
         return next((b for b in self.brokers(group) if b.role is Role.MASTER), None)
 
-    def went_down(self, host: Host, power: bool) -> None:
-        """A broker's process ended: did that happen on the way from one role to another?"""
-        del power
-        for name, other in sorted(self.world.hosts.items()):
-            process = other.process
-            if name[0] == host.name[0] and isinstance(process, BrokerProcess):
-                back = process.way_back
-                if back is not None and back.core.next_deadline() is not None:
-                    if back.core._handed_ms is not None:
-                        self.world.mark("covered.died_handing_over")
-
     # The course of it ---------------------------------------------------------------------------
 
     def schedule(self) -> list[str]:
@@ -431,10 +440,12 @@ class ActingHistory:
     def be_well(self) -> None:
         """What must come by itself after the heal."""
         until = self.world.time_us + WELL_US
-        while not self.is_well() or self.end.still():
+        while True:
+            wrong = self.end.still() if self.is_well() else ("INV-35", "the groups are not whole")
+            if wrong is None:
+                break
             if self.world.time_us >= until:
-                text = self.end.still() if self.is_well() else "the groups are not whole"
-                raise Violation("INV-35", f"30 s after the heal: {text}")
+                raise Violation(wrong[0], f"30 s after the heal: {wrong[1]}")
             self.world.run_until(self.world.time_us + LOOK_US)
         self.draining = True
 

@@ -3,11 +3,12 @@
 Each is a function that spoils a new process before it runs; the product knows nothing of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from epochmq.broker.outlet.core import Local
+from epochmq.broker.outlet.core import Done, Local, Origin, Outcome
 from epochmq.broker.pop.revive.core import Revive
+from epochmq.store.draft import Draft
 
 if TYPE_CHECKING:
     from sim.acting import BrokerProcess
@@ -45,7 +46,19 @@ def pre_online_version_check(process: "BrokerProcess") -> None:
         back._merge.take = lambda _table, _body, _wall: None  # type: ignore[method-assign]
 
 
+def escape_advances_after_ack(process: "BrokerProcess") -> None:
+    """What goes to another group counts as held there before it is sent."""
+    escape = process.watched.escape
+    plain = escape.put
+
+    def put(drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        plain(drafts, origin, wall, lambda _outcomes: None)
+        done([Outcome.STORED] * len(drafts))
+
+    escape.put = put  # type: ignore[method-assign]
+
+
 ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
-    spoil.__name__: spoil for spoil in (pre_online_version_check,)
+    spoil.__name__: spoil for spoil in (pre_online_version_check, escape_advances_after_ack)
 }
 """Those of groups without controllers (the world `acting`)."""

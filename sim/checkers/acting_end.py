@@ -56,15 +56,15 @@ class NothingLost(Checker):
         desks = [master.node.transactions for master in masters if master is not None]
         return sum(desk.statistics()["window"] if desk.ready else 1 for desk in desks)
 
-    def still(self) -> str:
-        """What has not come to its end; empty when all has."""
+    def still(self) -> tuple[str, str] | None:
+        """(rule, what has not come to its end); None when all has."""
         waiting, unpopped = sorted(self.waiting()), sorted(self.unpopped())
         if waiting:
-            return f"delayed messages are not out: {waiting[:20]}"
+            return "INV-27", f"delayed messages are not out: {waiting[:20]}"
         if unpopped:
-            return f"never popped: {unpopped[:20]}"
+            return "INV-28", f"never popped: {unpopped[:20]}"
         count = self.open_transactions() if "half" in self.history.mix else 0
-        return f"{count} transactions are open" if count else ""
+        return ("INV-26", f"{count} transactions are open") if count else None
 
     def judge_transactions(self, counts: Counter[int]) -> None:
         for sent in self.history.book.sends:
