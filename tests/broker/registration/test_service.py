@@ -149,6 +149,17 @@ async def test_a_refusal_is_reported_once_and_tried_again(
     await registrar.stop()
 
 
+async def test_a_refusal_after_silence_is_reported_too(
+    server: FakeNameServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    registrar = Registrar(node_for(server.address))
+    for outcome in ("not reachable", "refused", "refused", "not reachable"):
+        registrar._report("n:1", outcome, f"it is {outcome}")
+    said = [record.message.rpartition(" is ")[2] for record in caplog.records]
+    assert said == ["not reachable", "refused", "not reachable"]
+    await registrar.stop()
+
+
 async def test_a_broken_connection_means_registering_again(server: FakeNameServer) -> None:
     node = node_for(server.address)
     registrar = Registrar(node)

@@ -1,4 +1,4 @@
-"""Groups of a master and a slave without controllers, whose slaves stand in (RIP-32)."""
+"""Groups of a master and its slaves without controllers, whose slaves stand in (RIP-32)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ USEFUL: Config = {
 class Pairs(Running):
     """A name server, and in each group of ``names`` a SYNC_MASTER of id 0 and a SLAVE of id 1.
 
+    ``slaves`` says how many of these a group has; those of ids from 2 on are in ``others``.
     ``brokers`` and ``namesrv`` say whose they are; ``broker_config`` adds to or overrides
     ``USEFUL`` and what is needed to run on one machine, for all brokers. ``alone`` names masters
     of further groups without slaves, and says whose they are.
@@ -46,6 +47,7 @@ class Pairs(Running):
         brokers: str = OURS,
         *,
         names: Sequence[str] = ("broker-a", "broker-b"),
+        slaves: int = 1,
         alone: Mapping[str, str] | None = None,
         namesrv: str | None = None,
         root: Path | None = None,
@@ -57,13 +59,17 @@ class Pairs(Running):
         self._own_root = root is None
         self.root = Path(tempfile.mkdtemp(prefix="pairs-")) if root is None else root.resolve()
         self._java_heap = {"heap": heap, "flags": flags}
-        self._more = broker_config or {}
+        self._more: Config = {"totalReplicas": 1 + slaves, **(broker_config or {})}
         self.namesrv = self._make_namesrv(namesrv or brokers, namesrv_config or {})
         self.masters = {name: self._make_broker(brokers, name, 0) for name in names}
         self.slaves = {name: self._make_broker(brokers, name, 1) for name in names}
+        self.others = {
+            name: [self._make_broker(brokers, name, number) for number in range(2, 1 + slaves)]
+            for name in names
+        }
         self.alone = {name: self._make_alone(whose, name) for name, whose in (alone or {}).items()}
 
-    def _make_namesrv(self, kind: str, more: Config) -> Server:
+    def _make_namesrv(self, kind: str, more: Config, folder: str = "namesrv") -> Server:
         port = free_port()
         config: dict[str, str | int | bool] = {
             "listenPort": port,
@@ -73,7 +79,7 @@ class Pairs(Running):
         }
         if kind != OURS:
             config["scanAvailableNameSrv"] = False
-        return Server(kind, "namesrv", self.root / "namesrv", port, config)
+        return Server(kind, "namesrv", self.root / folder, port, config)
 
     def _make_broker(self, kind: str, name: str, number: int) -> Server:
         port = free_broker_port()
@@ -115,6 +121,10 @@ class Pairs(Running):
         """What a client is given."""
         return self.namesrv.address
 
+    def group(self, name: str) -> list[Server]:
+        """Master and slaves of a group, in the order of their ids."""
+        return [self.masters[name], self.slaves[name], *self.others[name]]
+
     def members(self, name: str) -> dict[int, str]:
         """The group as the name server has it, by true ids; nothing while it does not answer."""
         header = {"clusterName": CLUSTER, "brokerName": name}
@@ -130,7 +140,7 @@ class Pairs(Running):
             self.members(name)
             == {
                 number: server.address
-                for number, server in enumerate((self.masters[name], self.slaves[name]))
+                for number, server in enumerate(self.group(name))
                 if server.process.is_alive
             }
             for name in self.masters
@@ -145,7 +155,9 @@ class Pairs(Running):
     def servers(self) -> list[Server]:
         """All, in the order of their start."""
         return [
-            *(self.namesrv, *self.masters.values(), *self.slaves.values(), *self.alone.values())
+            *(self.namesrv, *self.masters.values(), *self.slaves.values()),
+            *(other for others in self.others.values() for other in others),
+            *self.alone.values(),
         ]
 
     def start(self) -> Self:

@@ -1,6 +1,6 @@
-"""A TCP relay from an IPv4 to an IPv6 loopback port, for clients that know no IPv6 address.
+"""TCP relays: to an IPv6 loopback port, for clients that know no such address, and links to cut.
 
-Behind it a broker sees each of them come from `::1`, as through a proxy of a dual-stack network.
+Behind the first a broker sees clients come from `::1`, as through a proxy of a dual-stack network.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ def has_ipv6() -> bool:
 
 
 class Relay:
-    """Hands connections to 127.0.0.1:`port` on to [::1]:`port`."""
+    """Hands connections to 127.0.0.1:`port` on to [::1]:`port`, or to `target`.
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    `cut` holds back what comes, both ways, as a network that drops packets; nobody is told.
+    """
+
+    def __init__(self, port: int, target: tuple[str, int] | None = None) -> None:
+        self._target = target or ("::1", port)
+        self._open = threading.Event()
+        self._open.set()
         self._listener = socket.create_server(("127.0.0.1", port), backlog=128)
         threading.Thread(target=self._accept, daemon=True, name=f"relay-{port}").start()
 
@@ -37,15 +42,24 @@ class Relay:
             except OSError:
                 return
             try:
-                far = socket.create_connection(("::1", self._port), timeout=5)
+                far = socket.create_connection(self._target, timeout=5)
             except OSError:
                 near.close()
                 continue
             far.settimeout(None)
-            threading.Thread(target=_join, args=(near, far), daemon=True).start()
+            threading.Thread(target=_join, args=(near, far, self._open), daemon=True).start()
+
+    def cut(self) -> None:
+        """Let nothing through until `heal`."""
+        self._open.clear()
+
+    def heal(self) -> None:
+        """Let go on what was held."""
+        self._open.set()
 
     def close(self) -> None:
         """Take no more connections; those that are there end with their ends."""
+        self.heal()
         # Closing alone does not wake the thread that waits in accept.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -63,19 +77,21 @@ class Relay:
         self.close()
 
 
-def _join(near: socket.socket, far: socket.socket) -> None:
+def _join(near: socket.socket, far: socket.socket, is_open: threading.Event) -> None:
     """Both directions until either side ends."""
     with near, far:
-        back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+        back = threading.Thread(target=_pass_on, args=(far, near, is_open), daemon=True)
         back.start()
-        _pass_on(near, far)
+        _pass_on(near, far, is_open)
         back.join()
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
+def _pass_on(source: socket.socket, target: socket.socket, is_open: threading.Event) -> None:
     with suppress(OSError):
         while piece := source.recv(_PIECE):
+            is_open.wait()
             target.sendall(piece)
+    is_open.wait()
     for end in (source, target):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

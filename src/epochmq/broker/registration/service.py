@@ -45,7 +45,7 @@ class Registrar:
         self._calls: set[asyncio.Task[None]] = set()
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._stopped = False
-        self._reported: dict[str, bool] = {}
+        self._reported: dict[str, str] = {}
 
     def tick(self, now: int) -> None:
         """Start the calls that are due; each runs by itself."""
@@ -118,9 +118,10 @@ class Registrar:
             if ok and self._node.replica is not None and not self._node.is_master:
                 told = decode_header(RegisterBrokerResponseHeader, answer.ext)
                 self._node.replica.told(told.masterAddr or "", told.haServerAddr or "", online=True)
-            self._report(call.address, "" if ok else f"refused with {answer.code} {answer.remark}")
+            refusal = "" if ok else f"refused with {answer.code} {answer.remark}"
+            self._report(call.address, "registered" if ok else "refused", refusal)
         except NotReachable as error:
-            self._report(call.address, str(error))
+            self._report(call.address, "not reachable", str(error))
         except EpochError as error:
             log.error("registration at %s failed: %s", call.address, error)
         finally:
@@ -193,11 +194,11 @@ class Registrar:
             for done in ready:
                 done()
 
-    def _report(self, address: str, problem: str) -> None:
-        """One line when a name server becomes reachable or stops being it, not one a call."""
-        if self._reported.get(address) == (not problem):
+    def _report(self, address: str, outcome: str, problem: str) -> None:
+        """One line when it goes otherwise than before with a name server, not one a call."""
+        if self._reported.get(address) == outcome:
             return
-        self._reported[address] = not problem
+        self._reported[address] = outcome
         if problem:
             log.warning("cannot register at name server %s: %s", address, problem)
         else:
