@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from .peers import wire
-from .peers.cluster import properties
-from .peers.group import CLUSTER, OURS, Server
-from .peers.pairs import Pairs
-from .peers.ports import free_port
+from .peers.contained import Contained
+from .peers.group import CLUSTER
 from .peers.process import wait_until
 from .test_escape import DIES, QUICK, TAKES, copied, die, info, new_topic, send, texts
 
@@ -19,52 +17,10 @@ COUNT = 20
 GET_BROKER_CONFIG, ADD_BROKER, REMOVE_BROKER = 26, 902, 903
 
 
-class Contained:
-    """A master by itself, and in one process its slave and another group's master."""
-
-    def __init__(self, root: Path) -> None:
-        config = {**QUICK, "enableRemoteEscape": False}
-        self.pairs = Pairs(names=[DIES], alone={TAKES: OURS}, root=root, broker_config=config)
-        self.master = self.pairs.masters[DIES]
-        self.slave, self.other = self.pairs.slaves[DIES], self.pairs.alone[TAKES]
-        paths = []
-        for server in (self.slave, self.other):
-            path = server.root / "broker.properties"
-            path.write_text(properties(server.config))
-            paths.append(str(path))
-        port = free_port()
-        self.container = Server(
-            OURS,
-            "container",
-            root / "container",
-            port,
-            {
-                "listenPort": port,
-                "brokerConfigPaths": ":".join(paths),
-                "brokerConfigDirs": str(root),
-            },
-        )
-
-    @property
-    def servers(self) -> list[Server]:
-        return [self.pairs.namesrv, self.master, self.container]
-
-    def start(self) -> None:
-        for server in self.servers:
-            server.start()
-        wait_until(lambda: self.pairs.members(DIES).keys() == {0, 1}, 60, "the pair")
-        wait_until(lambda: self.pairs.members(TAKES).keys() == {0}, 30, "the other master")
-
-
 @pytest.fixture
 def contained(tmp_path: Path) -> Iterator[Contained]:
-    made = Contained(tmp_path)
-    try:
-        made.start()
+    with Contained(tmp_path, {**QUICK, "enableRemoteEscape": False}) as made:
         yield made
-    finally:
-        for server in reversed(made.servers):
-            server.process.kill9()
 
 
 def test_what_a_slave_moves_on_goes_to_the_master_beside_it(contained: Contained) -> None:
