@@ -16,6 +16,7 @@ from tests.broker.test_service import options
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import owned
 
+from epochmq.base.errors import PeerError
 from epochmq.broker.service import Broker
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer, group_member
 from epochmq.model.message import Message, StoredMessage
@@ -268,4 +269,31 @@ async def test_a_lock_that_was_not_renewed_for_its_life_is_lost_too(
     async with asyncio.timeout(20):
         await owned(consumer, topic, QUEUES)
     assert consumer.member.owned[queue] is not before
+    await consumer.close()
+
+
+async def test_an_answer_that_cannot_be_read_ends_neither_locks_nor_sharing_nor_commits(
+    place: Place, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each goes on by itself for as long as the consumer lives: the next answer may be good."""
+    await fill(place, topic, 1)
+    consumer = member(place, topic)
+    consumer.on_message(Collector(1))
+    await consumer.subscribe(topic)
+    await consumer.start()
+    await owned(consumer, topic, QUEUES)
+    queue = MessageQueue(topic, "b", 0)
+
+    async def unreadable(*_: object) -> None:
+        raise PeerError("no JSON")
+
+    for name in ("lock", "members", "commit"):
+        monkeypatch.setattr(consumer.member.calls, name, unreadable)
+    assert not await consumer.member._renew("b", [queue])
+    assert not await consumer.member.rebalance()
+    await consumer.member._persist({queue: 1})
+    assert queue in consumer.member.offsets.take_unsaved(queue)
+    monkeypatch.undo()
+    assert await consumer.member._renew("b", [queue])
+    assert await consumer.member.rebalance()
     await consumer.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, NotReachable, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.local_offsets import LocalOffsets
@@ -188,7 +188,7 @@ class GroupMember:
                 settled &= await self._rebalance_topic(topic)
             except NotFound:
                 continue  # the retry topic is made by the broker with the first heartbeat
-            except (NotReachable, Refused) as error:
+            except EpochError as error:
                 log.info("rebalance of %s skipped: %s", topic, error)
                 settled = False
         return settled
@@ -417,7 +417,7 @@ class GroupMember:
         for queue, offset in unsaved.items():
             try:
                 await self.calls.commit(queue, offset)
-            except (NotReachable, Refused) as error:
+            except EpochError as error:
                 log.info("commit of %s: %s", queue, error)
                 self.offsets.not_saved(queue, offset)
 
@@ -436,7 +436,7 @@ class GroupMember:
         asked_at = self.instance.clock.now_ms()
         try:
             held = await self.calls.lock(broker_name, queues)
-        except (NotReachable, Refused) as error:
+        except EpochError as error:
             log.info("locks at %s: %s", broker_name, error)
             for topic in {queue.topic for queue in queues}:
                 self.instance.routes.expire(topic)
