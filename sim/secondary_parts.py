@@ -9,6 +9,7 @@ from epochmq.broker.metadata.files import Saved
 from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.store.draft import Draft
+from epochmq.store.twin.remake import Remade
 from epochmq.wire.command import Command, Reply
 from sim.host import Host
 from sim.rpc import Session
@@ -85,6 +86,8 @@ class Watched:
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         broker = self._broker
+        if isinstance(drafts, Remade):
+            drafts.drafts()  # they are told of later, too
         broker.world.tell("moves_on", broker, drafts, origin)
         spell = broker.spell
 

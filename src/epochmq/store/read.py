@@ -112,6 +112,20 @@ class Reader:
             return self._miss(GetStatus.OFFSET_OVERFLOW_ONE, high, low, high)
         return self._miss(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
 
+    def units(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Units of an ordinary queue from `offset` on, up to the first hole."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or isinstance(queue, BatchQueue):
+            return []
+        low, high = self._bounds(queue)
+        if not low <= offset < high:
+            return []
+        found = list(UNIT.iter_unpack(queue.units(offset, min(count, high - offset))))
+        holes = [at for at, unit in enumerate(found) if unit[1] == PRE_BLANK_SIZE]
+        return found[: holes[0]] if holes else found
+
     def _miss(self, status: GetStatus, next_offset: int, low: int, high: int) -> ReadResult:
         self.missed += 1
         return ReadResult(status, [], 0, next_offset, low, high, 0)

@@ -1,14 +1,20 @@
 """The reading side of the facade `Store`: queues, times, records by position."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from epochmq.model.host import V4_SIZE
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.store.commit_log import CommitLog
 from epochmq.store.index import Index, IndexResult
 from epochmq.store.key_query import query_index
+from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read import Accept, Reader, ReadResult, Verify
+from epochmq.store.twin import library
 from epochmq.store.twin.remake import Remade, Remaker, Source
 from epochmq.store.twin.send import Ends
+from epochmq.store.twin.waits import Wait, WaitsReader
 
 
 class StoreReads:
@@ -18,10 +24,25 @@ class StoreReads:
     _queues: QueueTable
     _index: Index | None
     _remaker: Remaker | None
+    _waits: WaitsReader | None
     pointers: Pointers
 
     def _index_staged(self) -> None:
         raise NotImplementedError
+
+    def _use_twin(
+        self,
+        options: StoreOptions,
+        store_host: bytes,
+        log: CommitLog,
+        takes: Callable[[str], bool],
+    ) -> None:
+        """What the compiled twin reads, where there is one and the store has an IPv4 address."""
+        twin = library.library()
+        self._remaker = self._waits = None
+        if twin is not None and len(store_host) == V4_SIZE:
+            self._remaker = Remaker(twin, options, store_host, log, takes)
+            self._waits = WaitsReader(twin, log)
 
     def query_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
@@ -94,3 +115,17 @@ class StoreReads:
         if self._remaker is None:
             return None
         return self._remaker.make(kind, sources, self.pointers.readable, wall, ends) or None
+
+    def units(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """(log offset, size, tags code) of up to `count` messages from queue offset `offset` on,
+        up to the first hole; none beyond what may be read."""
+        return self._reader.units(topic, queue_id, offset, count)
+
+    def waits(self, offset: int, count: int) -> list[Wait]:
+        """What the wheel needs of up to `count` messages of the timer topic from queue offset
+        `offset` on, as far as they are ordinary; none without the compiled twin."""
+        if self._waits is None or not (units := self.units(TIMER_TOPIC, 0, offset, count)):
+            return []
+        return self._waits.read(units, self.pointers.readable)

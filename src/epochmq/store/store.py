@@ -30,7 +30,6 @@ from epochmq.store.retention import Retention
 from epochmq.store.sinks import SinkMemory
 from epochmq.store.truncation import Truncation
 from epochmq.store.twin.batch import Batch, Placed
-from epochmq.store.twin.remake import remaker
 from epochmq.store.twin.send import SendRun
 from epochmq.store.verify import Verified, Verifier
 from epochmq.store.visibility import Arrivals, Visibility
@@ -63,7 +62,7 @@ class Store(StoreReads, StoreReplication):
         self._checkpoint = Checkpoint(disk)
         self._visibility = Visibility()
         self._appender = Appender(self._log, self._queues, options, store_host)
-        self._remaker = remaker(options, store_host, self._log, self._appender.takes)
+        self._use_twin(options, store_host, self._log, self._appender.takes)
         self._reader = Reader(self._log, self._queues, self.pointers)
         self._flusher = Flusher(self._log, self.pointers)
         self.retention = Retention(

@@ -130,13 +130,20 @@ class Schedule:
         """
         level = self._levels[number]
         check(not level.busy, "schedule: one delivery at a time for a level")
+        count = self.due(number, deliver_walls, wall)
+        if count < len(deliver_walls):
+            level.look_at = deliver_walls[count]
+        else:
+            level.look_at = wall if deliver_walls else None
+        level.busy = count > 0
+        return count
+
+    def due(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
+        """As `found`, but only asked."""
+        latest = wall + self._levels[number].delay_ms
         for count, deliver_wall in enumerate(deliver_walls):
-            if wall < deliver_wall <= wall + level.delay_ms:
-                level.look_at = deliver_wall
-                level.busy = count > 0
+            if wall < deliver_wall <= latest:
                 return count
-        level.look_at = wall if deliver_walls else None
-        level.busy = bool(deliver_walls)
         return len(deliver_walls)
 
     def delivered(self, number: int, next_offset: int) -> None:

@@ -12,6 +12,8 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.twin.remake import Remade, Source
+from epochmq.store.twin.send import LEVELS
 
 BATCH_BYTES = 1024 * 1024
 
@@ -33,6 +35,12 @@ class DelayQueues(Protocol):
     ) -> ReadResult: ...
 
     def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+    def units(
+        self, topic: str, queue_id: int, offset: int, count: int
+    ) -> list[tuple[int, int, int]]: ...
+
+    def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
 
 
 class Delivery:
@@ -77,6 +85,8 @@ class Delivery:
         return {**self._schedule.statistics(), "discarded": self._discarded}
 
     def _look(self, look: Look, wall: int) -> None:
+        if self._remake(look, wall):
+            return
         level, at, most = look
         deliver_walls: list[int] = []
         newest = 0
@@ -98,6 +108,43 @@ class Delivery:
         if due:
             self._deliver(level, [record.decode(raw) for raw in found.chunks[:due]], wall)
 
+    def _remake(self, look: Look, wall: int) -> bool:
+        """Deliver those at the front that the compiled twin makes; False: there are none."""
+        level, at, most = look
+        units = self._store.units(SCHEDULE_TOPIC, level - 1, at, most)
+        deliver_walls = [deliver_wall for _, _, deliver_wall in units]
+        count = self._schedule.due(level, deliver_walls, wall)
+        sources: list[Source] = []
+        size = 0
+        for unit in units[:count]:
+            size += unit[1]
+            if sources and size > BATCH_BYTES:
+                break
+            sources.append(unit)
+        remade = self._store.remake(LEVELS, sources, wall) if sources else None
+        if remade is None:
+            return False
+        some = None if len(remade) == count else len(remade)
+        self._schedule.found(level, deliver_walls[:some], wall)
+        tenure = self._tenure
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            if tenure != self._tenure:
+                return
+            for number, outcome in enumerate(outcomes):
+                if outcome is Outcome.LATER:
+                    if number:
+                        self._schedule.delivered(level, at + number)
+                    self._schedule.failed(level, wall)
+                    return
+                if outcome is Outcome.ILLEGAL:
+                    place = f"(queue {level - 1}, {at + number})"
+                    self._discard(place, "is illegal as it would be stored")
+            self._schedule.delivered(level, at + len(outcomes))
+
+        self._outlet.put(remade, Origin.DELAYED, wall, done)
+        return True
+
     def _nothing(self, look: Look, found: ReadResult, wall: int) -> None:
         """No message at the progress: the queue ends there, or retention took what was there."""
         level, at, _ = look
@@ -117,7 +164,7 @@ class Delivery:
         for message in due:
             draft = restore(message)
             if draft is None:
-                self._discard(message, "names no topic")
+                self._discard(_named(message), "names no topic")
             else:
                 kept.append(message)
                 drafts.append(draft)
@@ -137,14 +184,15 @@ class Delivery:
                     self._schedule.failed(level, wall)
                     return
                 if outcome is Outcome.ILLEGAL:
-                    self._discard(message, "is illegal as it would be stored")
+                    self._discard(_named(message), "is illegal as it would be stored")
             self._schedule.delivered(level, after)
 
         self._outlet.put(drafts, Origin.DELAYED, wall, done)
 
-    def _discard(self, message: StoredMessage, why: str) -> None:
+    def _discard(self, place: str, why: str) -> None:
         self._discarded += 1
-        log.error(
-            "delayed message %s (queue %d, %d) %s; discarded",
-            message.offset_msg_id, message.queue_id, message.queue_offset, why,
-        )  # fmt: skip
+        log.error("delayed message %s %s; discarded", place, why)
+
+
+def _named(message: StoredMessage) -> str:
+    return f"{message.offset_msg_id} (queue {message.queue_id}, {message.queue_offset})"

@@ -6,6 +6,7 @@ role's row says so. When the own files are found wrong they are made anew from t
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
@@ -30,7 +31,10 @@ from epochmq.model.property_names import REAL_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.timer.files import Link, TimerFiles
-from epochmq.store.timer.layout import DELETE, ROLL, TimerDamaged, Unit
+from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
+from epochmq.store.twin.remake import Remade, Source
+from epochmq.store.twin.send import TIMED
+from epochmq.store.twin.waits import Wait
 
 ENQUEUE_COUNT = 256
 """Messages hung up in one tick."""
@@ -66,6 +70,10 @@ class TimerStore(Protocol):
     def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
 
     def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
+
+    def waits(self, offset: int, count: int) -> list[Wait]: ...
+
+    def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
 
 
 class TimerHands:
@@ -186,6 +194,12 @@ class TimerHands:
             return
         stop = core.covered if core.catching_up else _FAR
         count = min(ENQUEUE_COUNT, stop - core.cursor)
+        waits = self._store.waits(core.cursor, count)
+        if waits:
+            self._hang_plain(waits, wall)
+            end = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
+            self._backlog = core.cursor < min(end, stop)
+            return
         found = self._store.read_queue(
             TIMER_TOPIC, 0, core.cursor, count, _READ_BYTES, None, _keep, stop=stop
         )
@@ -224,9 +238,35 @@ class TimerHands:
         for link, entry, position in zip(links, entries, positions, strict=True):
             if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
                 core.cancel(cancelled_name(entry))
-        self.metrics.add([entry.topic for entry in entries], 1, wall)
-        self.enqueued += len(links)
-        core.enqueued(after, self.files.log.end)
+        self._hung([entry.topic for entry in entries], after, wall)
+
+    def _hang_plain(self, waits: Sequence[Wait], wall: int) -> None:
+        """The same for messages that are ordinary and cancel none."""
+        core = self.core
+        place_of, joined = core.place, core.joined
+        last_ms = core.read_ms + self.files.wheel.slots * core.precision_ms
+        links: list[Link] = []
+        topics: list[str] = []
+        after = core.cursor
+        for offset, stored, due, topic, topic_hash, at, size in waits:
+            place = place_of(offset, due, stored)
+            if place is not None:
+                slot_ms, magic, deliver_wall_ms = place
+                if slot_ms >= last_ms:
+                    break  # until slots were passed
+                links.append(Link(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
+                topics.append(topic)
+            after = offset + 1
+        positions = self.files.add(links, wall) if links else []
+        for link, position in zip(links, positions, strict=True):
+            joined(link.slot_ms, link.deliver_wall_ms, position)
+        self._hung(topics, after, wall)
+
+    def _hung(self, topics: Sequence[str], after: int, wall: int) -> None:
+        for topic, count in Counter(topics).items():
+            self.metrics.add([topic], count, wall)
+        self.enqueued += len(topics)
+        self.core.enqueued(after, self.files.log.end)
 
     # Deliver ---------------------------------------------------------------------------------
 
@@ -266,6 +306,8 @@ class TimerHands:
     def _put(self, batch: Sequence[int], wall: int) -> None:
         """Put what is due; what needs no put counts as held."""
         units = self._units(batch)
+        if self._put_plain(units, wall):
+            return
         messages: list[StoredMessage | None] = []
         drafts: list[Draft] = []
         places: list[int] = []
@@ -276,9 +318,10 @@ class TimerHands:
                 places.append(at)
                 drafts.append(draft)
         held = [True] * len(units)
+        topics = [m if m is None else m.properties.get(REAL_TOPIC, "") for m in messages]
         turn = self._turn
         if not drafts:
-            self._settle(messages, held, wall)
+            self._settle(topics, held, wall)
             return
 
         def done(outcomes: Sequence[Outcome]) -> None:
@@ -289,16 +332,37 @@ class TimerHands:
                 message = messages[at]
                 if outcome is Outcome.ILLEGAL and message is not None:
                     self._discard(message.offset, "is illegal as it would be stored")
-            self._settle(messages, held, wall)
+            self._settle(topics, held, wall)
 
         self._outlet.put(drafts, Origin.TIMER, wall, done)
+
+    def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
+        """The same for those at the front that the compiled twin makes; False: there are none."""
+        if self.core.cancels or any(unit.magic != DEFAULT for unit in units):
+            return False
+        sources = [(unit.offset, unit.size, unit.write_wall_ms) for unit in units]
+        remade = self._store.remake(TIMED, sources, wall)
+        if remade is None:
+            return False
+        count, topics, turn = len(remade), remade.run.topics(), self._turn
+        self.core.put_back(len(units) - count)
+
+        def done(outcomes: Sequence[Outcome]) -> None:
+            if turn != self._turn:
+                return  # another role, another wheel: it is put again, not lost
+            for unit, outcome in zip(units, outcomes, strict=False):
+                if outcome is Outcome.ILLEGAL:
+                    self._discard(unit.offset, "is illegal as it would be stored")
+            self._settle(topics, [outcome is not Outcome.LATER for outcome in outcomes], wall)
+
+        self._outlet.put(remade, Origin.TIMER, wall, done)
+        return True
 
     def _units(self, batch: Sequence[int]) -> list[Unit]:
         """Those of a batch that make a put of bearable size; the others come with the next."""
         units: list[Unit] = []
         size = 0
-        for position in batch:
-            unit = self.files.unit(position)
+        for unit in self.files.units(batch):
             size += unit.size
             if units and size > DELIVER_BYTES:
                 break
@@ -306,11 +370,11 @@ class TimerHands:
         self.core.put_back(len(batch) - len(units))
         return units
 
-    def _settle(
-        self, messages: Sequence[StoredMessage | None], held: Sequence[bool], wall: int
-    ) -> None:
-        over = [m for m, ok in zip(messages, held, strict=True) if ok and m is not None]
-        self.metrics.add([m.properties.get(REAL_TOPIC, "") for m in over], -1, wall)
+    def _settle(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
+        """`topics`: the real ones; None for what is no message any more."""
+        over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
+        for topic, count in Counter(over).items():
+            self.metrics.add([topic], -count, wall)
         self.delivered += len(over)
         self.core.settled(held, wall, self.files.log.end)
 

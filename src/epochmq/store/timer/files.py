@@ -61,15 +61,23 @@ class TimerFiles:
         positions = self.log.places(len(links))
         slots: dict[int, Slot | None] = {}
         units = []
+        tick = length = -1
+        first = last = 0
         for link, position in zip(links, positions, strict=True):
-            tick = link.slot_ms // self.precision_ms
-            slot = slots[tick] if tick in slots else self.wheel.get(tick)
-            delay_ms = link.slot_ms - wall
-            written = (wall, delay_ms) if abs(delay_ms) < _I32 else (link.slot_ms, 0)
-            unit = Unit(-1 if slot is None else slot.last, link.magic, *written, *link[2:])
-            units.append(unit.encode())
-            first = position if slot is None else slot.first
-            slots[tick] = Slot(tick, first, position, 1 if slot is None else slot.length + 1)
+            slot_ms = link.slot_ms
+            if slot_ms // self.precision_ms != tick:
+                if length > 0:
+                    slots[tick] = Slot(tick, first, last, length)
+                tick = slot_ms // self.precision_ms
+                slot = slots[tick] if tick in slots else self.wheel.get(tick)
+                _, first, last, length = slot or (tick, position, -1, 0)
+            delay_ms = slot_ms - wall
+            written = (wall, delay_ms) if abs(delay_ms) < _I32 else (slot_ms, 0)
+            units.append(Unit(last, link.magic, *written, *link[2:]).encode())
+            last = position
+            length += 1
+        if length > 0:
+            slots[tick] = Slot(tick, first, last, length)
         self.log.append(units, positions)
         self.wheel.put(slots)
         return positions
@@ -94,6 +102,10 @@ class TimerFiles:
 
     def unit(self, position: int) -> Unit:
         return decode_unit(self.log.read(position))
+
+    def units(self, positions: Sequence[int]) -> list[Unit]:
+        """The units at these positions, at least one; `TimerDamaged` as from `unit`."""
+        return [decode_unit(data) for data in self.log.read_many(positions)]
 
     def rewind(self, position: int) -> None:
         """Take everything from `position` of the log on out again."""

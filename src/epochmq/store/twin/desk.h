@@ -110,6 +110,30 @@ typedef struct {
     uint8_t more[MORE_MAX];
 } place;
 
+/* Bytes of the log from `start` to `end`. Mirrored by library.py. */
+typedef struct {
+    const uint8_t *at;
+    int64_t start, end;
+} piece;
+
+/* A record in it that is looked for. Mirrored by remake.py. */
+typedef struct {
+    int64_t offset, size;
+    int64_t more; /* whatever the caller's purpose needs */
+} source;
+
+/* Its parts. */
+typedef struct {
+    const uint8_t *at;
+    span body, text;
+    properties found;
+    span queue_id; /* the text of REAL_QID, found by remake.c */
+} stored;
+
+/* stored.c */
+int read_stored(const piece *log, const source *s, stored *r);
+int64_t due_of(const stored *r);
+
 /* request.c */
 int read_request(span header, request *r);
 

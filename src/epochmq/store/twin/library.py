@@ -82,6 +82,15 @@ class RemakeArgs(ctypes.Structure):
     ]  # fmt: skip
 
 
+class WaitsArgs(ctypes.Structure):
+    """`waits` of waits.c."""
+
+    _fields_ = [
+        ("log", _POINTER), ("start", _I64), ("end", _I64),
+        ("sources", _POINTER), ("count", _I64), ("out", _POINTER),
+    ]  # fmt: skip
+
+
 class Library:
     """The loaded library's calls, typed."""
 
@@ -108,6 +117,8 @@ class Library:
         self.desk_bytes.argtypes, self.desk_bytes.restype = [], _I64
         self.remake = lib.epq_remake
         self.remake.argtypes, self.remake.restype = [_POINTER], _I64
+        self.waits = lib.epq_waits
+        self.waits.argtypes, self.waits.restype = [_POINTER], _I64
         self.records, self.heads = lib.epq_records, lib.epq_heads
         self.records.argtypes, self.records.restype = [_POINTER], _I64
         self.heads.argtypes, self.heads.restype = [_POINTER], None

@@ -6,57 +6,17 @@
  * ends a call: Python does that one, and judges it. */
 #include "desk.h"
 
-enum { PAIRS_MAX = 48, V6_HOSTS = 0x30, TX_BITS = 0xC };
-
-/* One record to be made anew. Mirrored by remake.py. */
-typedef struct {
-    int64_t offset, size;
-    int64_t more; /* HALF: which of `endings`; TIMED: when it was hung up */
-} source;
+enum { PAIRS_MAX = 48, TX_BITS = 0xC };
 
 /* Mirrored by remake.py. */
 typedef struct {
     desk *desk;
-    const uint8_t *log; /* bytes of the log from `start` to `end` */
-    int64_t start, end;
+    piece log;
     const source *sources;
     int64_t count, kind, wall;
     const ending *endings;
     const uint8_t *texts;
 } remake;
-
-/* A record's parts. */
-typedef struct {
-    const uint8_t *at;
-    span body, text;
-    properties found;
-    span topic, queue_id;
-} stored;
-
-/* Whether the record at `s` is whole, ordinary and what the caller takes it for. */
-static int read_stored(const remake *m, const source *s, stored *r)
-{
-    if (s->offset < m->start || s->size < HEAD + 3 || s->size > m->end - s->offset)
-        return 0;
-    const uint8_t *at = r->at = m->log + (s->offset - m->start), *end = at + s->size;
-    if (get32(at) != (uint64_t)s->size || get32(at + 4) != MAGIC_V1 ||
-        ((uint64_t)get32(at + OFFSET_AT) << 32 | get32(at + OFFSET_AT + 4)) != (uint64_t)s->offset ||
-        get32(at + 36) & V6_HOSTS)
-        return 0;
-    r->body.at = at + HEAD;
-    r->body.size = get32(at + HEAD - 4);
-    if (r->body.size < 1 || r->body.size > s->size - HEAD - 3)
-        return 0;
-    const uint8_t *name = r->body.at + r->body.size;
-    const lane *of = m->desk->lanes + m->desk->special[m->kind] - 1;
-    if (end - name < 3 + name[0] || memcmp(name, of->name, 1u + of->name[0]))
-        return 0;
-    r->text.at = name + 1 + name[0] + 2;
-    r->text.size = get16(r->text.at - 2);
-    return r->text.size && r->text.size == end - r->text.at &&
-           crc_of(r->body.at, (size_t)r->body.size) == get32(at + CRC_AT) &&
-           read_properties(r->text, &r->found) && !r->found.sink;
-}
 
 static int is(span text, const char *name)
 {
@@ -110,9 +70,7 @@ static int64_t rewrite(const remake *m, const source *s, stored *r, uint8_t *to)
             if (same(names[n], name))
                 return 0;
         names[count++] = name;
-        if (is(name, "REAL_TOPIC"))
-            r->topic = value;
-        else if (is(name, "REAL_QID"))
+        if (is(name, "REAL_QID"))
             r->queue_id = value;
         if (m->kind == HALF) {
             if (is_dropped(name))
@@ -136,6 +94,18 @@ static int64_t rewrite(const remake *m, const source *s, stored *r, uint8_t *to)
     return to - begin;
 }
 
+static int is_of(const stored *r, const lane *l)
+{
+    const uint8_t *name = r->body.at + r->body.size;
+    return name[0] == l->name[0] && !memcmp(name, l->name, 1u + l->name[0]);
+}
+
+static int is_due(const stored *r, int64_t wall)
+{
+    const int64_t due = due_of(r);
+    return due >= 0 && due <= wall;
+}
+
 /* Whether the end is meant for this half message: ending.py, _check and _check_id. */
 static int is_meant(const remake *m, const source *s, const stored *r)
 {
@@ -146,33 +116,13 @@ static int is_meant(const remake *m, const source *s, const stored *r)
            (same(id, r->found.uniq_key) || same(other, r->found.uniq_key));
 }
 
-/* Whether a message of the timer topic may go out by now: timed.py, due_wall. */
-static int is_due(const remake *m, const stored *r)
-{
-    const properties *found = &r->found;
-    const int64_t out = digits_of(found->out_ms, 15);
-    const uint8_t *at = r->at + STORE_TIME_AT;
-    const int64_t store = (int64_t)((uint64_t)get32(at) << 32 | get32(at + 4));
-    int64_t exact = out + 1;
-    if (out < 0 || found->rolled || store < 0 || store > INT64_MAX / 4)
-        return 0;
-    if (found->delay_sec.size)
-        exact = store + 1000 * digits_of(found->delay_sec, 14);
-    else if (found->delay_ms.size)
-        exact = store + digits_of(found->delay_ms, 15);
-    else if (found->deliver_ms.size)
-        exact = digits_of(found->deliver_ms, 15);
-    if (exact > out + 1000)
-        exact = out + 1000;
-    return (exact > out ? exact : out + 1) <= m->wall;
-}
-
 /* The queue that the message goes to; NULL when the topic is not known here. */
 static const lane *real_place(const desk *d, const stored *r, int64_t *queue_id)
 {
-    if (!r->topic.size || r->topic.size > TOPIC_MAX || r->queue_id.size < 1 || r->queue_id.size > 9)
+    const span topic = r->found.real_topic;
+    if (!topic.size || topic.size > TOPIC_MAX || r->queue_id.size < 1 || r->queue_id.size > 9)
         return NULL;
-    const lane *l = lane_of(d, r->topic);
+    const lane *l = lane_of(d, topic);
     *queue_id = 0;
     for (int64_t n = 0; n < r->queue_id.size; n++) {
         if (r->queue_id.at[n] < '0' || r->queue_id.at[n] > '9')
@@ -188,8 +138,9 @@ static int remake_one(const remake *m, const source *s)
     desk *d = m->desk;
     stored r;
     memset(&r, 0, sizeof r);
-    if (d->count == d->singles_max || !read_stored(m, s, &r) ||
-        (m->kind == HALF && !is_meant(m, s, &r)) || (m->kind == TIMED && !is_due(m, &r)))
+    if (d->count == d->singles_max || !read_stored(&m->log, s, &r) ||
+        !is_of(&r, d->lanes + d->special[m->kind] - 1) ||
+        (m->kind == HALF && !is_meant(m, s, &r)) || (m->kind == TIMED && !is_due(&r, m->wall)))
         return 0;
     const int64_t widest = HEAD + r.body.size + 1 + TOPIC_MAX + 2;
     if (widest + r.text.size + MORE_MAX > d->out_max - d->out_size)

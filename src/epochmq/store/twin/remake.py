@@ -12,7 +12,6 @@ from typing import overload
 
 from epochmq.model import properties as props
 from epochmq.model import record
-from epochmq.model.host import V4_SIZE
 from epochmq.model.names import (
     HALF_TOPIC,
     NOT_SENDABLE_TOPICS,
@@ -25,7 +24,6 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Draft
 from epochmq.store.options import StoreOptions
-from epochmq.store.twin import library
 from epochmq.store.twin.library import Library, RemakeArgs
 from epochmq.store.twin.records import address_of
 from epochmq.store.twin.send import HALF, LEVELS, TIMED, Ends, SendRun, SendTexts
@@ -155,13 +153,3 @@ class Remaker:
             for topic, queues in self._queues.items()
             if run.add_topic(topic, queues, 0)
         }
-
-
-def remaker(
-    options: StoreOptions, store_host: bytes, log: CommitLog, takes: Callable[[str], bool]
-) -> Remaker | None:
-    """One for a store; None where Python does it all, or the store's address is an IPv6 one."""
-    twin = library.library()
-    if twin is None or len(store_host) != V4_SIZE:
-        return None
-    return Remaker(twin, options, store_host, log, takes)

@@ -234,6 +234,12 @@ class SendRun:
             (slots[at + 2], slots[at + 3]) for at in [slot * _SLOT_FIELDS for slot in self._rows]
         ]
 
+    def topics(self) -> list[str]:
+        """Where each of them is stored, in order."""
+        places = self._places
+        singles = self._views["singles"][: self.count * _SINGLE.size]
+        return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
+
     def sent(self) -> list[tuple[tuple[str, int], int, int]]:
         """(the place that was asked for, messages, bytes of their records) for each."""
         slots, places = self._slots, self._places

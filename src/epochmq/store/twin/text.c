@@ -97,9 +97,9 @@ static int is_true(span text)
 static void read_rare(span name, span value, properties *found)
 {
     static const char *const rare[] = {"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK", "INNER_NUM"};
-    static const char *const ours[] = {
-        "REAL_TOPIC",   "REAL_QID",          "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES",
-        "TIMER_DEL_UNIQKEY", "__transactionId__", "__ESCAPE_ID"};
+    static const char *const ours[] = {"REAL_QID", "TRAN_PREPARED_QUEUE_OFFSET",
+                                       "TRANSACTION_CHECK_TIMES", "__transactionId__",
+                                       "__ESCAPE_ID"};
     if (is(name, "DELAY")) {
         found->rare |= RARE_DELAY;
         found->delay = value;
@@ -118,6 +118,11 @@ static void read_rare(span name, span value, properties *found)
     } else if (is(name, "TIMER_OUT_MS")) {
         found->ours = 1;
         found->out_ms = value;
+    } else if (is(name, "REAL_TOPIC")) {
+        found->ours = 1;
+        found->real_topic = value;
+    } else if (is(name, "TIMER_DEL_UNIQKEY")) {
+        found->ours = found->cancels = 1;
     } else if (is(name, "TIMER_ROLL_TIMES"))
         found->rolled = 1;
     for (size_t n = 0; n < sizeof rare / sizeof *rare; n++)

@@ -49,7 +49,7 @@ enum { RARE_DELAY = 1, RARE_TRANSACTIONAL = 2, RARE_TIMED = 4, RARE_OTHERWISE = 
 typedef struct {
     span uniq_key;
     span keys; /* text of KEYS, not split yet */
-    span group, transactional, delay, delay_sec, delay_ms, deliver_ms, out_ms;
+    span group, transactional, delay, delay_sec, delay_ms, deliver_ms, out_ms, real_topic;
     int32_t tags_code;
     int wait; /* 0 when WAIT is given and not "true" */
     int rare; /* RARE_ bits */
@@ -59,7 +59,8 @@ typedef struct {
     span sink_part;
     span sink_seq;
     int ours; /* a property that only brokers give: of messages that were put aside before */
-    int rolled; /* TIMER_ROLL_TIMES */
+    int rolled;  /* TIMER_ROLL_TIMES */
+    int cancels; /* TIMER_DEL_UNIQKEY */
 } properties;
 
 static inline void put16(uint8_t *at, uint32_t value)
