@@ -133,7 +133,8 @@ def test_a_file_that_ends_between() -> None:
             assert taken(pair, 1, *ends)
             pair.turn()
         settle(pair, 3_000)
-    settle(pair, 3_000)
+    for _ in range(8):
+        settle(pair)
     check_alike(pair)
 
 
@@ -164,6 +165,8 @@ def test_both_leave_the_same(seed: int, sync: bool) -> None:
         if rng.random() < 0.3:
             settle(pair, rng.choice((0, 1_000, 7_000)))
     settle(pair, 20_000)
+    for _ in range(8):  # what Python has to look at takes the twin's broker a tick more
+        settle(pair)
     check_alike(pair)
 
 
