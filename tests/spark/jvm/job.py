@@ -1,6 +1,7 @@
 """A job as a user submits it: reads a topic, writes another one, says what it saw, in JSON.
 
-`python job.py MASTER NAMESRV FROM TO`, MASTER as `spark.master` or `sc://HOST:PORT`.
+`python job.py NAMESRV FROM MASTER TO [MASTER TO ...]`, MASTER as `spark.master` or
+`sc://HOST:PORT`; several masters, one after the other, share the driver's JVM.
 """
 
 import json
@@ -15,6 +16,8 @@ from epochmq.spark import tune
 
 def session(master: str) -> Any:
     """On a cluster executors are processes of their own, with little memory each."""
+    if master.startswith("sc://"):
+        return SparkSession.builder.remote(master).getOrCreate()
     builder = tune(SparkSession.builder.appName("job"), master=master)
     more = {
         "spark.ui.enabled": "false",
@@ -30,11 +33,8 @@ def session(master: str) -> Any:
     return builder.getOrCreate()
 
 
-def main(master: str, namesrv: str, source: str, target: str) -> None:
-    if master.startswith("sc://"):
-        spark = SparkSession.builder.remote(master).getOrCreate()
-    else:
-        spark = session(master)
+def run(spark: Any, namesrv: str, source: str, target: str) -> dict[str, Any]:
+    """Copy the topic; what was read, and the master that Spark says it had."""
     given = {"nameServer": namesrv, "subscribe": source, "minPartitions": "4"}
     rows = spark.read.format("rocketmq").options(**given).load()
     written = rows.selectExpr("body", "tags", "keys")
@@ -43,8 +43,14 @@ def main(master: str, namesrv: str, source: str, target: str) -> None:
     found = rows.select("body", spark_partition_id().alias("task")).collect()
     bodies = sorted(int(row.body) for row in found)
     tasks = len({row.task for row in found})
-    print(json.dumps({"bodies": bodies, "partitions": tasks}), flush=True)
-    spark.stop()
+    return {"bodies": bodies, "partitions": tasks, "master": spark.conf.get("spark.master")}
+
+
+def main(namesrv: str, source: str, *pairs: str) -> None:
+    for master, target in zip(pairs[::2], pairs[1::2], strict=True):
+        spark = session(master)
+        print(json.dumps(run(spark, namesrv, source, target)), flush=True)
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,8 @@ async def _fill(namesrv: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[tuple[str, set[str]]]:
-    with EpochCluster() as made:
-        yield made.namesrv_addr, asyncio.run(_fill(made.namesrv_addr))
+def filled(cluster: EpochCluster) -> tuple[str, set[str]]:
+    return cluster.namesrv_addr, asyncio.run(_fill(cluster.namesrv_addr))
 
 
 def check_whole(spark: Any, table: str, ids: set[str]) -> None:
@@ -53,9 +51,9 @@ def check_whole(spark: Any, table: str, ids: set[str]) -> None:
 
 @pytest.mark.parametrize("format", ["iceberg", "parquet"])
 def test_a_topic_is_in_the_table(
-    spark: Any, cluster: tuple[str, set[str]], tmp_path: Path, format: str
+    spark: Any, filled: tuple[str, set[str]], tmp_path: Path, format: str
 ) -> None:
-    namesrv, ids = cluster
+    namesrv, ids = filled
     options = ArchiveOptions(namesrv, (TOPIC,), str(tmp_path / "t"), format, max_rows=4_000)
     report = run_archive(options, spark=spark)
     assert (report.rows, report.details["missing"], report.details["batch"]) == (COUNT, 0, 2)
@@ -63,9 +61,9 @@ def test_a_topic_is_in_the_table(
 
 
 def test_a_driver_killed_on_the_way(
-    spark: Any, cluster: tuple[str, set[str]], tmp_path: Path
+    spark: Any, filled: tuple[str, set[str]], tmp_path: Path
 ) -> None:
-    namesrv, ids = cluster
+    namesrv, ids = filled
     options = ArchiveOptions(namesrv, (TOPIC,), str(tmp_path / "t"), "delta", max_rows=150)
     argv = [
         *(sys.executable, "-m", "epochmq", "pipeline", "archive", TOPIC, "--table", options.table),

@@ -5,7 +5,6 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,16 +74,15 @@ async def make_topics(namesrv: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(cluster: EpochCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     table = str(tmp_path_factory.mktemp("lake") / "orders")
-    with EpochCluster() as cluster:
-        namesrv = cluster.namesrv_addr
-        asyncio.run(make_topics(namesrv))
-        old = asyncio.run(send(namesrv, range(40)))
-        done = run_archive(ArchiveOptions(namesrv, (ORDERS,), table, "delta"), master=NO_SPARK)
-        assert done.rows == 40
-        new = asyncio.run(send(namesrv, range(40, 60)))
-        yield Lake(namesrv, table, old[0] + new[0], old[1] + new[1])
+    namesrv = cluster.namesrv_addr
+    asyncio.run(make_topics(namesrv))
+    old = asyncio.run(send(namesrv, range(40)))
+    done = run_archive(ArchiveOptions(namesrv, (ORDERS,), table, "delta"), master=NO_SPARK)
+    assert done.rows == 40
+    new = asyncio.run(send(namesrv, range(40, 60)))
+    return Lake(namesrv, table, old[0] + new[0], old[1] + new[1])
 
 
 def test_backfill_has_each_message_once_and_the_same_tomorrow(

@@ -30,12 +30,6 @@ pytestmark = [pytest.mark.process, pytest.mark.tried_once]
 Batches = list[tuple[int, list[int]]]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EpochCluster]:
-    with EpochCluster() as running:
-        yield running
-
-
 def read(spark: SparkSession, namesrv: str, topic: str, **options: object) -> DataFrame:
     given = {"nameServer": namesrv, "subscribe": topic, "failoverTimeoutMs": "30s", **options}
     return spark.read.format("rocketmq").options(**given).load()
