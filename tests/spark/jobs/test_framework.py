@@ -8,6 +8,7 @@ import pytest
 from epochmq.base.errors import DiskFull, EnvironmentFault, NotFound, UsageError
 from epochmq.spark.jobs.framework import (
     Stop,
+    begun,
     explain,
     master_url,
     parse_conf,
@@ -43,6 +44,29 @@ def test_settings() -> None:
     for wrong in ("spark.a", "a=b", "=", ""):
         with pytest.raises(UsageError, match=r"write spark\.some\.name=value"):
             parse_conf([wrong])
+
+
+class Slow:
+    """A builder whose session is made while Ctrl-C comes."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def getOrCreate(self) -> "Slow":
+        os.kill(os.getpid(), signal.SIGINT)
+        self.steps.append("made")
+        return self
+
+    def stop(self) -> None:
+        self.steps.append("stopped")
+
+
+def test_an_interrupted_start_leaves_no_jvm_behind() -> None:
+    """PySpark's would stay, for it could not report to a driver that had stopped waiting."""
+    builder = Slow()
+    with pytest.raises(KeyboardInterrupt):
+        begun(builder)
+    assert builder.steps == ["made", "stopped"]
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:

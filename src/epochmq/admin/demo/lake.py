@@ -4,10 +4,12 @@ Both are processes of their own: `epochmq pipeline archive`, as a user would sta
 `lake_query`, which reads what it committed.
 """
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,8 @@ class Lake:
         try:
             stream.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            stream.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(stream.pid, signal.SIGKILL)  # its JVM too
             stream.wait()
 
     def query(self) -> Facts:

@@ -66,11 +66,25 @@ def spark_session(
     for key, value in {**QUIET, **(conf or {})}.items():
         builder = builder.config(key, value)
     with translated():
-        session = builder.getOrCreate()
+        session = builder.getOrCreate() if remote else begun(builder)
         try:
             yield session
         finally:
             session.stop()
+
+
+def begun(builder: Any) -> Any:
+    """A session of a JVM of its own, whole even if it is interrupted meanwhile.
+
+    PySpark takes the place away at which the JVM is to report, and one that cannot report never
+    comes to where it would see that its driver is gone: it stays for good.
+    """
+    with Stop() as stop:
+        session = builder.getOrCreate()
+    if stop.asked:
+        session.stop()
+        raise KeyboardInterrupt
+    return session
 
 
 @contextmanager
