@@ -1,5 +1,6 @@
 """A real name server and broker for the tests that need no JVM: started once a test process."""
 
+import sys
 import zlib
 from collections.abc import Iterator
 
@@ -15,5 +16,14 @@ def cluster() -> Iterator[EpochCluster]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own; it has to be created."""
-    return f"Spark_{zlib.crc32(request.node.nodeid.encode())}"
+    """A topic of the test's own, of each try; it has to be created."""
+    number = getattr(request.node, "execution_count", 1)
+    return f"Spark_{zlib.crc32(request.node.nodeid.encode())}_{number}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections_end() -> Iterator[None]:
+    """What readers kept for the tasks that follow goes with the module that made it."""
+    yield
+    if rows := sys.modules.get("epochmq.spark.rows"):
+        rows.close_clusters()

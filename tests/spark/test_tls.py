@@ -5,16 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql.types import BinaryType, StructField, StructType
+from tests.runtime.test_tls import CERT
 from tests.spark import topics
 from tests.spark.sinking import batches
 from tests.spark.tls_cluster import TLS, TlsCluster, speaking_tls
 
+from epochmq.admin.cli import cli
 from epochmq.base.errors import EpochError, NotFound, NotReachable
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.audit_live import live_replicas
 from epochmq.spark.jobs.dlq import Dlq, dlq
+from epochmq.spark.jobs.tables.opening import arrow_dataset, open_table
 from epochmq.spark.log_home import find_brokers
 from epochmq.spark.log_learn import plan_brokers
 from epochmq.spark.log_options import parse_log_options
@@ -91,6 +95,25 @@ def test_jobs_speak_it(namesrv: str, tmp_path: Path) -> None:
         live_replicas(namesrv, "broker-a", TLS),
     ):
         pass
+
+
+def test_the_command_line_hands_it_to_jobs(namesrv: str, tmp_path: Path) -> None:
+    def ran(*words: str, tls: bool = True) -> tuple[int, str]:
+        more = ["--tls-ca", CERT] if tls else []
+        done = CliRunner().invoke(cli, [*more, "pipeline", *words, "-n", namesrv])
+        return done.exit_code, done.output
+
+    table = str(tmp_path / "table")
+    archive = ("archive", TOPIC, "--table", table, "--format", "parquet", "--master", "none")
+    plain = ran(*archive, "--failover-timeout", "0.3", tls=False)
+    assert (plain[0], "Traceback" in plain[1]) == (3, False)
+    assert not Path(table).exists()
+    assert ran(*archive)[0] == 0
+    assert arrow_dataset(open_table(table)).count_rows() == 20
+    code, said = ran("dlq", "tls-group")
+    assert (code, "has no dead letters" in said) == (5, True)
+    code, said = ran("audit", "broker-a")
+    assert (code, "an audit compares two" in said) == (3, True)
 
 
 def test_a_learner_asks_through_it(namesrv: str) -> None:

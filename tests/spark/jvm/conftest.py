@@ -8,6 +8,8 @@ import pytest
 pyspark_sql = pytest.importorskip("pyspark.sql", reason="pip install 'epochmq[spark]'")
 
 from pyspark.sql import SparkSession  # noqa: E402
+from tests.compat.peers.ports import free_port  # noqa: E402
+from tests.spark.jvm.driver import Driver  # noqa: E402
 
 from epochmq.spark import tune  # noqa: E402
 
@@ -16,7 +18,7 @@ MASTER = "local[2,4]"
 
 
 def build(warehouse: str) -> SparkSession:
-    """A session on loopback, without the web pages and progress bars."""
+    """A session on loopback, without the web pages and progress bars, that serves Connect."""
     builder = tune(SparkSession.builder.appName("epochmq-tests"), master=MASTER)
     more = {
         "spark.ui.enabled": "false",
@@ -26,6 +28,9 @@ def build(warehouse: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": warehouse,
         "spark.sql.session.timeZone": "UTC",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
     }
     for key, value in more.items():
         builder = builder.config(key, value)
@@ -40,6 +45,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = build(str(tmp_path_factory.mktemp("warehouse")))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def remote(spark: SparkSession) -> str:
+    """Where the session serves Spark Connect: a driver that needs no JVM of its own."""
+    pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
+    return f"sc://127.0.0.1:{spark.conf.get('spark.connect.grpc.binding.port')}"
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Another driver, with a JVM of its own."""
+    made = Driver(tmp_path_factory.mktemp("driver") / "driver.log")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -3,12 +3,9 @@
 All servers start at once, for starting a JVM is most of the work and much of that is waiting.
 """
 
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,22 +17,16 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.ports import free_port
 from tests.compat.peers.process import is_listening, wait_until
 from tests.spark import topics
+from tests.spark.jvm.driver import Driver, environ
 
 from epochmq.spark.cluster import Cluster
 
-JOB = Path(__file__).with_name("job.py")
 HOME = Path(pyspark.__file__).parent
 COUNT = 60
 SOURCE = "From"
 DEPLOY = "org.apache.spark.deploy"
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
-UP_S, JOB_S = 300, 600
+UP_S = 300
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
-
-
-def environ() -> dict[str, str]:
-    """Workers are started by Spark, and must be this very Python."""
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager
@@ -67,42 +58,15 @@ def standalone(place: Path) -> Iterator[tuple[int, str]]:
         yield port, url
 
 
-@contextmanager
-def connect(place: Path) -> Iterator[tuple[int, str]]:
-    """A server of Spark Connect; its port and URL."""
-    port = free_port()
-    command = ["--master", "local[2,4]", "--class", CONNECT]
-    for setting in (
-        f"spark.connect.grpc.binding.port={port}",
-        "spark.connect.grpc.binding.address=127.0.0.1",
-        "spark.driver.host=127.0.0.1",
-        "spark.driver.bindAddress=127.0.0.1",
-        "spark.ui.enabled=false",
-    ):
-        command += ["--conf", setting]
-    log = place / "connect.log"
-    with daemon(f"{DEPLOY}.SparkSubmit", *command, "spark-internal", log=log):
-        yield port, f"sc://127.0.0.1:{port}"
-
-
-def run_job(namesrv: str, ports: list[int], *pairs: str) -> list[dict[str, Any]]:
-    """What it says of each master and target, once the servers listen."""
-    for port in ports:
-        wait_until(lambda port=port: is_listening(port), UP_S, f"Spark on port {port}")
-    command = [sys.executable, str(JOB), namesrv, SOURCE, *pairs]
-    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=JOB_S)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
 @dataclass
 class Jobs:
-    """Two drivers, side by side."""
+    """One job on each master, under way; all their rows come from one topic."""
 
     namesrv: str
-    executors: "Future[list[dict[str, Any]]]"
-    """On executors of their own, then on those of a standalone cluster."""
-    connect: "Future[list[dict[str, Any]]]"
+    executors: "Future[dict[str, Any]]"
+    """On executors of its own."""
+    workers: "Future[dict[str, Any]]"
+    """Then on those of a standalone cluster."""
 
     def check(self, found: dict[str, Any], master: str, target: str) -> None:
         """It read everything, there, and what it wrote arrived."""
@@ -114,34 +78,41 @@ class Jobs:
 
 
 @pytest.fixture(scope="module")
-def jobs(cluster: EpochCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    namesrv = cluster.namesrv_addr
+def jobs(
+    driver: Driver, cluster: EpochCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Jobs]:
+    place, namesrv = tmp_path_factory.mktemp("masters"), cluster.namesrv_addr
+    given = {"namesrv": namesrv, "source": SOURCE}
     with ExitStack() as stack:
-        place = tmp_path_factory.mktemp("masters")
         port, url = stack.enter_context(standalone(place))
-        gate, remote = stack.enter_context(connect(place))
         topics.fill(namesrv, SOURCE, COUNT)
         for target in ("ToLocalCluster", "ToStandalone", "ToConnect"):
             topics.create(namesrv, target)
-        pool = stack.enter_context(ThreadPoolExecutor(2))
-        pairs = ("local-cluster[2,1,700]", "ToLocalCluster", url, "ToStandalone")
-        yield Jobs(
+        local = "local-cluster[2,1,700]"
+        jobs = Jobs(
             namesrv,
-            pool.submit(run_job, namesrv, [port], *pairs),
-            pool.submit(run_job, namesrv, [gate], remote, "ToConnect"),
+            driver.ask("copy", local, **given, target="ToLocalCluster"),
+            driver.ask("copy", url, **given, target="ToStandalone"),
         )
+        wait_until(lambda: is_listening(port), UP_S, "Spark's master")
+        yield jobs
 
 
-def test_spark_connect(jobs: Jobs) -> None:
-    (found,) = jobs.connect.result()
-    jobs.check(found, "local[2,4]", "ToConnect")
+def test_spark_connect(jobs: Jobs, remote: str, tmp_path: Path) -> None:
+    """A client without a JVM, while the others work."""
+    client = Driver(tmp_path / "client.log")
+    given = {"namesrv": jobs.namesrv, "source": SOURCE, "target": "ToConnect"}
+    try:
+        jobs.check(client.ask("copy", remote, **given).result(), "local[2,4]", "ToConnect")
+    finally:
+        client.close()
 
 
 def test_executors_of_their_own(jobs: Jobs) -> None:
-    found = jobs.executors.result()[0]
+    found = jobs.executors.result()
     jobs.check(found, "local-cluster", "ToLocalCluster")
 
 
 def test_a_master_and_two_workers(jobs: Jobs) -> None:
-    found = jobs.executors.result()[1]
+    found = jobs.workers.result()
     jobs.check(found, "spark://", "ToStandalone")

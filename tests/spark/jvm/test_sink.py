@@ -1,5 +1,6 @@
 """`format("rocketmq")` written by Spark itself, batch and streaming, with tasks that fail."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,10 @@ def written(
     """Stream the two files of `source`, each task failing once; the query's id."""
     schema = "body binary, keys string, tags string, orderingKey string"
     read = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(source)
-    frame = read.withColumn("body", fail_once(5_500)("body"))
+    frame = read.withColumn("body", fail_once(1_400)("body"))
     query = (
         frame.writeStream.format("rocketmq")
-        .options(topic=topic, bufferBytes="1m", batchBytes="100k", **given)
+        .options(topic=topic, bufferBytes="250k", batchBytes="25k", **given)
         .trigger(availableNow=True)
         .start()
     )
@@ -98,12 +99,26 @@ def written(
     return str(query.id)
 
 
+@pytest.fixture
+def small_batches(spark: SparkSession) -> Iterator[None]:
+    """The sink gets 500 rows at a time."""
+    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(key)
+    spark.conf.set(key, 500)
+    yield
+    spark.conf.set(key, before)
+
+
+@pytest.mark.usefixtures("small_batches")
 def test_streams_whose_tasks_fail(
     spark: SparkSession, cluster: EpochCluster, topic: str, tmp_path: Path
 ) -> None:
-    """Rows are large enough that the sink must have sent some when the first try fails."""
+    """Rows are large enough that the sink must have sent some when the first try fails.
+
+    It asks for the second batch of Arrow's when less than its buffer is left of the first.
+    """
     source = str(tmp_path / "in")
-    wanted = [b"%05d" % n for n in range(12_000)]
+    wanted = [b"%05d" % n for n in range(3_000)]
     frame = rows(spark, len(wanted)).drop("properties")
     frame.withColumn("body", expr("rpad(body, 1000, binary('.'))")).write.parquet(source)
     given = {"nameServer": cluster.namesrv_addr, "checkpointLocation": str(tmp_path / "1")}

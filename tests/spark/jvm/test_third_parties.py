@@ -1,6 +1,6 @@
 """Spark itself reads what unmodified clients of three makes sent: one query over all topics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,12 +12,6 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.records import read_topic
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EpochCluster]:
-    with EpochCluster() as running:
-        yield running
 
 
 def as_dict(row: Any) -> Mapping[str, Any]:

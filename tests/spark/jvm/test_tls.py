@@ -1,11 +1,15 @@
 """Spark on a cluster that takes TLS only: what the command line was told comes to every process."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.runtime.test_tls import CERT
 from tests.spark import topics
 from tests.spark.tls_cluster import TLS, TlsCluster, speaking_tls
 
@@ -29,7 +33,9 @@ def namesrv() -> Iterator[str]:
         yield cluster.namesrv_addr
 
 
-def test_streams_and_jobs_reach_it(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:
+def test_streams_and_jobs_reach_it(
+    spark: SparkSession, remote: str, namesrv: str, tmp_path: Path
+) -> None:
     given = {**reach(namesrv, TLS), "subscribe": FROM, "startingOffsets": "earliest"}
     rows = spark.readStream.format("rocketmq").options(**given).load()
     writer = rows.select("body", "keys").writeStream.format("rocketmq")
@@ -53,3 +59,16 @@ def test_streams_and_jobs_reach_it(spark: SparkSession, namesrv: str, tmp_path: 
     sent.write_text("\n".join(lines))
     verdict, _ = reconcile(spark, Reconcile(namesrv, FROM, str(sent), tls=TLS))
     assert (verdict.topic["stored"], verdict.topic["lost"]) == (40, 0)
+
+    parts = [("archive", 30), ("live", 10)]
+    rows = backfill_by_command(remote, namesrv, table)
+    assert [(row["source"], row["messages"]) for row in rows] == parts
+
+
+def backfill_by_command(master: str, namesrv: str, table: str) -> list[dict[str, Any]]:
+    """What the job prints when a user starts it."""
+    words = ["--tls-ca", CERT, "pipeline", "backfill", table, "-n", namesrv, "-o", "json"]
+    command = [sys.executable, "-m", "epochmq", *words, "--master", master]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,18 +1,8 @@
-"""A driver of its own that copies a topic as a stream, until it is told to stop or fails.
-
-`python -m tests.spark.jvm.one_stream NAMESRV FROM TO CHECKPOINT STOP`: it ends when the file STOP
-appears, and says in JSON what Spark reported of the query.
-"""
-
-import json
-import sys
-import time
-from pathlib import Path
+"""A query that copies a topic as a stream, and what ended one."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from tests.spark.jvm.job import session
 
 EVERY = "300 milliseconds"
 
@@ -31,18 +21,3 @@ def failure(query: StreamingQuery) -> str:
     """What ended a query; empty when it was stopped."""
     error = query.exception()
     return str(error)[:2000] if error else ""
-
-
-def main(namesrv: str, source: str, target: str, checkpoint: str, stop: str) -> None:
-    spark = session("local[1,4]")
-    writer = copying(spark, namesrv, source, target, checkpoint)
-    query = writer.trigger(processingTime=EVERY).start()
-    while query.isActive and not Path(stop).exists():
-        time.sleep(0.05)
-    query.stop()
-    print(json.dumps({"error": failure(query)}), flush=True)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
