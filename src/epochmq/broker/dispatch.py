@@ -164,6 +164,7 @@ ROWS: dict[Code, Row] = {
         Access.PEER, MIB,
         Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET,
         Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
+        Code.GET_ALL_CONSUMER_ORDER_INFO,
         needs=Needs.TABLES,
     ),
     **_rows(

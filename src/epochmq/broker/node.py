@@ -232,6 +232,8 @@ class BrokerNode:
         self.role = role
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
+        if ROLES[role].consumes:
+            self.pop.settle_orders(self.clock.now_ms(), self.clock.wall_ms())
         self.delivery.role_changed()
 
     def announce(self) -> None:

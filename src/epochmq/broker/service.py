@@ -144,6 +144,7 @@ class Broker:
         node.open_timer()
         self._closers.append(self._close_timer)
         node.pop.orders.begin(self._clock.now_ms(), wall)
+        node.pop.settle_orders(self._clock.now_ms(), wall)
         self.sink = BrokerSink(node, self._label)
         if options.enable_controller_mode:
             self.member = build_member(node, self._blocking, self._role_changed)
@@ -324,6 +325,8 @@ class Broker:
         self._save_when_synced(node.offsets)  # behind the check points of what was popped
         self._saver.save(node.filters)
         self._saver.save(node.request_modes)
+        if node.rights.consumes:
+            node.pop.orders.step_version(self._clock.wall_ms())
         self._saver.save(node.pop.orders)
 
     def _save_delays(self) -> None:

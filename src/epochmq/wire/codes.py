@@ -172,6 +172,8 @@ class RequestCode(IntEnum):
     """Ours: digests of the log's blocks up to the confirmed offset."""
     LOG_READ = 34006
     """Ours: the log's bytes up to the confirmed offset."""
+    GET_ALL_CONSUMER_ORDER_INFO = 34007
+    """Ours: which batches of ordered pops are out, for replicas."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

@@ -254,6 +254,7 @@ def test_a_reset_is_marked_and_the_mark_travels() -> None:
     offsets.reset("g", "T", 0, 5, WALL)
     offsets.commit("h", "T", 0, 1)
     assert offsets.content()["epochmqResetMarks"] == {"T@g": {0: WALL + 1}}
+    assert (offsets.reset_at("g", "T", 0), offsets.reset_at("h", "T", 0)) == (WALL + 1, 0)
     assert offsets.content({"T@h": {0: 1}})["epochmqResetMarks"] == {}
     again = ConsumerOffsets()
     again.load(json.loads(offsets.encode()))

@@ -7,6 +7,7 @@ from tests.broker.handlers.helpers import answer
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.options import BrokerOptions
+from epochmq.broker.pop.windows.core import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
 from epochmq.broker.replica_sync.core import Table
 from epochmq.broker.roles import Role
@@ -98,6 +99,42 @@ def test_the_timers_check_point_is_taken_if_it_covers_ours(two: Two) -> None:
     assert (ours.done_ms, ours.covered) == (WALL + 9_000, 8)
     two.master.timer = None
     two.take(Table.TIMER)
+
+
+def test_how_many_messages_wait_is_what_who_delivered_last_says(two: Two) -> None:
+    assert two.master.timer is not None
+    assert two.slave.timer is not None
+    ours, theirs = two.master.timer.hands.metrics, two.slave.timer.hands.metrics
+    ours.add(["T", "T"], 1, WALL)
+    ours.step_version(WALL)
+    theirs.add(["T"], 1, WALL)
+    two.take(Table.TIMER_METRICS)
+    assert ours.counts["T"].count == 2
+    for _ in range(2):
+        theirs.step_version(WALL)
+    two.take(Table.TIMER_METRICS)
+    assert ours.counts["T"].count == 1
+    assert ours.version > theirs.version
+    assert ours.dirty
+    two.master.timer = None
+    two.take(Table.TIMER_METRICS)
+
+
+def test_ordered_batches_that_were_out_at_the_slave_are_out(two: Two) -> None:
+    key, other = QueueKey("g", "T", 0), QueueKey("g", "T", 1)
+    ours, theirs = two.master.pop.orders, two.slave.pop.orders
+    ours.out(key, None, (WALL, 1_000), [5], 0)
+    ours.out(other, None, (WALL, 9_000), [50], 0)
+    theirs.out(key, None, (WALL + 9, 5_000), [6], 0)
+    theirs.out(other, None, (WALL + 9, 2_000), [3], 0)
+    two.master.offsets.commit("g", "T", 1, 50)
+    two.slave.offsets.reset("g", "T", 1, 3, WALL + 5)
+    two.take()
+    assert ours.ack(key, 6, WALL + 9) == 7
+    assert ours.ack(other, 3, WALL + 9) == 4  # what a reset ended does not win
+    assert ours.version > theirs.version
+    two.master.take_role(Role.MASTER)
+    assert two.master.offsets.get("g", "T", 1) == 4
 
 
 def test_a_newer_table_of_topics_adds_and_takes_nothing_away(two: Two) -> None:

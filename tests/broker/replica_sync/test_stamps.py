@@ -8,6 +8,7 @@ from epochmq.broker.replica_sync.stamps import (
     StampHeader,
     Watchers,
     asking,
+    count_since,
     since,
     stamped,
 )
@@ -33,6 +34,12 @@ def test_who_asks_first_has_no_stamp() -> None:
     assert asking(None) == {}
     assert since(Command(21)) is None
     assert since(Command(21, ext=asking("x"))) == "x"
+
+
+def test_a_stamp_of_this_start_counts() -> None:
+    assert count_since(Command(43, ext=asking("7.12")), 7) == 12
+    for stamp in (None, "8.12", "7", "7.x", "7.1.2"):
+        assert count_since(Command(43, ext=asking(stamp)), 7) is None
 
 
 def test_a_question_is_kept_until_there_is_news() -> None:
@@ -96,6 +103,22 @@ def test_a_change_waits_until_every_watcher_asks_with_its_stamp() -> None:
     assert table.look() == ["s2"]
     assert table.asks(2, "s4")
     assert table.look() == ["s2", "s3", "s4"]
+
+
+def test_a_table_that_counts_is_taken_though_it_changed_again() -> None:
+    table = Watched()
+    done: list[int] = []
+    command = Command(43, ext=asking("7.4", 1500))
+    table.watchers.hold(command, 0, lambda: "7.5", lambda: None, 1, 4)
+    for count in (5, 6):
+        table.watchers.when_taken(43, 0, lambda count=count: done.append(count), count)
+    table.watchers.hold(command, 0, lambda: "7.7", lambda: None, 1, None)
+    table.watchers.hold(command, 0, lambda: "7.7", lambda: None, 1, 5)
+    table.look()
+    assert done == [5]
+    table.watchers.hold(command, 0, lambda: "7.8", lambda: None, 1, 7)
+    table.look()
+    assert done == [5, 6]
 
 
 def test_a_change_waits_for_nobody_for_ever() -> None:

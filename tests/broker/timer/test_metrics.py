@@ -24,6 +24,19 @@ def test_they_count_up_and_down_and_never_below_zero() -> None:
     assert (again.total, again.dirty) == (0, True)
 
 
+def test_another_brokers_are_taken_whole_or_if_they_are_newer() -> None:
+    ours, theirs = TimerMetrics(), TimerMetrics()
+    theirs.add(["A"], 1, 7)
+    theirs.step_version(7)
+    content = json_tolerant.loads(theirs.encode())
+    assert ours.merge(content, 8)
+    assert (ours.total, ours.version.counter, ours.dirty) == (1, 2, True)
+    assert not ours.merge(content, 8)
+    ours.dirty, before = False, ours.updates
+    ours.adopt({})
+    assert (ours.total, ours.updates, ours.dirty) == (0, before + 1, True)
+
+
 def test_they_are_bounded() -> None:
     metrics = TimerMetrics()
     metrics.counts = dict.fromkeys(map(str, range(TOPICS_MAX)), Waits())

@@ -5,7 +5,7 @@ from epochmq.broker.handlers.common import NodeHandler, check_queue_id, known_gr
 from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.core import NONE
-from epochmq.broker.replica_sync.stamps import StampHeader, since, stamped
+from epochmq.broker.replica_sync.stamps import StampHeader, count_since, since, stamped
 from epochmq.model import record
 from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -90,11 +90,9 @@ def handle_all_offsets(
 
 def _all_offsets(node: BrokerNode, command: Command, stamp: str) -> Reply:
     offsets = node.offsets
-    last = since(command) or ""
-    boot = f"{node.started_wall_ms}."
-    count = last.removeprefix(boot)
-    if last.startswith(boot) and count.isdecimal() and last != stamp:
-        rows = offsets.changed_since(int(count))
+    count = count_since(command, node.started_wall_ms)
+    if count is not None and since(command) != stamp:
+        rows = offsets.changed_since(count)
         if rows is not None:
             body = json_tolerant.dumps(offsets.content(rows))
             return Reply(header=StampHeader(stamp, delta=True), body=body)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.pop_gate import PopRequest, admit_pop
+from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.pop_take import Part, Taking, take
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Infos
@@ -67,7 +68,7 @@ class PopDesk:
             if part.window is not None
         ]
         if not taken:
-            self._answer(request, taking, taking.parts)
+            self._answer_in_order(request, taking, now)
             return True
         finished = waits = False
 
@@ -83,9 +84,23 @@ class PopDesk:
         node.pop.keep(taken, now, taking.pop_time, done)
         if not finished:
             waits = True
-            for part in taking.parts:  # the log may be cut or deleted meanwhile
-                part.chunks = [bytes(chunk) for chunk in part.chunks]
+            taking.keep_bytes()
         return True
+
+    def _answer_in_order(self, request: PopRequest, taking: Taking, now: int) -> None:
+        """Answer once the replicas know what is out: whoever is master next must not hand it out
+        to another. Nobody is told who lost the right to pop meanwhile."""
+        finished = False
+
+        def copied() -> None:
+            nonlocal finished
+            finished = True
+            consumes = self._node.rights.consumes
+            self._answer(request, taking, taking.parts if consumes else ())
+
+        when_copied(self._node, now, copied)
+        if not finished:
+            taking.keep_bytes()
 
     def _answer(self, request: PopRequest, taking: Taking, parts: Sequence[Part]) -> None:
         if not parts:

@@ -13,6 +13,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.escape.pins import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.send_lane import invalid_code
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Handle, parse_handle
@@ -64,7 +65,9 @@ def handle_ack(node: BrokerNode, command: Command, session: Session, now: int) -
     header = decode_header(AckHeader, command.ext)
     handle = _checked(node, header)
     if handle.revive_queue_id == ORDER_QUEUE:
-        return _ack_in_order(node, header, handle)
+        _ack_in_order(node, header, handle)
+        when_copied(node, now, lambda: session.answer(command, Reply()))
+        return HELD
     key = _key(header, handle)
     if _known(node, key, handle, header.offset, now) is Seen.ACKED:
         return Reply()
@@ -94,7 +97,9 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
     if header.offset >= node.store.queue_bounds(header.topic, header.queueId)[1]:
         raise Refused(ResponseCode.NO_MESSAGE, "no message at this offset yet")  # rocketmq#9187
     if handle.revive_queue_id == ORDER_QUEUE:
-        return _change_in_order(node, header, handle, now)
+        changed = _change_in_order(node, header, handle, now)
+        when_copied(node, now, lambda: session.answer(command, changed))
+        return HELD
     old = _key(header, handle)
     if _known(node, old, handle, header.offset, now) is Seen.ACKED:
         raise Refused(ResponseCode.NO_MESSAGE, "the message is acknowledged already")
@@ -158,7 +163,7 @@ def handle_batch_ack(
 
     for one, offsets in wanted:
         if offsets:
-            _ack_batch(node, one, offsets, done)
+            _ack_batch(node, one, offsets, done, now)
     return HELD
 
 
@@ -173,14 +178,14 @@ def _batch_offsets(node: BrokerNode, one: BatchAck) -> list[int]:
 
 
 def _ack_batch(
-    node: BrokerNode, one: BatchAck, offsets: list[int], done: Callable[[bool], None]
+    node: BrokerNode, one: BatchAck, offsets: list[int], done: Callable[[bool], None], now: int
 ) -> None:
     topic = _batch_topic(one)
     if one.revive_queue_id == ORDER_QUEUE:
         queue = QueueKey(one.consumer_group, topic, one.queue_id)
         for offset in offsets:
             _move_in_order(node, queue, offset, one.pop_time)
-        done(True)
+        when_copied(node, now, lambda: done(True))
         return
     key = Key(
         topic, one.consumer_group, one.queue_id, one.start_offset, one.pop_time,
@@ -268,7 +273,7 @@ def _known(node: BrokerNode, key: Key, handle: Handle, offset: int, now: int) ->
 # Ordered -------------------------------------------------------------------------------------
 
 
-def _ack_in_order(node: BrokerNode, header: AckHeader, handle: Handle) -> Reply:
+def _ack_in_order(node: BrokerNode, header: AckHeader, handle: Handle) -> None:
     queue = QueueKey(header.consumerGroup, header.topic, header.queueId)
     verdict = _move_in_order(node, queue, header.offset, handle.pop_time)
     if verdict is Verdict.ILLEGAL:
@@ -279,7 +284,6 @@ def _ack_in_order(node: BrokerNode, header: AckHeader, handle: Handle) -> Reply:
         )
     if verdict is Verdict.STALE:
         raise Refused(ResponseCode.NO_MESSAGE, OVER)
-    return Reply()
 
 
 def _move_in_order(node: BrokerNode, queue: QueueKey, offset: int, pop_time: int) -> Verdict | None:

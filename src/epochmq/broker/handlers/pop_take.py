@@ -222,6 +222,11 @@ class Taking:
         self.parts.append(part)
         self.room -= len(part.offsets)
 
+    def keep_bytes(self) -> None:
+        """The answer waits: the log may be cut or deleted meanwhile."""
+        for part in self.parts:
+            part.chunks = [bytes(chunk) for chunk in part.chunks]
+
     def give_up(self) -> None:
         """Whatever was taken was not."""
         for part in self.parts:

@@ -159,6 +159,10 @@ class ConsumerOffsets:
         marks[queue_id] = max(wall, marks.get(queue_id, 0) + 1)
         self._changed(wall)
 
+    def reset_at(self, group: str, topic: str, queue_id: int) -> int:
+        """When an admin set the queue's offset last (wall ms); 0 for never."""
+        return self.reset_marks.get(f"{topic}@{group}", {}).get(queue_id, 0)
+
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return queue_id in self._resets.get(f"{topic}@{group}", {})
 

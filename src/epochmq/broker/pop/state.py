@@ -17,7 +17,7 @@ from epochmq.broker.pop.polls import PopPolls
 from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Seen
 from epochmq.broker.pop.revive.hands import ReviveHands, Topics
-from epochmq.broker.pop.windows.core import Window, Windows
+from epochmq.broker.pop.windows.core import QueueKey, Window, Windows
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
@@ -132,7 +132,15 @@ class PopState:
         self.windows.clear()
         self.confirmed.clear()
         self.buffer.clear()
-        self.orders.clear()
+
+    def settle_orders(self, now: int, wall: int) -> None:
+        """Before batches are handed out in order here: they and the offsets came each by itself."""
+
+        def committed(key: QueueKey) -> tuple[int, int]:
+            return self._offsets.get(*key), self._offsets.reset_at(*key)
+
+        for key, offset in self.orders.settle(committed, now):
+            self._commit(key, offset, wall)
 
     def finish(self, now: int, wall: int) -> None:
         """Before a stop: young check points go into the log, so that nothing is repeated."""
@@ -231,11 +239,13 @@ class PopState:
         offset = self.windows.settled(window)
         if offset is None:
             return
-        group, topic, queue_id = window.key
+        self._commit(window.key, offset, wall)
+
+    def _commit(self, key: QueueKey, offset: int, wall: int) -> None:
         try:
-            self._offsets.commit(group, topic, queue_id, offset, wall)
+            self._offsets.commit(*key, offset, wall)
         except Refused as error:
-            log.error("the offset of %s in %s is not kept: %s", group, topic, error.remark)
+            log.error("the offset of %s in %s is not kept: %s", key.group, key.topic, error.remark)
 
     def _write(self, slot: Slot, now: int, wall: int) -> None:
         draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)

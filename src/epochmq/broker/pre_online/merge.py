@@ -7,6 +7,8 @@ slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Her
 - the timer's check point: if it covers what ours covers, else messages come once more;
 - topics and groups: rows of a newer table over ours; rows that only we have stay, for a slave
   deletes nothing by itself;
+- batches of ordered pops: queue by queue what was out later, and what either acknowledged;
+- how many timed messages wait: what the later version says;
 - request modes have no version: rows that we lack.
 """
 
@@ -21,8 +23,11 @@ from epochmq.wire.bodies.group import SubscriptionGroupTable
 from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
 
-TAKEN = (Table.TOPICS, Table.GROUPS, Table.MODES, Table.OFFSETS, Table.DELAYS, Table.TIMER)
-"""In this order: offsets of a topic come after the topic."""
+TAKEN = (
+    *(Table.TOPICS, Table.GROUPS, Table.MODES, Table.OFFSETS, Table.ORDERS, Table.DELAYS),
+    *(Table.TIMER, Table.TIMER_METRICS),
+)
+"""In this order: offsets of a topic come after the topic, batches after what was reset."""
 
 
 class Merge:
@@ -37,6 +42,8 @@ class Merge:
             Table.OFFSETS: self._offsets,
             Table.DELAYS: self._delays,
             Table.TIMER: self._timer,
+            Table.TIMER_METRICS: self._timer_metrics,
+            Table.ORDERS: self._orders,
         }
 
     def take(self, table: Table, body: bytes, wall: int) -> None:
@@ -77,6 +84,17 @@ class Merge:
     def _timer(self, body: bytes, wall: int) -> None:
         if self._node.timer is not None:
             self._node.timer.progress.adopt(body)
+
+    def _timer_metrics(self, body: bytes, wall: int) -> None:
+        content = _object(body)
+        if self._node.timer is not None:
+            self._node.timer.hands.metrics.merge(content, wall)
+
+    def _orders(self, body: bytes, wall: int) -> None:
+        content, pop = _object(body), self._node.pop
+        now = self._node.clock.now_ms()
+        pop.settle_orders(now, wall)  # a batch that a reset ended does not win against a new one
+        pop.orders.merge(content, now, wall)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -26,6 +26,8 @@ AGAIN_MS = 10
 OFFSETS_AGAIN_MS = 50
 """Offsets change all the time: what was committed for this long before a master died may go back to
 what the replica heard last (INV-29)."""
+ORDERS_AGAIN_MS = 2
+"""Whoever pops in order waits for this."""
 RETRY_MS = 20
 """First wait after a failure, doubles. Short: in a failover a replica may ask its new master before
 that one has become it, and until the tables came, sends wait for the replica."""
@@ -42,13 +44,17 @@ class Table(Enum):
     MODES = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
     TIMER = RequestCode.GET_TIMER_CHECK_POINT
     TIMER_METRICS = RequestCode.GET_TIMER_METRICS
+    ORDERS = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
 
 
-WATCHED = frozenset({Table.TOPICS, Table.GROUPS, Table.OFFSETS})
-NEW = frozenset({Table.MODES})
+WATCHED = frozenset({Table.TOPICS, Table.GROUPS, Table.OFFSETS, Table.ORDERS})
+NEW = frozenset({Table.MODES, Table.ORDERS})
 """A master of an older release may not have them: then there is nothing to copy."""
 OPTIONAL = frozenset({Table.TIMER, Table.TIMER_METRICS})
 """A master without a timer answers an error: there is none, and nothing waits for it."""
+
+
+_AGAIN_MS = {Table.OFFSETS: OFFSETS_AGAIN_MS, Table.ORDERS: ORDERS_AGAIN_MS}
 
 
 class Fetch(NamedTuple):
@@ -147,7 +153,7 @@ class ReplicaSync:
             return max(self._period_ms, JAVA_PERIOD_MS)
         waited = now - copy.asked_at_ms >= WATCHED_MS // 2
         if table in WATCHED and (waited or not header.unchanged):
-            return OFFSETS_AGAIN_MS if table is Table.OFFSETS else AGAIN_MS
+            return _AGAIN_MS.get(table, AGAIN_MS)
         return self._period_ms
 
     def failed(self, fetch: Fetch, problem: str, now: int) -> None:
@@ -179,5 +185,7 @@ class ReplicaSync:
             self._tables.take_delays(body)
         elif table is Table.MODES:
             self._tables.take_modes(body)
+        elif table is Table.ORDERS:
+            self._tables.take_orders(body, delta=delta)
         else:
             self._tables.take_timer(body, metrics=table is Table.TIMER_METRICS)

@@ -42,6 +42,12 @@ def since(command: Command) -> str | None:
     return decode_header(SinceHeader, command.ext).sinceStamp
 
 
+def count_since(command: Command, boot: int) -> int | None:
+    """What a stamp `boot.count` of this start counted; None for another's, or none."""
+    begun, _, count = (since(command) or "").partition(".")
+    return int(count) if begun == str(boot) and count.isdecimal() else None
+
+
 def stamped(command: Command, stamp: str, make: Callable[[], bytes]) -> Reply:
     """The whole table, unless it is as it was at the stamp that the request brings."""
     if since(command) == stamp:
@@ -56,15 +62,26 @@ def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
 
 
 class Wait:
-    """A change that is to be answered once everybody in `missing` has it."""
+    """A change that is to be answered once everybody in `missing` has it.
 
-    __slots__ = ("code", "done", "missing", "until_ms")
+    `count` is what the table had counted with it, for tables whose stamps count: one that always
+    changes is taken all the same.
+    """
 
-    def __init__(self, code: int, missing: set[int], until_ms: int, done: Answer) -> None:
+    __slots__ = ("code", "count", "done", "missing", "until_ms")
+
+    def __init__(
+        self, code: int, missing: set[int], until_ms: int, done: Answer, count: int | None
+    ) -> None:
         self.code = code
         self.missing = missing
         self.until_ms = until_ms
         self.done = done
+        self.count = count
+
+    def is_in(self, has: int | None) -> bool:
+        """Whether who has the table as it counted `has` has the change."""
+        return self.count is not None and has is not None and has >= self.count
 
 
 class Watchers:
@@ -80,36 +97,47 @@ class Watchers:
         self._waits: list[Wait] = []
 
     def hold(
-        self, command: Command, now: int, stamp: Stamp, answer: Answer, session: int = 0
+        self,
+        command: Command,
+        now: int,
+        stamp: Stamp,
+        answer: Answer,
+        session: int = 0,
+        count: int | None = None,
     ) -> bool:
-        """Keep a request that wants to wait, while the table is as it was; whether it is kept."""
+        """Keep a request that wants to wait, while the table is as it was; whether it is kept.
+
+        `count` is what the stamp that it brings counts, for `when_taken`.
+        """
         header = decode_header(SinceHeader, command.ext)
         wait_ms = min(header.waitMillis or 0, limits.HOLD_MS_MAX)
         if wait_ms <= 0:
             return False
         is_current = header.sinceStamp == stamp()
-        self._watches(session, command.code, now + wait_ms + _SLACK_MS, is_current=is_current)
+        self._watches(session, command.code, now + wait_ms + _SLACK_MS)
+        for wait in self._waits:
+            if wait.code == command.code and (is_current or wait.is_in(count)):
+                wait.missing.discard(session)
         if not is_current or len(self._held) >= limits.WATCHERS_MAX:
             return False
         self._held.append((now + wait_ms, stamp(), stamp, answer))
         return True
 
-    def _watches(self, session: int, code: int, until: int, *, is_current: bool) -> None:
+    def _watches(self, session: int, code: int, until: int) -> None:
         key = (session, code)
         if key in self._watching or len(self._watching) < limits.WATCHERS_MAX:
             self._watching[key] = until
-        if is_current:
-            for wait in self._waits:
-                if wait.code == code:
-                    wait.missing.discard(session)
 
-    def when_taken(self, code: int, now: int, done: Answer) -> None:
-        """Call `done` once all that watch the table of `code` have it as it is now, or late."""
+    def when_taken(self, code: int, now: int, done: Answer, count: int | None = None) -> None:
+        """Call `done` once all that watch the table of `code` have it as it is now, or late.
+
+        `count`: what the table has counted now, if its stamps do.
+        """
         missing = {
             session for (session, of), until in self._watching.items() if of == code and until > now
         }
         if missing:
-            self._waits.append(Wait(code, missing, now + TAKEN_WAIT_MS, done))
+            self._waits.append(Wait(code, missing, now + TAKEN_WAIT_MS, done, count))
         else:
             done()
 

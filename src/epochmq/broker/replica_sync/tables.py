@@ -49,14 +49,23 @@ class Tables:
         told = decode_body(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
+    def take_orders(self, body: bytes, *, delta: bool) -> None:
+        """Which batches of ordered pops are out at the master."""
+        content = _object(body)
+        if "table" not in content:
+            raise ValueError("no table of ordered batches")
+        if self._node.rights.consumes:
+            return
+        clock = self._node.clock
+        self._node.pop.orders.adopt(content, clock.now_ms(), clock.wall_ms(), whole=not delta)
+
     def take_timer(self, body: bytes, *, metrics: bool) -> None:
         """How far the master's timer is, and what waits there; a timer of ours follows."""
         timer = self._node.timer
         if timer is None or self._node.rights.secondary:
             return
         if metrics:
-            timer.hands.metrics.load(_object(body))
-            timer.hands.metrics.dirty = True
+            timer.hands.metrics.adopt(_object(body))
         else:
             timer.progress.adopt(body)
 

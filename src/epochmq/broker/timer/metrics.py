@@ -65,6 +65,21 @@ class TimerMetrics:
     def encode(self) -> bytes:
         return json_tolerant.dumps(self.content())
 
+    def adopt(self, content: dict[str, Any]) -> None:
+        """What another broker counts, instead of ours."""
+        self.load(content)
+        self.updates += 1
+        self.dirty = True
+
+    def merge(self, content: dict[str, Any], wall: int) -> bool:
+        """Take what a broker counts that delivered later than we did; whether it did."""
+        told = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        if told <= self.version:
+            return False
+        self.adopt(content)
+        self.version = told.next_version(wall)
+        return True
+
     def load(self, content: dict[str, Any]) -> None:
         """Take over a file, or a master's answer."""
         counts = msgspec.convert(content.get("timingCount") or {}, dict[str, Waits], strict=False)

@@ -1,15 +1,17 @@
 """One batch of a queue at a time, counted, hidden, and kept in RocketMQ's file."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.base import limits
-from epochmq.broker.pop.order.core import Orders, Verdict
+from epochmq.broker.pop.order.core import RECENT_MS, Orders, Verdict
 from epochmq.broker.pop.windows.core import QueueKey
 
-KEY = QueueKey("G", "T", 0)
+KEY, OTHER = QueueKey("G", "T", 0), QueueKey("G", "T", 1)
 WALL = 1_700_000_000_000
 
 
@@ -79,10 +81,9 @@ def test_a_message_is_hidden_longer_or_shorter() -> None:
     assert not core.change(QueueKey("G", "T", 1), 5, WALL, 10, 200, WALL)
 
 
-def test_a_reset_and_another_role_forget() -> None:
+def test_a_reset_and_a_deletion_forget() -> None:
     core = Orders()
     core.forget(KEY)
-    core.clear()
     assert not core.dirty
     out(core, 5)
     core.dirty = False
@@ -90,8 +91,10 @@ def test_a_reset_and_another_role_forget() -> None:
     assert core.dirty
     assert not core.blocked(KEY, None, 0)
     out(core, 5)
-    core.clear()
-    assert (len(core), core.statistics()) == (0, {"ordered": 0})
+    core.out(OTHER, None, (WALL, 1_000), [7], 0)
+    core.drop(lambda key: key.queue_id == 0)
+    assert (len(core), core.statistics()) == (1, {"ordered": 1})
+    assert core.blocked(OTHER, None, 0)
 
 
 def test_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +117,10 @@ def test_the_file_is_upstreams() -> None:
     out(core, 5, 7, 9, attempt="a")
     core.ack(KEY, 7, WALL)
     core.change(KEY, 9, WALL, 4_000, 10, WALL + 10)
+    core.step_version(WALL)
     content = msgspec.json.decode(core.encode())
     assert content == {
+        "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": WALL},
         "table": {
             "T@G": {
                 "0": {
@@ -142,6 +147,129 @@ def test_an_empty_file_and_an_empty_batch() -> None:
     core.load({"table": {"T@G": {"0": {"popTime": 1}}}})
     core.begin(0, WALL)
     assert len(core) == 0
+
+
+def test_a_version_steps_with_a_change() -> None:
+    core = Orders()
+    core.step_version(WALL)
+    assert core.version.counter == 0
+
+
+# Another broker's ----------------------------------------------------------------------------
+
+
+def told(core: Orders, wall: int, keys: list[QueueKey] | None = None) -> dict[str, Any]:
+    """The table as it travels."""
+    return msgspec.json.decode(msgspec.json.encode(core.content(keys, wall)))
+
+
+def test_a_replica_blocks_what_the_master_handed_out_whatever_its_clock_says() -> None:
+    master, replica = Orders(), Orders()
+    out(master, 5, 6)
+    master.ack(KEY, 6, WALL)
+    replica.adopt(told(master, WALL + 400), 70_000, WALL + 3_600_000, whole=True)
+    assert replica.blocked(KEY, None, 70_599)
+    assert not replica.blocked(KEY, None, 70_600)
+    assert replica.done_with(KEY) == {6}
+    assert replica.version == master.version
+    assert replica.freed(70_600) == [KEY]
+
+
+def test_only_what_changed_travels() -> None:
+    master, replica = Orders(), Orders()
+    assert master.changed_since(0) == []
+    out(master, 5)
+    master.out(OTHER, None, (WALL, 1_000), [7], 0)
+    count = master.changes
+    replica.adopt(told(master, WALL), 0, WALL, whole=True)
+    assert master.changed_since(count) == []
+    master.ack(KEY, 5, WALL)
+    assert master.changed_since(count) == [KEY]
+    replica.adopt(told(master, WALL, master.changed_since(count)), 0, WALL, whole=False)
+    assert not replica.blocked(KEY, None, 0)
+    assert replica.blocked(OTHER, None, 0)
+    assert master.changed_since(master.changes + 1) is None
+    count = master.changes
+    master.forget(OTHER)
+    assert master.changed_since(count) is None
+    replica.adopt(told(master, WALL), 0, WALL, whole=True)
+    assert not replica.blocked(OTHER, None, 0)
+    assert replica.changed_since(0) is None
+
+
+def test_an_older_release_says_no_time() -> None:
+    master, replica = Orders(), Orders()
+    out(master, 5)
+    replica.adopt({"table": told(master, WALL)["table"]}, 0, WALL + 300, whole=True)
+    assert replica.blocked(KEY, None, 699)
+    assert not replica.blocked(KEY, None, 700)
+
+
+def test_what_is_adopted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, replica = Orders(), Orders()
+    out(master, 5)
+    monkeypatch.setattr(limits, "POP_ORDER_QUEUES_MAX", 0)
+    with pytest.raises(ValueError, match="too many"):
+        replica.adopt(told(master, WALL), 0, WALL, whole=True)
+    assert (replica.merge(told(master, WALL), 0, WALL), len(replica)) == (0, 0)
+
+
+def test_of_two_brokers_batches_the_later_one_counts() -> None:
+    ours, theirs = Orders(), Orders()
+    out(ours, 5, 6)
+    theirs.out(KEY, None, (WALL + 1, 1_000), [5, 6], 0)  # again, to another
+    theirs.out(OTHER, None, (WALL, 1_000), [7], 0)
+    assert ours.merge(told(theirs, WALL), 0, WALL) == 2
+    assert ours.ack(KEY, 5, WALL) is Verdict.STALE
+    assert ours.ack(KEY, 5, WALL + 1) == 6
+    assert ours.ack(OTHER, 7, WALL) == 8
+    assert ours.version.counter == 1
+    assert theirs.merge(told(ours, WALL), 0, WALL) == 2
+    assert theirs.version > ours.version
+    out(theirs, 4)  # an older one
+    assert theirs.merge(told(ours, WALL), 0, WALL) == 2
+    out(ours, 9)
+    ours.out(OTHER, None, (WALL, 1_000), [9], 0)
+    assert ours.merge(told(theirs, WALL), 0, WALL) == 0
+
+
+def test_of_one_batch_both_brokers_words_count() -> None:
+    ours, theirs = Orders(), Orders()
+    out(ours, 5, 6, 7)
+    theirs.adopt(told(ours, WALL), 0, WALL, whole=True)
+    ours.ack(KEY, 5, WALL)
+    ours.change(KEY, 6, WALL, 9_000, 0, WALL)
+    theirs.ack(KEY, 7, WALL)
+    assert ours.merge(told(theirs, WALL), 0, WALL) == 1
+    assert ours.done_with(KEY) == {5, 7}
+    assert ours.blocked(KEY, None, 8_999)
+    row = told(ours, WALL)["table"]["T@G"]["0"]
+    assert (row["cm"], row["ot"]) == (0b101, {"6": WALL + 9_000})
+
+
+@pytest.mark.parametrize(
+    ("offset", "reset_at", "now", "ahead", "blocked"),
+    [
+        (5, 0, 0, [], True),
+        (6, 0, 0, [], True),
+        (8, 0, 0, [], False),  # the offset came later than the batch
+        (9, 0, 0, [], False),
+        (2, 0, 0, [(KEY, 5)], True),  # the batch came later than the offset
+        (2, 0, 1_000 + RECENT_MS, [], False),
+        (2, WALL + 1, 0, [], False),
+        (2, WALL, 0, [(KEY, 5)], True),
+        (-1, 0, 0, [], True),
+    ],
+)
+def test_batches_and_offsets_that_were_copied_apart(
+    offset: int, reset_at: int, now: int, ahead: list[Any], blocked: bool
+) -> None:
+    core = Orders()
+    out(core, 5, 6, 7)
+    assert core.settle(lambda _key: (offset, reset_at), now) == ahead
+    assert core.blocked(KEY, None, now) is blocked
+    gone = reset_at > WALL
+    assert core.done_with(KEY) == {at for at in (5, 6, 7) if at < offset and not gone}
 
 
 class Slowly(RuleBasedStateMachine):
@@ -197,6 +325,14 @@ class Slowly(RuleBasedStateMachine):
         self.core = Orders()
         self.core.load(content)
         self.core.begin(self.now, WALL + self.now)
+
+    @rule(skew=st.integers(-100_000, 100_000))
+    def fail_over(self, skew: int) -> None:
+        """Another broker, with another clock, goes on."""
+        content = told(self.core, WALL + self.now)
+        self.core = Orders()
+        self.core.adopt(content, self.now, WALL + self.now + skew, whole=True)
+        assert self.core.settle(lambda _key: (self.committed, 0), self.now) == []
 
     @invariant()
     def nothing_is_skipped(self) -> None:

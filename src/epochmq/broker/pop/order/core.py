@@ -5,20 +5,28 @@ is over; the same attempt (`attemptId`) may read its own batch again. The commit
 of the first message without an acknowledgement. There are no check points: what is not acknowledged
 is read again in its queue, in its order.
 
-File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later (facts/store.md 3.4).
-Deadlines are kept on the monotonic clock; the file has wall times. Pure.
+File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later (facts/store.md 3.4), and
+a DataVersion. Replicas copy it, as upstream's do not (facts/acting-master.md 10.5): whoever is
+master next goes on in order, and hands out nothing that may be in a consumer's hands (ADR 0055).
+What travels says by `wallMillis` what time it was. Pure.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
 import msgspec
 
 from epochmq.base import limits
+from epochmq.broker.pop.order.batch import Batch, Row, batches_of, row_of, rows_of
 from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
+
+RECENT_MS = 60_000
+"""Only a batch whose time was not over longer ago puts a committed offset forward: who pops no
+longer in order may have gone back since, and would lose messages by it."""
 
 
 class Verdict(Enum):
@@ -30,55 +38,6 @@ class Verdict(Enum):
     """The batch has no such message."""
 
 
-class _Row(msgspec.Struct, omit_defaults=True):
-    """A batch as the file has it."""
-
-    popTime: int = 0
-    i: int | None = None
-    o: list[int] | None = None
-    ot: dict[int, int] | None = None
-    oc: dict[int, int] | None = None
-    l: int = 0  # noqa: E741 - the file's name
-    cm: int = 0
-    a: str | None = None
-
-
-class Batch:
-    """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
-
-    __slots__ = ("acked", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
-                 "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
-
-    def __init__(self, pop_time: int, invisible_time: int, offsets: Sequence[int]) -> None:
-        self.pop_time = pop_time
-        self.invisible_time = invisible_time
-        self.offsets = list(offsets)
-        self.attempt_id: str | None = None
-        self.counts: dict[int, int] = {}
-        """How often a message was out before, for those that were."""
-        self.acked = 0
-        self.until: list[int] = []
-        self.visible_wall_ms: dict[int, int] = {}
-        """Only what an invisible time was changed for."""
-        self.taken_wall_ms = pop_time
-
-    def open_until(self) -> int:
-        """When the last message without an acknowledgement is visible again; 0 for none."""
-        return max(
-            (at for bit, at in enumerate(self.until) if not self.acked >> bit & 1), default=0
-        )
-
-    def next_offset(self) -> int:
-        """The first message without an acknowledgement, else what follows the last."""
-        for bit, offset in enumerate(self.offsets):
-            if not self.acked >> bit & 1:
-                return offset
-        return self.offsets[-1] + 1
-
-    def acked_offsets(self) -> frozenset[int]:
-        return frozenset(at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
-
-
 class Orders:
     """The batches of all queues."""
 
@@ -86,25 +45,24 @@ class Orders:
 
     def __init__(self) -> None:
         self.dirty = False
+        self.version = DataVersion()
+        self.changes = 0
+        """Counts everything that changes a batch: replicas ask only for what is new."""
         self._batches: dict[QueueKey, Batch] = {}
         self._frees: list[tuple[int, QueueKey]] = []
-        self._loaded: dict[QueueKey, _Row] = {}
+        self._loaded: dict[QueueKey, Row] = {}
+        self._recent: dict[QueueKey, int] = {}
+        """Batches by their last change, the latest last."""
+        self._whole_before = 0
+        """What changed since an earlier count is the whole table."""
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def begin(self, now: int, wall: int) -> None:
         """After `load`: from now on its wall times are deadlines; late is better than early."""
-        for key, row in self._loaded.items():
-            offsets = _absolute(row.o or [])
-            batch = Batch(row.popTime, row.i or 0, offsets)
-            batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
-            batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
-            for offset in offsets:
-                at = batch.visible_wall_ms.get(offset, row.popTime + (row.i or 0))
-                batch.until.append(now + max(at - wall, 0))
-            if offsets:
-                self._put(key, batch)
+        for key, batch in batches_of(self._loaded, now, wall).items():
+            self._put(key, batch)
         self._loaded = {}
 
     def blocked(self, key: QueueKey, attempt_id: str | None, now: int) -> bool:
@@ -187,60 +145,136 @@ class Orders:
     def forget(self, key: QueueKey) -> None:
         """The queue's offset was reset."""
         if self._batches.pop(key, None) is not None:
-            self.dirty = True
+            self._recent.pop(key, None)
+            self._all_changed()
 
-    def clear(self) -> None:
-        """Another role: another broker hands out these queues."""
-        self.dirty = self.dirty or bool(self._batches)
-        self._batches.clear()
-        self._frees.clear()
+    def drop(self, unwanted: Callable[[QueueKey], bool]) -> None:
+        """Groups or topics are deleted."""
+        for key in [key for key in self._batches if unwanted(key)]:
+            self.forget(key)
 
     def statistics(self) -> dict[str, int]:
         return {"ordered": len(self._batches)}
 
+    # Another broker's ------------------------------------------------------------------------
+
+    def settle(
+        self, committed: Callable[[QueueKey], tuple[int, int]], now: int
+    ) -> list[tuple[QueueKey, int]]:
+        """Bring batches and committed offsets together, before anything is handed out here: both
+        are copied and saved, but not at the same time.
+
+        `committed` tells a queue's offset (-1 for none) and when it was reset (wall ms; 0 for
+        never). A batch from before a reset is over. Answers the offsets to commit: what comes
+        before a batch that is, or was just now, out has been acknowledged.
+        """
+        ahead = []
+        for key, batch in list(self._batches.items()):
+            offset, reset_at = committed(key)
+            if reset_at > batch.pop_time:
+                self.forget(key)
+                continue
+            if batch.ack_before(offset):
+                self._put(key, batch)
+            if 0 <= offset < batch.next_offset() and max(batch.until) + RECENT_MS > now:
+                ahead.append((key, batch.next_offset()))
+        return ahead
+
+    def adopt(self, content: dict[str, Any], now: int, wall: int, *, whole: bool) -> None:
+        """Take a master's batches over ours; with `whole` all others go."""
+        told = _told(content, now, wall)
+        if len(told) > limits.POP_ORDER_QUEUES_MAX:
+            raise ValueError(f"batches of {len(told)} queues are too many")
+        self.version = _version(content)
+        if whole:
+            self._batches.clear()
+            self._recent.clear()
+            self._frees.clear()
+            self._all_changed()
+        for key, batch in told.items():
+            self._put(key, batch)
+
+    def merge(self, content: dict[str, Any], now: int, wall: int) -> int:
+        """Take from another replica the batches that were out later there, or of which more is
+        acknowledged; how many. The version steps past both."""
+        told, taken = _told(content, now, wall), 0
+        for key, theirs in told.items():
+            ours = self._batches.get(key)
+            if ours is None:
+                if len(self._batches) >= limits.POP_ORDER_QUEUES_MAX:
+                    continue
+            elif (ours.pop_time, ours.offsets) == (theirs.pop_time, theirs.offsets):
+                theirs.join(ours)
+            elif ours.is_after(theirs):
+                continue
+            self._put(key, theirs)
+            taken += 1
+        self.version = max(_version(content), self.version).next_version(wall)
+        self.dirty = True
+        return taken
+
+    def changed_since(self, changes: int) -> list[QueueKey] | None:
+        """The batches that changed after `changes` was counted; None when that cannot be told."""
+        if not self._whole_before <= changes <= self.changes:
+            return None
+        keys = []
+        for key in reversed(self._recent):
+            if self._recent[key] <= changes:
+                break
+            keys.append(key)
+        return keys
+
     # The file --------------------------------------------------------------------------------
 
+    def step_version(self, wall: int) -> None:
+        """Before it is saved, if it changed; a replica has its master's versions."""
+        if self.dirty:
+            self.version = self.version.next_version(wall)
+
+    def content(
+        self, keys: Iterable[QueueKey] | None = None, wall: int | None = None
+    ) -> dict[str, Any]:
+        """The shape of the file, and with the time of now of what replicas copy; of these queues
+        only, or all."""
+        table: dict[str, dict[int, Row]] = {}
+        for key in self._batches if keys is None else keys:
+            table.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = row_of(
+                self._batches[key]
+            )
+        content: dict[str, Any] = {"table": table, "dataVersion": self.version}
+        if wall is not None:
+            content["wallMillis"] = wall
+        return content
+
     def encode(self) -> bytes:
-        table: dict[str, dict[int, _Row]] = {}
-        for key, batch in self._batches.items():
-            table.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = _row(batch)
-        return json_tolerant.dumps({"table": table})
+        return json_tolerant.dumps(self.content())
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over consumerOrderInfo.json; `begin` makes deadlines of its times."""
-        table = msgspec.convert(
-            content.get("table") or {}, dict[str, dict[int, _Row]], strict=False
-        )
-        self._loaded = {
-            QueueKey(group, topic, queue_id): row
-            for name, rows in table.items()
-            for topic, _, group in (name.partition("@"),)
-            for queue_id, row in rows.items()
-        }
+        self._loaded, self.version = rows_of(content), _version(content)
 
     def _put(self, key: QueueKey, batch: Batch) -> None:
         self._batches[key] = batch
         self.dirty = True
+        self.changes += 1
+        self._recent.pop(key, None)
+        self._recent[key] = self.changes
         heapq.heappush(self._frees, (batch.open_until(), key))
         if len(self._frees) > 4 * len(self._batches) + 64:
             self._frees = [(b.open_until(), k) for k, b in self._batches.items()]
             heapq.heapify(self._frees)
 
-
-def _row(batch: Batch) -> _Row:
-    first = batch.offsets[0]
-    return _Row(
-        popTime=batch.pop_time,
-        i=batch.invisible_time,
-        o=[first, *(offset - first for offset in batch.offsets[1:])],
-        ot=batch.visible_wall_ms or None,
-        oc=batch.counts or None,
-        l=batch.taken_wall_ms,
-        cm=batch.acked,
-        a=batch.attempt_id,
-    )
+    def _all_changed(self) -> None:
+        """Who copies the table gets it whole."""
+        self.dirty = True
+        self.changes += 1
+        self._whole_before = self.changes
 
 
-def _absolute(offsets: Sequence[int]) -> list[int]:
-    """The first is an offset, the others are distances from it."""
-    return [offsets[0], *(offsets[0] + delta for delta in offsets[1:])] if offsets else []
+def _version(content: dict[str, Any]) -> DataVersion:
+    return msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+
+
+def _told(content: dict[str, Any], now: int, wall: int) -> dict[QueueKey, Batch]:
+    """Another broker's batches; its clock need not be right."""
+    return batches_of(rows_of(content), now, msgspec.convert(content.get("wallMillis", wall), int))

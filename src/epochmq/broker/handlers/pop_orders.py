@@ -1,0 +1,55 @@
+"""GET_ALL_CONSUMER_ORDER_INFO 34007: batches of ordered pops that are out, for replicas (ADR 0055).
+
+RocketMQ has no such request: after a failover its ordered batches are handed out again at once, to
+whoever asks (facts/acting-master.md 10.5). Here whoever pops, acknowledges or hides in order is
+answered once the replicas that watch this table have it, or are late.
+"""
+
+from collections.abc import Callable
+
+from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.replica_sync.stamps import StampHeader, count_since, since, stamped
+from epochmq.wire import json_tolerant
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.session import Session
+
+
+def when_copied(node: BrokerNode, now: int, done: Callable[[], None]) -> None:
+    """Call `done` once the replicas know the batches as they are now; without replicas at once."""
+    code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
+    node.watchers.when_taken(code, now, done, changes)
+
+
+def handle_all_orders(
+    node: BrokerNode, command: Command, session: Session, now: int
+) -> Reply | Held:
+    """The whole table, or what changed of it."""
+    orders = node.pop.orders
+
+    def stamp() -> str:
+        return f"{node.started_wall_ms}.{orders.changes}"
+
+    def answer() -> None:
+        session.answer(command, _told(node, command, stamp()))
+
+    count = count_since(command, node.started_wall_ms)
+    if node.watchers.hold(command, now, stamp, answer, session.id, count):
+        return HELD
+    return _told(node, command, stamp())
+
+
+def _told(node: BrokerNode, command: Command, stamp: str) -> Reply:
+    orders, wall = node.pop.orders, node.clock.wall_ms()
+    count = count_since(command, node.started_wall_ms)
+    keys = None if count is None else orders.changed_since(count)
+    if keys is None or since(command) == stamp:
+        return stamped(command, stamp, lambda: json_tolerant.dumps(orders.content(wall=wall)))
+    body = json_tolerant.dumps(orders.content(keys, wall))
+    return Reply(header=StampHeader(stamp, delta=True), body=body)
+
+
+HANDLERS: dict[int, NodeHandler] = {
+    RequestCode.GET_ALL_CONSUMER_ORDER_INFO: handle_all_orders,
+}

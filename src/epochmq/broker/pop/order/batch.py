@@ -1,0 +1,126 @@
+"""What is out of one queue by an ordered pop, and its row in consumerOrderInfo.json.
+
+Deadlines are monotonic; rows have wall times (facts/store.md 3.4). Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from epochmq.broker.pop.windows.core import QueueKey
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    """A batch as the file has it."""
+
+    popTime: int = 0
+    i: int | None = None
+    o: list[int] | None = None
+    ot: dict[int, int] | None = None
+    oc: dict[int, int] | None = None
+    l: int = 0  # noqa: E741 - the file's name
+    cm: int = 0
+    a: str | None = None
+
+
+class Batch:
+    """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
+
+    __slots__ = ("acked", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
+                 "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
+
+    def __init__(self, pop_time: int, invisible_time: int, offsets: Sequence[int]) -> None:
+        self.pop_time = pop_time
+        self.invisible_time = invisible_time
+        self.offsets = list(offsets)
+        self.attempt_id: str | None = None
+        self.counts: dict[int, int] = {}
+        """How often a message was out before, for those that were."""
+        self.acked = 0
+        self.until: list[int] = []
+        self.visible_wall_ms: dict[int, int] = {}
+        """Only what an invisible time was changed for."""
+        self.taken_wall_ms = pop_time
+
+    def open_until(self) -> int:
+        """When the last message without an acknowledgement is visible again; 0 for none."""
+        return max(
+            (at for bit, at in enumerate(self.until) if not self.acked >> bit & 1), default=0
+        )
+
+    def next_offset(self) -> int:
+        """The first message without an acknowledgement, else what follows the last."""
+        for bit, offset in enumerate(self.offsets):
+            if not self.acked >> bit & 1:
+                return offset
+        return self.offsets[-1] + 1
+
+    def acked_offsets(self) -> frozenset[int]:
+        return frozenset(at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
+
+    def ack_before(self, offset: int) -> bool:
+        """What lies before the committed `offset` is acknowledged; whether that is news."""
+        before = self.acked
+        for bit, at in enumerate(self.offsets):
+            if at < offset:
+                self.acked |= 1 << bit
+        return self.acked != before
+
+    def is_after(self, other: "Batch") -> bool:
+        """Whether it was out later than `other` of the same queue: a queue only goes on, and what
+        comes again comes at a later time."""
+        return (self.offsets[0], self.pop_time) > (other.offsets[0], other.pop_time)
+
+    def join(self, other: "Batch") -> None:
+        """`other` is the same batch as another broker knows it: acknowledged is what either says,
+        hidden for the longer of both times."""
+        self.acked |= other.acked
+        self.until = [max(pair) for pair in zip(self.until, other.until, strict=True)]
+        self.visible_wall_ms = {**self.visible_wall_ms, **other.visible_wall_ms}
+
+
+def row_of(batch: Batch) -> Row:
+    first = batch.offsets[0]
+    return Row(
+        popTime=batch.pop_time,
+        i=batch.invisible_time,
+        o=[first, *(offset - first for offset in batch.offsets[1:])],
+        ot=batch.visible_wall_ms or None,
+        oc=batch.counts or None,
+        l=batch.taken_wall_ms,
+        cm=batch.acked,
+        a=batch.attempt_id,
+    )
+
+
+def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueKey, Batch]:
+    """Rows with deadlines for wall times; late is better than early. Empty ones are left out."""
+    batches = {}
+    for key, row in rows.items():
+        if not row.o:
+            continue
+        batch = Batch(row.popTime, row.i or 0, _absolute(row.o))
+        batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
+        batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
+        for offset in batch.offsets:
+            at = batch.visible_wall_ms.get(offset, row.popTime + (row.i or 0))
+            batch.until.append(now + max(at - wall, 0))
+        batches[key] = batch
+    return batches
+
+
+def rows_of(content: Mapping[str, Any]) -> dict[QueueKey, Row]:
+    """The rows of a file or body; `ValueError` when it is none."""
+    table = msgspec.convert(content.get("table") or {}, dict[str, dict[int, Row]], strict=False)
+    return {
+        QueueKey(group, topic, queue_id): row
+        for name, rows in table.items()
+        for topic, _, group in (name.partition("@"),)
+        for queue_id, row in rows.items()
+    }
+
+
+def _absolute(offsets: Sequence[int]) -> list[int]:
+    """The first is an offset, the others are distances from it."""
+    return [offsets[0], *(offsets[0] + delta for delta in offsets[1:])]

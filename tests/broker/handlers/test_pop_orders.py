@@ -1,0 +1,200 @@
+"""34007: replicas know what is out in order before a consumer has it, and go on with it."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.broker.client import RawClient
+from tests.broker.desk import ext
+from tests.broker.membership.group import InProcess, put_until_stored, until
+from tests.broker.pop_desk import PopDesk, Popped, ack, hide, pop, popped
+
+from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
+from epochmq.broker.replica_sync.tables import Tables
+from epochmq.broker.roles import Role
+from epochmq.broker.service import Broker
+from epochmq.wire import json_tolerant
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, request
+
+
+@pytest.fixture
+def desk() -> PopDesk:
+    made = PopDesk()
+    made.put(b"a", b"b", b"c")
+    return made
+
+
+def asked(stamp: str | None = None, wait_ms: int = 0) -> Command:
+    fields = {} if stamp is None else {"sinceStamp": stamp, "waitMillis": str(wait_ms)}
+    return request(Code.GET_ALL_CONSUMER_ORDER_INFO, fields)
+
+
+def test_the_table_its_changes_and_silence(desk: PopDesk) -> None:
+    replica = desk.client()
+    desk.pop(order="true", count=1)
+    whole = replica.ask(asked())
+    stamp = ext(whole)["stamp"]
+    assert json_tolerant.loads(bytes(whole.body))["table"]["T@G"]["0"]["o"] == [0]
+    assert ext(replica.ask(asked(stamp)))["unchanged"] == "true"
+    desk.pop(group="H", order="true", count=1)
+    delta = replica.ask(asked(stamp))
+    assert ext(delta)["delta"] == "true"
+    assert list(json_tolerant.loads(bytes(delta.body))["table"]) == ["T@H"]
+    desk.node.pop.orders.drop(lambda key: key.group == "G")
+    assert "delta" not in ext(replica.ask(asked(stamp)))
+    assert "delta" not in ext(replica.ask(asked("7.7")))
+
+
+def test_an_answer_in_order_waits_for_the_replicas(desk: PopDesk) -> None:
+    """What a consumer holds no other broker hands out (INV-28, beyond a failover)."""
+    replica, consumer = desk.client(), desk.client()
+    stamp = ext(replica.ask(asked()))["stamp"]
+    replica.put(asked(stamp, 1_500))
+    desk.turn()
+    assert replica.take() == []
+
+    def told() -> str:
+        desk.turn()
+        (news,) = replica.take()
+        replica.put(asked(ext(news)["stamp"], 1_500))
+        desk.turn()
+        return bytes(news.body).decode()
+
+    consumer.put(pop(order="true", invisible_ms=5_000))
+    desk.turn()
+    assert consumer.take() == []
+    assert '"popTime"' in told()
+    (answer,) = consumer.take()
+    one, two, _ = popped(answer)
+    consumer.put(ack(one))
+    desk.turn()
+    assert consumer.take() == []
+    assert '"cm":1' in told()
+    assert [said.code for said in consumer.take()] == [0]
+    consumer.put(hide(two, 9_000))
+    desk.turn()
+    assert consumer.take() == []
+    assert '"ot"' in told()
+    assert [said.code for said in consumer.take()] == [0]
+
+
+def test_one_that_always_changes_is_taken_all_the_same(desk: PopDesk) -> None:
+    replica, consumer = desk.client(), desk.client()
+    stamp = ext(replica.ask(asked()))["stamp"]
+    replica.put(asked(stamp, 1_500))
+    desk.turn()
+    consumer.put(pop(order="true"))
+    desk.turn()
+    (news,) = replica.take()
+    desk.client().put(pop(group="H", order="true"))  # changed again before it asked again
+    desk.turn()
+    replica.put(asked(ext(news)["stamp"], 1_500))
+    desk.turn()
+    assert len(popped(consumer.take()[0])) == 3
+
+
+def test_a_replica_that_is_late_keeps_nobody_for_ever(desk: PopDesk) -> None:
+    replica, consumer = desk.client(), desk.client()
+    replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
+    consumer.put(pop(order="true"))
+    desk.turn()
+    desk.tick(TAKEN_WAIT_MS)
+    assert len(popped(consumer.take()[0])) == 3
+
+
+def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(desk: PopDesk) -> None:
+    replica, consumer = desk.client(), desk.client()
+    replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
+    consumer.put(pop(order="true"))
+    desk.turn()
+    desk.node.take_role(Role.SLAVE)
+    desk.tick(TAKEN_WAIT_MS)
+    (answer,) = consumer.take()
+    assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
+
+
+def test_what_is_out_stays_out_with_another_role(desk: PopDesk) -> None:
+    """And where offset and batch were copied at different times, both count."""
+    one, *_ = desk.pop(order="true", invisible_ms=5_000)
+    desk.ack(one)
+    other = PopDesk()
+    other.put(b"a", b"b", b"c")
+    other.node.take_role(Role.SLAVE)
+    body = bytes(desk.client().ask(asked()).body)
+    Tables(other.node).take_orders(body, delta=False)
+    other.node.offsets.commit("G", "T", 0, 0, other.clock.wall)  # older than the batch
+    other.node.take_role(Role.MASTER)
+    assert other.offset() == 1
+    assert other.pop(order="true") == []
+    other.tick(5_000)
+    assert [again.body for again in other.pop(order="true")] == [b"b", b"c"]
+    Tables(other.node).take_orders(body, delta=False)  # a master's own word counts
+    assert other.pop(order="true") == []
+    with pytest.raises(ValueError, match="no table"):
+        Tables(other.node).take_orders(b"{}", delta=False)
+
+
+def test_a_deleted_topic_or_group_has_no_batches(desk: PopDesk) -> None:
+    desk.pop(order="true")
+    desk.client().ask(request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}))
+    assert len(desk.node.pop.orders) == 0
+    desk.topic("T", queues=1)
+    desk.put(b"a")
+    desk.pop(order="true")
+    gone = {"groupName": "G", "cleanOffset": "true"}
+    desk.client().ask(request(Code.DELETE_SUBSCRIPTIONGROUP, gone))
+    assert len(desk.node.pop.orders) == 0
+
+
+# A whole group -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[InProcess]:
+    made = InProcess(tmp_path)
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def popped_of(broker: Broker, **more: object) -> list[Popped]:
+    client = await RawClient.connect(broker.port)
+    born = {"bornTime": int(time.time() * 1000), "order": "true", "queueId": 0}
+    try:
+        return popped(await client.ask(pop(**{**born, **more})))
+    finally:
+        await client.close()
+
+
+def has_tables(broker: Broker) -> bool:
+    assert broker.member is not None
+    return broker.member.sync.core.ready
+
+
+async def test_a_failover_in_the_middle_keeps_the_order(group: InProcess) -> None:
+    """The batch that is out blocks its queue at the next master as well; its handles hold."""
+    await group.start(all_ack_in_sync_state_set=True)
+    first = await group.whole()
+    for body in (b"a", b"b", b"c"):
+        await put_until_stored(first, body)
+    slaves = [one for one in group.brokers if one is not first]
+    for slave in slaves:
+        await until(lambda slave=slave: has_tables(slave))
+    one, two = await popped_of(first, count=2, invisible_ms=60_000)
+    client = await RawClient.connect(first.port)
+    assert (await client.ask(ack(two))).code == 0
+    await client.close()
+    group.brokers.remove(first)
+    await first.stop(grace_ms=0)
+    second = await group.master()
+    assert await popped_of(second) == []
+    client = await RawClient.connect(second.port)
+    answer = await client.ask(ack(one))
+    await client.close()
+    assert answer.code == 0, answer.remark
+    assert [left.body for left in await popped_of(second)] == [b"c"]
+    assert second.node.offsets.get("G", "T", 0) == 2
