@@ -42,6 +42,7 @@ from epochmq.store.visibility import Arrivals
 from epochmq.wire.bodies.lock import LockBatchRequest
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.session import Session
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ class BrokerNode:
 
     pop_arrived: Callable[[Arrivals], None] = staticmethod(lambda arrivals: None)
     """Serves pops that wait for queues with news; the pop desk sets it."""
+
+    pop_left: Callable[[str, Session], None] = staticmethod(lambda group, session: None)
+    """Answers what a client waits for that leaves a group; the pop desk sets it."""
 
     escape_figures: Callable[[int], dict[str, str]] = staticmethod(lambda now: {})
     """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets

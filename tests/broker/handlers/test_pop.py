@@ -212,6 +212,22 @@ def test_with_synchronous_flush_the_answer_waits_for_the_check_point() -> None:
     assert desk.offset() == 2
 
 
+def test_who_leaves_the_group_is_given_nothing_more() -> None:
+    """Else the message would be out with one that has gone, for its whole invisible time."""
+    desk = PopDesk()
+    leaver, stays = wait(desk), wait(desk)
+    leaver.put(pop(group="H", poll_ms=15_000))
+    desk.turn()
+    left = command(Code.UNREGISTER_CLIENT, clientID="c", consumerGroup="G")
+    leaver.put(left)
+    desk.turn()
+    released, answer = leaver.take()
+    assert (released.code, answer.code) == (ResponseCode.POLLING_TIMEOUT, 0)
+    desk.put(b"a")
+    assert [one.body for one in heard(stays)] == [b"a"]
+    assert [one.body for one in heard(leaver)] == [b"a"]  # in the other group's name
+
+
 # In order ------------------------------------------------------------------------------------
 
 

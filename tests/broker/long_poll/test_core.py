@@ -61,6 +61,15 @@ def test_a_closed_connection_takes_its_waiters_along() -> None:
     assert core.next_deadline() is None
 
 
+def test_some_of_a_connections_requests_are_taken() -> None:
+    core: LongPoll[str] = LongPoll(per_queue_max=10, total_max=10)
+    for owner, request in ((1, "a"), (1, "b"), (2, "a")):
+        core.hold("T", 0, 0, owner, 500, request)
+    assert core.take_of(1, lambda request: request == "a") == ["a"]
+    assert core.take_of(3, lambda request: True) == []
+    assert core.take_all() == ["b", "a"]
+
+
 def test_take_all_answers_in_order_of_arrival() -> None:
     core = poll()
     for name, queue in (("a", 2), ("b", 1), ("c", 2)):

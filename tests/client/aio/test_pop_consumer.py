@@ -8,7 +8,8 @@ from tests.client.aio.test_push_consumer import first_dead
 from tests.compat.peers.cluster import Cluster
 
 from epochmq.base.errors import UsageError
-from epochmq.client.aio import Admin, ConsumeResult, PopConsumer, Producer
+from epochmq.client.aio import Admin, ConsumeResult, PopConsumer, Producer, PushConsumer
+from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.core import pop_state
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import TopicConfig
@@ -95,6 +96,29 @@ async def test_a_failure_comes_again_and_at_last_is_a_dead_letter(namesrv: str, 
     assert all("1ST_POP_TIME" in message.properties for message in tries)
     dead = await first_dead(namesrv, group)
     assert "POP_CK" not in dead.properties
+
+
+async def test_what_a_member_that_pulls_sent_back_is_popped(namesrv: str, topic: str) -> None:
+    """It lies in %RETRY%group, which no pop of the topic reads."""
+    await fill(namesrv, topic, 1, queues=1)
+    group = f"g_{topic}"
+    pulled = Collector(1)
+    async with PushConsumer(namesrv, group, start="first") as consumer:
+        consumer.on_message(pulled)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await pulled.wait()
+        (queue,) = consumer.instance.routes.subscribe(topic)
+        calls = BrokerCalls(consumer.instance, group)
+        await calls.send_back(pulled.seen[0], queue.broker_name, 1, 16)
+    collector = Collector(1)
+    async with PopConsumer(namesrv, group, poll_ms=1_000) as consumer:
+        consumer.on_message(collector)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await collector.wait(60)
+    (message,) = collector.seen
+    assert (message.topic, message.body, message.reconsume_times) == (topic, b"0", 1)
 
 
 async def test_in_order_and_what_fails_holds_the_rest(namesrv: str, topic: str) -> None:

@@ -41,7 +41,9 @@ class Calls:
     async def assignment(self, topic: str, strategy: str) -> list[MessageQueueAssignment] | None:
         if isinstance(self.share, Exception):
             raise self.share
-        return None if self.share is None else [MessageQueueAssignment(q) for q in self.share]
+        if self.share is None:
+            return None
+        return [MessageQueueAssignment(q) for q in self.share if q.topic == topic]
 
     async def pop(self, queue: MessageQueue, count: int, data: object, **more: Any) -> Popped:
         self.asked.append({"queue": queue, "count": count, **more})
@@ -133,6 +135,26 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     made = World()
     yield made
     await made.instance.close()
+
+
+RETRIES = MessageQueue("%RETRY%g", "a", 0)
+
+
+async def test_the_groups_retry_topic_is_popped_once_it_has_a_route(world: World) -> None:
+    """What members that pull sent back; it shows the topic that it was sent to."""
+    world.calls.share = [RETRIES]
+    assert await world.member.round()
+    assert world.shares == []
+    route = TopicRouteData([QueueData("a", 1, 1, 6)], [BrokerData("c", "a", {0: "127.0.0.1:1"})])
+    world.instance.routes.put("%RETRY%g", route, world.instance.clock.now_ms())
+    old = message(3)
+    old.topic = "%RETRY%g"
+    old.properties["RETRY_TOPIC"] = "T"
+    world.calls.popped = [Popped(PopStatus.FOUND, [old])]
+    assert await world.member.round()
+    assert world.shares == [RETRIES]
+    (taken,) = await world.until(1)
+    assert (taken.message.topic, taken.topic) == ("T", "%RETRY%g")
 
 
 async def test_shares_come_and_go(world: World) -> None:

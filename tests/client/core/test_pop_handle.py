@@ -105,6 +105,21 @@ def test_messages_of_several_queues_and_of_the_retry_topic() -> None:
     assert {message.properties["1ST_POP_TIME"] for message in messages} == {"1000"}
 
 
+@pytest.mark.parametrize("mark", [NORMAL, RETRY_V1])
+def test_what_was_popped_of_a_retry_topic_itself(mark: str) -> None:
+    """Brokers call it a retry by its name; but there is no other topic that it is a retry of."""
+    topic = "%RETRY%g"
+    messages = [stored(7, topic), stored(9, topic)]
+    answer = header(f"{mark} 0 5", f"{mark} 0 7,9")
+    complete(messages, answer, topic=topic, group="g", broker_name="b")
+    handles = [handle_of(message) for message in messages]
+    assert [str(handle) for handle in handles] == [
+        "5 1000 60000 3 0 b 0 7",
+        "5 1000 60000 3 0 b 0 9",
+    ]
+    assert {handle.real_topic(topic, "g") for handle in handles} == {topic}
+
+
 def test_without_texts_the_first_of_a_queue_is_the_check_point() -> None:
     messages = [stored(8), stored(6, **{"1ST_POP_TIME": "7"})]
     assert completed(messages, header()) == ["6 1000 60000 3 0 b 0 8", "6 1000 60000 3 0 b 0 6"]

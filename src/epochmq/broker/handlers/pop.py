@@ -37,6 +37,7 @@ class PopDesk:
         self._news: dict[PollKey, None] = {}
         self._asked = False
         node.pop_arrived = self.arrived
+        node.pop_left = self.left
 
     def handle_pop(self, command: Command, session: Session, now: int) -> Reply | Held:
         header = decode_header(PopHeader, command.ext)
@@ -147,6 +148,15 @@ class PopDesk:
             for key in polls.news(topic, queue_id):
                 self._news[key] = None
         self._run_soon()
+
+    def left(self, group: str, session: Session) -> None:
+        """A client leaves a group: what waits in its name is answered, and is given nothing.
+
+        Else the next message would be out with one that has gone, for its whole invisible time.
+        """
+        for request in self._node.pop.polls.leave(group, session.id):
+            assert isinstance(request, PopRequest)
+            session.answer(request.command, _empty(request))
 
     def tick(self, now: int) -> None:
         """Answer whose time is over; look again where an ordered batch's time is over."""

@@ -6,6 +6,7 @@ when a queue or the whole broker has too many waiters, and a closed connection t
 with it, so nobody can fill the table and leave.
 """
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from epochmq.base.check import check
@@ -124,6 +125,11 @@ class LongPoll(Generic[R]):
         """Forget every waiter of a closed connection; answers how many."""
         waiters = self._by_owner.get(owner)
         return len(self._take(list(waiters.values()))) if waiters else 0
+
+    def take_of(self, owner: int, wanted: Callable[[R], bool]) -> list[R]:
+        """The wanted ones among a connection's requests, taken out."""
+        waiters = self._by_owner.get(owner, {}).values()
+        return self._take([waiter for waiter in waiters if wanted(waiter.request)])
 
     def take_all(self) -> list[R]:
         """Every request, for a stop or a change of role: each gets an answer."""

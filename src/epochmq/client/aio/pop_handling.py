@@ -28,20 +28,19 @@ class Fates:
 
     def done(self, taken: Taken) -> None:
         """Acknowledge it, beside; it counts as in our hands until then."""
-        topic = taken.message.topic
-        self.acker.add(topic, taken.handle, taken.until_ms, taken.share.let_go)
+        self.acker.add(taken.topic, taken.handle, taken.until_ms, taken.share.let_go)
 
     async def ack(self, taken: Taken) -> None:
         """Acknowledge it now: in order, the next may come only then."""
         try:
-            await self._calls.ack(taken.message.topic, taken.handle)
+            await self._calls.ack(taken.topic, taken.handle)
         except EpochError as error:
             log.info("ack of %s: %s", taken.message.msg_id, error)
 
     async def hide(self, taken: Taken, invisible_ms: int) -> None:
         """Have it come again after that time; if nobody can be told, after the one it has."""
         try:
-            await self._calls.change_invisible(taken.message.topic, taken.handle, invisible_ms)
+            await self._calls.change_invisible(taken.topic, taken.handle, invisible_ms)
         except EpochError as error:
             log.info("invisible time of %s: %s", taken.message.msg_id, error)
 

@@ -3,6 +3,10 @@
 Which queues that are says a broker (400), and a queue may be several members': what one of them
 popped nobody else gets until its invisible time is over. So nothing is committed and nothing has to
 be given back when a share changes (facts/remoting.md 5.6).
+
+Retries of what was popped a broker mixes into the pops of the topic. What members that pull sent
+back, or this group before it popped, is in %RETRY%group, a topic like others: who is given its
+queue pops it, as Java's member pulls it.
 """
 
 import asyncio
@@ -21,8 +25,9 @@ from epochmq.client.core.pop_state import PopStatus
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model import property_names as names
 from epochmq.model.message import StoredMessage
+from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData
+from epochmq.model.subscription import SubscriptionData, build
 from epochmq.wire.bodies.client import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
@@ -66,6 +71,11 @@ class Taken:
     handle: Handle
     until_ms: int
     share: "Share"
+
+    @property
+    def topic(self) -> str:
+        """What was popped; the message shows the topic that it was sent to."""
+        return self.share.queue.topic
 
 
 @dataclass(eq=False, slots=True)
@@ -115,7 +125,9 @@ class PopMember:
         self.group = group
         self.options = options
         self.shares: dict[MessageQueue, Share] = {}
-        self.subscriptions: dict[str, SubscriptionData] = {}
+        self._retries = retry_topic(group)
+        self.subscriptions = {self._retries: build(self._retries, "*")}
+        self._knows_retries = False
         self.is_stopping = False
         self.is_settled = False
         self._share_now = asyncio.Event()
@@ -166,14 +178,21 @@ class PopMember:
             self._give(queue)
 
     async def round(self) -> bool:
-        """Ask for the share of each topic; whether all went well."""
+        """Ask for the share of each topic; whether all went well.
+
+        The group's retry topic may not have a route yet: brokers make it for the first member.
+        """
         settled = True
         for topic in list(self.subscriptions):
             try:
-                settled &= await self._share_topic(topic)
+                went_well = await self._share_topic(topic)
             except (NotReachable, Refused, NotFound) as error:
                 log.info("share of %s: %s", topic, error)
-                settled = False
+                went_well = False
+            if topic == self._retries:
+                self._knows_retries = went_well
+            else:
+                settled &= went_well
         return settled
 
     def _heartbeat(self) -> HeartbeatData:
@@ -201,7 +220,8 @@ class PopMember:
         while not self.is_stopping:
             self._share_now.clear()
             self.is_settled = await self.round()
-            pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
+            is_done = self.is_settled and self._knows_retries
+            pause_ms = REBALANCE_MS if is_done else UNSETTLED_REBALANCE_MS
             try:
                 async with asyncio.timeout(pause_ms / 1_000):
                     await self._share_now.wait()
@@ -279,16 +299,16 @@ class PopMember:
         if popped.status is PopStatus.POLLING_FULL:
             await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
         elif data.topic not in self.subscriptions:
-            await self._give_back(popped.messages)
+            await self._give_back(data.topic, popped.messages)
         elif popped.messages and self._handling is not None:
             await self._handling.popped(await self._sorted(share, data, popped))
 
-    async def _give_back(self, messages: list[StoredMessage]) -> None:
+    async def _give_back(self, topic: str, messages: list[StoredMessage]) -> None:
         """Nobody here wants them any more."""
         for message in messages:
             try:
                 handle = handle_of(message)
-                await self.calls.change_invisible(message.topic, handle, pop_state.GIVE_BACK_MS)
+                await self.calls.change_invisible(topic, handle, pop_state.GIVE_BACK_MS)
             except EpochError as error:
                 log.info("%s is not given back: %s", message.msg_id, error)
 
@@ -300,6 +320,8 @@ class PopMember:
             handle = handle_of(message)
             # It must never be stored: a client would take it for the broker's own word.
             del message.properties[names.POP_CK]
+            if message.topic == self._retries:
+                message.topic = message.properties.get(names.RETRY_TOPIC) or self._retries
             if wants(data, message):
                 taken.append(Taken(message, handle, until_ms, share))
             else:
