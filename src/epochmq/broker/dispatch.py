@@ -85,7 +85,7 @@ ROWS: dict[Code, Row] = {
         Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE,
         Code.SEND_REPLY_MESSAGE_V2,
     ),
-    **_rows(Access.PUBLISH, 64 * KIB, Code.END_TRANSACTION),
+    **_rows(Access.PUBLISH, 64 * KIB, Code.END_TRANSACTION, Code.RECALL_MESSAGE),
     **_rows(
         Access.SUBSCRIBE, 0,
         Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.BULK_READ,
@@ -148,7 +148,7 @@ ROWS: dict[Code, Row] = {
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Code.DELETE_SUBSCRIPTIONGROUP,
         Code.DELETE_TOPIC_IN_BROKER, Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.CLONE_GROUP_OFFSET, Code.CLEAN_UNUSED_TOPIC, Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
-        Code.SET_MESSAGE_REQUEST_MODE,
+        Code.SET_MESSAGE_REQUEST_MODE, Code.RESUME_CHECK_HALF_MESSAGE,
         needs=Needs.WRITING,
     ),
     **_rows(
@@ -206,8 +206,7 @@ ROWS: dict[Code, Row] = {
         Code.RAFT_MESSAGE,
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER,
-        # Transactions, POP.
-        Code.RESUME_CHECK_HALF_MESSAGE, Code.RECALL_MESSAGE,
+        # POP.
         Code.POP_ROLLBACK,
         # Users and policies, of both generations.
         Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,

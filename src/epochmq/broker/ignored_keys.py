@@ -68,7 +68,7 @@ _NETTY = """
     writeBufferHighWaterMark writeBufferLowWaterMark
 """
 _BROKER = """
-    accountStatsEnable accountStatsPrintZeroValues allowRecallWhenBrokerNotWriteable
+    accountStatsEnable accountStatsPrintZeroValues
     appendAckAsync appendCkAsync asyncSendEnable autoDeleteUnusedStats
     broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond brokerConfigPath
     cgColdReadThreshold cleanOfflineBrokerInterval
@@ -98,7 +98,7 @@ _BROKER = """
     popInflightMessageThreshold popLongPollingForceNotifyInterval
     popResponseReturnActualRetryTopic popReviveMaxAttemptTimes
     popReviveMaxReturnSizePerRead printChannelGroups printChannelGroupsMinNum
-    realTimeNotifyConsumerChange recallMessageEnable
+    realTimeNotifyConsumerChange
     reviveAckWaitMs reviveInterval
     reviveMaxSlow reviveScanTime rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout

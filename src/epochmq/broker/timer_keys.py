@@ -49,6 +49,15 @@ class TimerKeys:
     timer_stop_enqueue: bool = option(
         False, "Leave messages in the timer topic, off the wheel.", mutable=True
     )
+    recall_message_enable: bool = option(
+        False,
+        "Take messages for an exact time back on demand (RECALL_MESSAGE); answers to their sends"
+        " bring a handle for it.",
+        mutable=True,
+    )
+    allow_recall_when_broker_not_writeable: bool = option(
+        True, "With brokerPermission without writing, too.", mutable=True
+    )
     timer_stop_dequeue: bool = option(False, "Deliver nothing that is due.", mutable=True)
 
 

@@ -27,8 +27,10 @@ from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.timer.timed import recall_handle
 from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE
+from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
 from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
@@ -182,6 +184,8 @@ class SendStage:
         if asked.special or lane.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
             draft, queue_id = special_draft(self.node, draft, asked, lane, header, version)
         ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
+        if draft.topic == TIMER_TOPIC and (options := self.node.options).recall_message_enable:
+            ticket.recall = recall_handle(draft, lane.topic, options.broker_name, uniq_key)
         if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
             return
         if not lane.bytes:
@@ -357,7 +361,7 @@ class SendStage:
                 last = session
             if type(result) is not Appended:
                 self._refuse(ticket, result)
-            elif ticket.command is None:
+            elif ticket.command is None and not ticket.recall:
                 chunks.append(
                     reply(
                         ticket.opaque,

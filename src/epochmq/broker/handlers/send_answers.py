@@ -46,6 +46,8 @@ class Ticket(msgspec.Struct, gc=False):
     uniq_key: str
     wait: bool
     """False when it is not to wait for a sync (property WAIT)."""
+    recall: str = ""
+    """What takes the message back before its time."""
 
 
 def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
@@ -83,7 +85,7 @@ class SendAnswers:
 
     def answer(self, ticket: Ticket, result: Appended, code: int) -> None:
         """Answer one message, stored with `code`, in its request's encoding."""
-        if ticket.command is None and code == ResponseCode.SUCCESS:
+        if ticket.command is None and code == ResponseCode.SUCCESS and not ticket.recall:
             message_id = self.id_format % result.offset
             key = ticket.uniq_key.encode()
             ticket.session.send(
@@ -91,6 +93,7 @@ class SendAnswers:
             )
             return
         header = self.header(ticket.queue_id, [result], ticket.uniq_key)
+        header.recallHandle = ticket.recall or None
         command = ticket.command or Command(0, opaque=ticket.opaque)
         ticket.session.answer(command, Reply(code, header=header))
 

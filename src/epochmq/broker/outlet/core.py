@@ -38,6 +38,8 @@ class Origin(Enum):
     """The message of a commit, an op message, a copy of a half message (`broker/transaction`)."""
     TIMER = auto()
     POP = auto()
+    RECALL = auto()
+    """Takes a timed message back: a client asked for it by its handle."""
 
 
 class Outcome(Enum):

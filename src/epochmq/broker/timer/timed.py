@@ -16,7 +16,7 @@ from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
-from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
+from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
 from epochmq.model.property_names import (
     REAL_QID,
     REAL_TOPIC,
@@ -32,6 +32,7 @@ from epochmq.model.property_names import (
     UNIQ_KEY,
     WAIT,
 )
+from epochmq.model.recall_handle import RecallHandle
 from epochmq.model.tags import java_hash, tags_code
 from epochmq.store.draft import Draft, PutStatus
 
@@ -103,6 +104,17 @@ def _encoded(properties: Mapping[str, str]) -> bytes:
     return props.PAIR_END.join(
         [f"{name}{props.NAME_END}{value}" for name, value in properties.items()]
     ).encode()
+
+
+def recall_handle(draft: Draft, topic: str, broker_name: str, uniq_key: str) -> str:
+    """What takes a message back that waits in the timer topic; empty where nothing can.
+
+    Its time is one that hangs in the same slot, as RocketMQ has it: TIMER_OUT_MS + 1.
+    """
+    out = props.find(draft.properties, TIMER_OUT_MS.encode())
+    if out is None or is_retry_topic(topic):
+        return ""
+    return str(RecallHandle(topic, broker_name, _long(out.decode()) + 1, uniq_key))
 
 
 class Waiting(NamedTuple):

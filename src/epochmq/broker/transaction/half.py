@@ -192,6 +192,18 @@ def given_up(message: StoredMessage) -> Draft:
     )
 
 
+def resumed(message: StoredMessage) -> Draft | None:
+    """One that was given up, as a half message of which nothing was asked yet; None when it can go
+    nowhere."""
+    if real_place(message) is None:
+        return None
+    properties = {
+        **_without(message.properties, names.TRAN_PREPARED_QUEUE_OFFSET),
+        names.TRANSACTION_CHECK_TIMES: "0",
+    }
+    return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
+
+
 def shown(message: StoredMessage, place: tuple[str, int]) -> StoredMessage:
     """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place."""
     return msgspec.structs.replace(

@@ -13,7 +13,13 @@ from epochmq.model import record
 from epochmq.model.host import BadAddress, format_addr
 from epochmq.model.message import StoredMessage
 from epochmq.model.message_id import BadMessageId, parse_offset_id
-from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TOOLS_GROUP
+from epochmq.model.names import (
+    HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TOOLS_GROUP,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from epochmq.model.property_names import REAL_TOPIC
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
@@ -21,6 +27,7 @@ from epochmq.wire.bodies.client import BROADCASTING, CONSUME_ACTIVELY, ConsumerC
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.query import QueryMessageHeader, ViewMessageHeader
+from epochmq.wire.headers.transaction import ResumeCheckHalfHeader
 
 FOREVER_MS = (1 << 63) - 1
 KEY_COUNT = 64
@@ -79,6 +86,14 @@ class MessageCalls(ProgressCalls):
         """The message at a byte of one broker's log (33)."""
         command = request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=offset))
         return record.decode(bytes((await self.ask(address, command)).body))
+
+    async def resume_check_half(self, address: str, msg_id: str) -> None:
+        """Have a master ask again about a transaction that it gave up (323).
+
+        `msg_id` is the offset id of the message in TRANS_CHECK_MAX_TIME_TOPIC.
+        """
+        header = ResumeCheckHalfHeader(msgId=msg_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
+        await self.ask(address, request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))
 
     async def messages_by_key(
         self,

@@ -16,7 +16,7 @@ from epochmq.client.core import pop_state
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE
 from epochmq.model.message import StoredMessage
-from epochmq.model.names import check_group, check_topic
+from epochmq.model.names import check_group, check_topic, retry_topic
 from epochmq.model.queue import MessageQueue
 
 Listener = Callable[[list[StoredMessage]], Awaitable[ConsumeResult | None] | ConsumeResult | None]
@@ -121,8 +121,9 @@ class PopConsumer(Closing):
         return self.is_settled and all(s.was_empty and not s.in_flight for s in shares)
 
     def shares(self) -> list[MessageQueue]:
-        """What is popped now; number -1 stands for all queues of a broker."""
-        return sorted(self.member.shares)
+        """What is popped now of the topics wanted; number -1 stands for all queues of a broker."""
+        retries = retry_topic(self.group)
+        return sorted(queue for queue in self.member.shares if queue.topic != retries)
 
     async def close(self) -> None:
         """Finish what listeners hold, acknowledge it, leave the group."""

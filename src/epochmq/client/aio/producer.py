@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import NotFound, NotReachable, PeerError, Refused, UsageError
 from epochmq.client.aio.closing import Closing
 from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Instance
+from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.awaited import Awaited
 from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.fault import FaultTable
@@ -23,11 +24,17 @@ from epochmq.model.message import Message
 from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group
 from epochmq.model.properties import encode
 from epochmq.model.queue import MessageQueue
+from epochmq.model.recall_handle import parse as parse_handle
 from epochmq.wire.bodies.client import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.send import SendHeaderV2, SendResponseHeader
+from epochmq.wire.headers.send import (
+    RecallHeader,
+    RecallResponseHeader,
+    SendHeaderV2,
+    SendResponseHeader,
+)
 
 SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
@@ -47,6 +54,9 @@ class SendResult:
     queue: MessageQueue
     queue_offset: int
     transaction_id: str | None = None
+    recall_handle: str | None = None
+    """Of a message for an exact time: takes it back, while brokers allow that
+    (recallMessageEnable)."""
 
 
 class Producer(Closing):
@@ -122,6 +132,25 @@ class Producer(Closing):
         target = await self._target(message.topic, queue, None)
         command = self._command(outgoing, RequestCode.SEND_MESSAGE_V2, target, oneway=True)
         await self.instance.peers.oneway(self._address(target), command)
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take a message for an exact time back before it is due, by what its send answered.
+
+        Its client's id. `Refused` when brokers do not allow it (16), or when it is too late, or the
+        handle is none of theirs (604); `UsageError` for what is no handle.
+        """
+        try:
+            handle = parse_handle(recall_handle)
+        except PeerError as error:
+            raise UsageError(str(error)) from None
+        await self.instance.ensure_route(topic)
+        address = self.instance.routes.address(handle.broker_name, 0)
+        if address is None:
+            raise NotReachable(f"no address of broker {handle.broker_name} is known")
+        header = RecallHeader(topic, recall_handle, self.group, bname=handle.broker_name)
+        command = request(RequestCode.RECALL_MESSAGE, header)
+        answer = checked(await self.instance.call(address, command, self.timeout_ms))
+        return decode_header(RecallResponseHeader, answer.ext).msgId
 
     async def send_batch(
         self,
@@ -302,4 +331,5 @@ def _result(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> SendRes
         MessageQueue(outgoing.topic, queue.broker_name, header.queueId),
         header.queueOffset,
         header.transactionId,
+        header.recallHandle,
     )

@@ -18,6 +18,7 @@ class Producer(Facade[aio.Producer]):
     send_ordered = waits(aio.Producer.send_ordered)
     send_oneway = waits(aio.Producer.send_oneway)
     send_batch = waits(aio.Producer.send_batch)
+    recall = waits(aio.Producer.recall)
     queues = waits(aio.Producer.queues)
 
 
@@ -50,5 +51,6 @@ class TransactionProducer(Facade[aio.TransactionProducer]):
     send_ordered = waits(aio.TransactionProducer.send_ordered)
     send_oneway = waits(aio.TransactionProducer.send_oneway)
     send_batch = waits(aio.TransactionProducer.send_batch)
+    recall = waits(aio.TransactionProducer.recall)
     send_in_transaction = waits(aio.TransactionProducer.send_in_transaction)
     queues = waits(aio.TransactionProducer.queues)

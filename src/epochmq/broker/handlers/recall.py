@@ -1,0 +1,109 @@
+"""RECALL_MESSAGE 370: take a message for an exact time back, by the handle its send was answered.
+
+Checks, codes and what is written are RocketMQ 5.3.3's: a cancellation of the same topic that hangs
+in the same slot (`timer/timed.py`). It is answered once it is held.
+"""
+
+from collections.abc import Sequence
+
+from epochmq.base.errors import PeerError, Refused
+from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.handlers.send_special import timed_draft
+from epochmq.broker.node import BrokerNode
+from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.roles import Role
+from epochmq.model import property_names as prop
+from epochmq.model.properties import encode
+from epochmq.model.recall_handle import RecallHandle, parse
+from epochmq.model.tags import tags_code
+from epochmq.model.topic import is_writable
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.send import RecallHeader, RecallResponseHeader
+from epochmq.wire.session import Session
+
+TAG = "_RECALL_TAG_"
+BODY = b"0"
+
+
+def handle_recall(node: BrokerNode, command: Command, session: Session, now: int) -> Held:
+    header = decode_header(RecallHeader, command.ext)
+    _check_broker(node)
+    if header.topic not in node.topics:
+        raise Refused(
+            ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{header.topic}] not exist"
+        )
+    handle = _checked(node, header)
+    wall = node.clock.wall_ms()
+    draft = timed_draft(node, _cancellation(handle, header.producerGroup, session, wall))
+
+    def done(outcomes: Sequence[Outcome]) -> None:
+        if outcomes[0] is Outcome.STORED:
+            session.answer(command, Reply(header=RecallResponseHeader(handle.uniq_key)))
+        else:
+            text = "recall failed, execute error"
+            session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))
+
+    node.outlet.put([draft], Origin.RECALL, wall, done)
+    return HELD
+
+
+def _check_broker(node: BrokerNode) -> None:
+    """`Refused` where nothing can be recalled now."""
+    options = node.options
+    if not options.recall_message_enable:
+        raise Refused(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+    code = None
+    if node.role is not Role.MASTER:
+        code = ResponseCode.SLAVE_NOT_AVAILABLE
+    elif not node.rights.writable:
+        code = ResponseCode.SERVICE_NOT_AVAILABLE
+    elif not options.allow_recall_when_broker_not_writeable:
+        closed = not is_writable(options.broker_permission)
+        code = ResponseCode.SERVICE_NOT_AVAILABLE if closed else None
+    if code is not None:
+        raise Refused(code, "recall failed, broker service not available")
+
+
+def _checked(node: BrokerNode, header: RecallHeader) -> RecallHandle:
+    """The handle, which is one of this broker's and still in time; `Refused` 604 else."""
+    try:
+        handle = parse(header.recallHandle)
+    except PeerError as error:
+        raise Refused(ResponseCode.ILLEGAL_OPERATION, str(error)) from None
+    left_ms = handle.deliver_wall_ms - node.clock.wall_ms()
+    problem = ""
+    if handle.topic != header.topic:
+        problem = "topic not match"
+    elif handle.broker_name != node.options.broker_name:
+        problem = "broker service not available"
+    elif not 0 < left_ms < node.options.timer_max_delay_sec * 1000:
+        problem = "timestamp invalid"
+    if problem:
+        raise Refused(ResponseCode.ILLEGAL_OPERATION, f"recall failed, {problem}")
+    return handle
+
+
+def _cancellation(handle: RecallHandle, group: str | None, session: Session, wall: int) -> Draft:
+    properties = {
+        prop.TIMER_DEL_UNIQKEY: f"{handle.topic}+{handle.uniq_key}",
+        prop.UNIQ_KEY: handle.uniq_key,
+        prop.TIMER_DELIVER_MS: str(handle.deliver_wall_ms),
+        prop.TAGS: TAG,
+        prop.PGROUP: group or "",
+    }
+    return Draft(
+        topic=handle.topic,
+        queue_id=0,
+        body=BODY,
+        properties=encode(properties).encode(),
+        tags_code=tags_code(TAG),
+        keys=(handle.uniq_key,),
+        born_wall_ms=wall,
+        born_host=session.peer_packed,
+    )
+
+
+HANDLERS: dict[int, NodeHandler] = {RequestCode.RECALL_MESSAGE: handle_recall}
