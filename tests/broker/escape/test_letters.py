@@ -1,7 +1,14 @@
 """A draft as it is sent: kept delays off, a mark on, to a queue that the master chooses."""
 
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
-from epochmq.broker.escape.letters import ANY_QUEUE, RETRIES_MAX, here, item_of, letter
+from epochmq.broker.escape.letters import (
+    ANY_QUEUE,
+    RETRIES_MAX,
+    here,
+    item_of,
+    letter,
+    level_to_wait,
+)
 from epochmq.broker.escape.parcel import Item, Where
 from epochmq.broker.escape.pins import pinned, place_of
 from epochmq.model.escape_mark import ESCAPE_ID
@@ -46,6 +53,14 @@ def test_what_was_delayed_is_not_delayed_again() -> None:
     assert (header["a"], header["c"], header["d"]) == ("IG", "TBW102", "8")
     assert (header["g"], header["h"], header["j"]) == ("99", "7", "2")
     assert header["l"] == str(RETRIES_MAX)
+
+
+def test_what_a_consumer_sent_back_waits_where_it_goes() -> None:
+    _, properties = sent(draft("%RETRY%G", DELAY="3", RETRY_TOPIC="T"))
+    assert properties["DELAY"] == "3"
+    for odd in ({"DELAY": "x"}, {"DELAY": "3", "REAL_TOPIC": "%RETRY%G"}, {}):
+        assert level_to_wait(draft("%RETRY%G", **odd)) == 0
+    assert level_to_wait(draft("T", DELAY="3")) == 0
 
 
 def test_the_producers_group_stays() -> None:

@@ -9,7 +9,7 @@ from epochmq.broker.escape.neighbours import NobodyNear, NodeNear
 from epochmq.broker.escape.pins import pinned, place_of
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.roles import Role
-from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
+from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import encode
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.store.draft import Draft
@@ -42,6 +42,14 @@ def test_a_half_message_becomes_one_of_its_own() -> None:
     assert put(desk, Draft("T", 0, b"x", raw, sys_flag=TX_PREPARED)) == [Outcome.STORED]
     (kept,) = desk.stored(HALF_TOPIC)
     assert kept.properties["REAL_TOPIC"] == "T"
+
+
+def test_what_a_consumer_sent_back_waits_there() -> None:
+    desk = Desk()
+    raw = encode({"DELAY": "3", "RETRY_TOPIC": "T"}).encode()
+    assert put(desk, Draft("%RETRY%G", 0, b"x", raw)) == [Outcome.STORED]
+    (waiting,) = desk.stored(SCHEDULE_TOPIC, 2)
+    assert waiting.properties["REAL_TOPIC"] == "%RETRY%G"
 
 
 def test_a_transactions_message_is_never_unsure_there() -> None:

@@ -11,7 +11,7 @@ from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
 from epochmq.model import property_names as prop
 from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
-from epochmq.wire.codes import ResponseCode
+from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
 
 
@@ -135,6 +135,22 @@ async def test_an_end_follows_a_half_message_that_was_handed_over(
     assert gone.code == ResponseCode.SYSTEM_ERROR
     assert gone.remark is not None
     assert "handed over" in gone.remark
+
+
+async def test_what_a_consumer_sends_back_waits_at_another_master(groups: Groups) -> None:
+    other = await groups.master_of("z")
+    master, slave = await groups.pair()
+    await give(master, b"one")
+    log = await groups.stand_in(master, slave)
+    (message,) = found(slave)
+    fields = {"offset": str(message.offset), "group": "G", "delayLevel": "1"}
+    answer = await ask(slave, Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=fields))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await until(lambda: bodies(other, "%RETRY%G") == [b"one"])
+    (copy,) = found(other, "%RETRY%G")
+    assert (copy.reconsume_times, copy.properties["RETRY_TOPIC"]) == (1, "T")
+    assert copy.properties["REAL_TOPIC"] == "%RETRY%G"  # it has waited there
+    assert log_of(slave) == log
 
 
 async def test_what_is_handed_over_again_is_not_stored_again(groups: Groups) -> None:

@@ -6,9 +6,13 @@ import msgspec
 import pytest
 from tests.broker.desk import Client, Desk, send
 
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.model.properties import decode_bytes
+from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_ONEWAY, Command
@@ -130,6 +134,29 @@ def test_a_broker_that_may_not_be_written() -> None:
     desk = Desk(broker_permission=4)
     desk.topic("T")
     message = put(desk)
+    assert back(desk.client(), message).code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(("level", "topic"), [(0, RETRY), (-1, DEAD)])
+def test_a_slave_that_stands_in_hands_the_copy_over(desk: Desk, level: int, topic: str) -> None:
+    """Upstream's refuses, unless a master is in the same process (facts/acting-master.md 2.6)."""
+    message = put(desk)
+    end = desk.store.pointers.appended
+    given: list[Draft] = []
+
+    class Away:
+        def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
+            given.extend(drafts)
+            done([Outcome.STORED] * len(drafts))
+
+    desk.node.ways_out.away = Away()
+    desk.node.take_role(Role.ACTING_MASTER)
+    assert back(desk.client(), message, level=level).code == ResponseCode.SUCCESS
+    (copy,) = given
+    assert (copy.topic, copy.body, copy.reconsume_times) == (topic, message.body, 1)
+    assert decode_bytes(copy.properties)["DELAY"] == ("0" if level else "3")
+    assert desk.store.pointers.appended == end  # INV-32
+    desk.node.take_role(Role.SLAVE)
     assert back(desk.client(), message).code == ResponseCode.NO_PERMISSION
 
 

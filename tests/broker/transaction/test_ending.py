@@ -15,6 +15,8 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.roles import Role
+from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
@@ -165,3 +167,20 @@ def test_a_repeated_rollback_waits_for_the_op_message_as_well(desk: Desk) -> Non
     desk.turn()
     assert [a.code for a in client.take()] == [ResponseCode.SUCCESS] * 2
     assert client.ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("acts", [False, True])
+def test_one_that_may_have_been_handed_over_is_said_so(acts: bool) -> None:
+    """While the master was away, its half message was perhaps given to another (RIP-32)."""
+    desk = made(enable_slave_acting_master=acts)
+    answer = desk.client().ask(half())
+    desk.node.offsets.commit(GROUP, HALF_TOPIC, 0, 1)  # as a slave left it
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    desk.node.take_role(Role.MASTER)
+    tick(desk)
+    said = desk.client().ask(end(answer))
+    assert said.code == ResponseCode.SYSTEM_ERROR
+    assert said.remark is not None
+    assert ("handed over" in said.remark) is acts
+    assert bodies(desk) == []

@@ -2,7 +2,7 @@
 
 What the draft's way through the own outlet skips, a send must not bring back: a level or a time
 that was kept already (DELAY, TIMER_...) is taken off, as upstream does for the level; one that goes
-on waiting keeps it. `ESCAPE_ID` marks the message: a master of ours drops a repeat by it and does
+on waiting, or a consumer sent back just now, keeps it. `ESCAPE_ID` marks the message: a master of ours drops a repeat by it and does
 not store it; any other keeps it as it keeps every property.
 """
 
@@ -69,7 +69,7 @@ def letter(item: Item, group: str) -> Command:
     draft = item.draft
     properties = decode_bytes(draft.properties)
     waits = item.where in (Where.PINNED, Where.ONE)
-    if not waits:
+    if not (waits or level_to_wait(draft)):
         for name in _KEPT_TIMES:
             properties.pop(name, None)
     properties[prop.WAIT] = "true"  # the answer stands for what is held (H14)
@@ -95,6 +95,19 @@ def letter(item: Item, group: str) -> Command:
         batch=False,
     )
     return request(RequestCode.SEND_MESSAGE_V2, header, draft.body)
+
+
+def level_to_wait(draft: Draft) -> int:
+    """The level that a message still has to wait that a consumer sent back; 0 for any other.
+
+    What has waited names the place it waited for (REAL_TOPIC).
+    """
+    if not names.is_retry_topic(draft.topic):
+        return 0
+    properties = decode_bytes(draft.properties)
+    level = properties.get(prop.DELAY, "")
+    waited = prop.REAL_TOPIC in properties
+    return int(level) if level.isascii() and level.isdecimal() and not waited else 0
 
 
 def _queue(item: Item) -> int:

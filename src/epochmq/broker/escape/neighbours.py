@@ -10,9 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-from epochmq.broker.escape.letters import here
+from epochmq.broker.escape.letters import here, level_to_wait
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.transaction.half import prepare
 from epochmq.model import property_names as prop
 from epochmq.model.names import (
@@ -124,6 +125,9 @@ class NodeNear:
         elif draft.topic.startswith(REVIVE_TOPIC_PREFIX):
             queue_id = draft.queue_id % queues
         draft = msgspec.structs.replace(draft, queue_id=queue_id)
+        level = level_to_wait(draft)
+        if level:
+            return delay(draft, node.schedule.level_for(level))
         if draft.sys_flag & TX_PREPARED:
             return prepare(draft, decode_bytes(draft.properties).get(prop.PGROUP, ""))
         return draft

@@ -3,7 +3,8 @@
 The message is read where it is stored, and a copy goes out through the outlet: delayed, into the
 group's retry topic, or into its dead letter topic when it was tried as often as allowed
 (facts/remoting.md 2.1, store.md 7.4). The answer waits for the outlet: the consumer counts the
-message as done once it has it.
+message as done once it has it. A slave that stands in hands the copy over, and the master that
+takes it lets it wait (facts/acting-master.md 2.6).
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,8 @@ def _send_back(node: BrokerNode, command: Command, session: Session) -> Reply | 
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             f"subscription group not exist, {header.group}",
         )
-    if not node.rights.writable or not is_writable(node.options.broker_permission):
+    writes = node.rights.writable or node.escapes
+    if not writes or not is_writable(node.options.broker_permission):
         raise Refused(
             ResponseCode.NO_PERMISSION,
             f"the broker[{node.options.broker_ip1}] sending message is forbidden",
@@ -145,7 +147,8 @@ def _draft(
         born_host=pack(*message.born_host),
         reconsume_times=message.reconsume_times + 1,
     )
-    return delay(draft, level) if level > 0 else draft
+    waits_here = level > 0 and not node.escapes
+    return delay(draft, level) if waits_here else draft
 
 
 def _reply(outcome: Outcome) -> Reply:

@@ -200,7 +200,16 @@ class Ending:
         if end.commits is committed:
             end.answer(Reply())
         else:
-            self._refuse(end, _other(end))
+            self._refuse(end, _other(end) + self._or_handed_over(end))
+
+    def _or_handed_over(self, end: End) -> str:
+        """What else may have become of one of which the log says nothing."""
+        if not end.commits or not self._parts.node.options.enable_slave_acting_master:
+            return ""
+        return (
+            ", or handed over by a slave that stood in; then the master that has it asks its"
+            " producer"
+        )
 
     def _when_named(self, end: End, half: Half, now: int) -> None:
         """Who waits for a rollback waits for its op message: until then a crash forgets it."""
