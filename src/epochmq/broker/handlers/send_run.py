@@ -67,6 +67,7 @@ class RunStage:
         self._timed = (
             node.timer is not None
             and node.options.timer_congest_num_each_slot >= SLOT_COUNT_MAX  # none is ever full
+            and not node.options.recall_message_enable  # its answers say more
         )
 
     def take(self, address: int, size: int, born_host: bytes) -> int:
