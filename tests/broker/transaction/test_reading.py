@@ -5,6 +5,7 @@ from tests.broker.desk import Desk
 from tests.broker.transaction.around import (
     COMMIT,
     ROLLBACK,
+    Moody,
     bodies,
     end,
     half,
@@ -13,6 +14,9 @@ from tests.broker.transaction.around import (
     tick,
 )
 
+from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.roles import Role
+from epochmq.broker.transaction.desk import HELD_LOOK_MS
 from epochmq.wire.codes import ResponseCode
 
 
@@ -30,3 +34,28 @@ def test_one_left_open_can_be_ended_after_a_restart(desk: Desk) -> None:
     assert client.ask(end(second, COMMIT)).code == ResponseCode.SYSTEM_ERROR
     assert client.ask(end(first, COMMIT)).code == ResponseCode.SUCCESS
     assert bodies(desk) == [b"0"]
+
+
+def test_nothing_is_ended_before_all_of_the_log_is_shown(desk: Desk) -> None:
+    """What was master a moment ago may have written the real message where nobody sees it yet
+    (`python -m sim replay --world secondary --seed 710029`)."""
+    client = desk.client()
+    answer = client.ask(half())
+    own = desk.node.outlet.route
+    desk.store.limit_confirm(desk.store.pointers.appended)
+    desk.node.outlet.route = Moody(desk, Outcome.UNSURE)
+    client.put(end(answer))
+    desk.turn()
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    desk.node.outlet.route = own
+    desk.node.take_role(Role.MASTER)
+    tick(desk)
+    client.take()
+    assert not desk.node.transactions.ready
+    assert desk.node.transactions.next_deadline(desk.clock.now) == desk.clock.now + HELD_LOOK_MS
+    assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
+    desk.store.limit_confirm(None)
+    tick(desk)
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+    assert bodies(desk) == [b"hello"]

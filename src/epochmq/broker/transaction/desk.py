@@ -106,7 +106,8 @@ class TransactionDesk:
             return None
         if self._reading.behind:
             return now
-        held = now + HELD_LOOK_MS if self.ending.waits or self._parts.unsure else None
+        looks = self.ending.waits or self._parts.unsure or not self.ready
+        held = now + HELD_LOOK_MS if looks else None
         wanted = [at for at in (self._parts.core.next_deadline(), held) if at is not None]
         return min(wanted, default=None)
 
