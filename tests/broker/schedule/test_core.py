@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import OurBug
 from epochmq.broker.schedule.core import (
+    AHEAD_MS,
     BATCH_FIRST,
     BATCH_MAX,
     RETRY_MAX_MS,
@@ -40,12 +41,21 @@ def test_a_level_sleeps_until_its_first_message_is_due() -> None:
 def test_a_clock_that_went_back_keeps_nothing_waiting() -> None:
     core = Schedule((1000,))
     assert core.found(1, [9500], wall=9000) == 0
-    assert core.looks(8600) == []
-    assert core.looks(8499) == [Look(1, 0)]
-    assert core.found(1, [9500], wall=8499) == 1
-    core.failed(1, 8499)
-    assert core.looks(8499 + RETRY_MS - RETRY_MAX_MS) == []
-    assert [look[:2] for look in core.looks(8498 + RETRY_MS - RETRY_MAX_MS)] == [(1, 0)]
+    back = 8499 - AHEAD_MS
+    assert core.looks(back + 1) == []
+    assert core.looks(back) == [Look(1, 0)]
+    assert core.found(1, [9500], wall=back) == 1
+    core.failed(1, back)
+    far = back + RETRY_MS - RETRY_MAX_MS - AHEAD_MS
+    assert core.looks(far) == []
+    assert [look[:2] for look in core.looks(far - 1)] == [(1, 0)]
+
+
+def test_a_clock_that_went_back_a_little_delivers_nothing_early() -> None:
+    """Store times wait for the clock, so deliver times are ahead by as much."""
+    core = Schedule((1000,))
+    assert core.found(1, [9000 + AHEAD_MS + 1000], wall=9000) == 0
+    assert core.next_deadline() == 10_000 + AHEAD_MS
 
 
 def test_an_empty_level_wakes_when_something_arrives() -> None:

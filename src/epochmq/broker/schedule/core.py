@@ -14,6 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from epochmq.base.check import check
+from epochmq.store.append import CLOCK_STEP_MS
+
+AHEAD_MS = CLOCK_STEP_MS
+"""Deliver times come from store times, which wait for a wall clock that went back by so much."""
 
 RETRY_MS = 1000
 """First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
@@ -52,7 +56,7 @@ class Level:
 def _is_time(level: Level, look_at: int, wall: int) -> bool:
     """A time further away than any that was ever set means that the clock went back."""
     furthest = max(level.delay_ms, RETRY_MAX_MS) if level.failures else level.delay_ms
-    return look_at <= wall or look_at > wall + furthest
+    return look_at <= wall or look_at > wall + furthest + AHEAD_MS
 
 
 class Schedule:
@@ -125,8 +129,8 @@ class Schedule:
     def found(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
         """How many of the units read from the progress on are to be delivered now.
 
-        A deliver time further away than the level's delay means that the clock was set back, or
-        that the levels were changed: such a message is due at once, as in RocketMQ.
+        A deliver time further away than the level's delay, and `AHEAD_MS`, means that the clock was
+        set back, or that the levels were changed: such a message is due at once, as in RocketMQ.
         """
         level = self._levels[number]
         check(not level.busy, "schedule: one delivery at a time for a level")
@@ -140,7 +144,7 @@ class Schedule:
 
     def due(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
         """As `found`, but only asked."""
-        latest = wall + self._levels[number].delay_ms
+        latest = wall + self._levels[number].delay_ms + AHEAD_MS
         for count, deliver_wall in enumerate(deliver_walls):
             if wall < deliver_wall <= latest:
                 return count
