@@ -233,6 +233,19 @@ def test_a_clock_that_goes_back_is_followed() -> None:
     assert not core.is_behind(WALL)
 
 
+def test_a_clock_that_was_far_behind_is_made_up_for() -> None:
+    core = timer(WALL)
+    core.restore(WALL, 5, 5, 260)
+    later = WALL + 3_600_000
+    core.skip_to(later)
+    core.begin_again(0, 9)
+    assert (core.read_ms, core.done_ms) == (later, WALL)
+    assert core.place(0, WALL, WALL - 10) is None  # delivered
+    assert core.place(1, WALL + 1, WALL - 10) == Place(later, DEFAULT, WALL + 1)
+    core.enqueued(5, 99)
+    assert core.wants(later) == later
+
+
 def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() -> None:
     core = timer()
     opened(core, [(WALL + 5, 0), (WALL + 9, 52), (WALL + 20, 104)])

@@ -128,6 +128,12 @@ class Timer:
         self._close()
         self.updates += 1
 
+    def skip_to(self, wall: int) -> None:
+        """Go on with the slot of now, on an empty wheel (`begin_again`): what is past and was not
+        delivered hangs there, late. `done_ms` stays, which tells the two apart.
+        """
+        self.read_ms = self._aligned(wall)
+
     # Enqueue ---------------------------------------------------------------------------------
 
     @property

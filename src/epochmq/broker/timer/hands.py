@@ -115,6 +115,10 @@ class TimerHands:
                     self._reading = None
                     self.core.set_back(wall)
                 return
+            if delivers and not self.core.flying and self._is_out_of_reach(wall):
+                log.warning("the timer stood at %d, too far back for its wheel", self.core.read_ms)
+                self.core.skip_to(wall)
+                self.rebuild()
             if not self.stop_enqueue:
                 self._enqueue(wall)
             if delivers and not self.stop_dequeue:
@@ -170,6 +174,15 @@ class TimerHands:
             "discarded": self.discarded,
             "rebuilds": self.rebuilds,
         }
+
+    def _is_out_of_reach(self, wall: int) -> bool:
+        """Whether messages of now might not fit on the wheel beside those of `read_ms`: this clock,
+        or that of who delivered before, was days behind. They would wait for slots to pass, and
+        slots wait for them.
+        """
+        core = self.core
+        span_ms = self.files.wheel.slots * core.precision_ms
+        return core.read_ms > 0 and wall - core.read_ms > span_ms // 2
 
     def _change_role(self, delivers: bool, wall: int) -> None:
         if delivers == self.delivers:
