@@ -1,11 +1,15 @@
 """One outcome for each draft, once, and not before it is as safe as the flush policy wants."""
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from epochmq.broker.outlet.core import Local, Origin, Outcome, Outlet
 from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.twin.remake import Remade
+from epochmq.store.twin.send import SendRun
 
 Result = Appended | PutStatus
 
@@ -16,12 +20,27 @@ class FakeStore:
         self.appended: list[Draft] = []
         self.waiting: list[tuple[int, Callable[[bool], None]]] = []
 
+        self.run_end = 0
+        """Where a run that is appended ends; 0: the log does not take it as one."""
+
+    def append_run(self, run: object, wall: int) -> int:
+        return self.run_end
+
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
         self.appended += drafts
         return [self.results.pop(0) for _ in drafts]
 
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
         self.waiting.append((offset, callback))
+
+
+class FakeRun:
+    """What the twin has staged: the same messages, as records already."""
+
+    count = 2
+
+    def unpack(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(draft=draft) for draft in drafts(self.count)]
 
 
 def drafts(count: int) -> list[Draft]:
@@ -120,3 +139,17 @@ def test_what_was_written_and_perhaps_not_kept(origin: Origin, outcome: Outcome)
     release(False)
     other = Outcome.ILLEGAL if origin is Origin.TRANSACTION else Outcome.LATER
     assert said == [[outcome, other]]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_the_twin_made_is_one_run_or_its_drafts(whole: bool) -> None:
+    store = FakeStore(stored(100), stored(110))
+    store.run_end = 120 if whole else 0
+    said: list[Sequence[Outcome]] = []
+    remade = Remade(cast(SendRun, FakeRun()))
+    Outlet(Local(store, sync_flush=True)).put(remade, Origin.DELAYED, 5, said.append)
+    ((end, release),) = store.waiting
+    assert end == 120
+    release(True)
+    assert said == [[Outcome.STORED] * 2]
+    assert [draft.body for draft in store.appended] == ([] if whole else [b"0", b"1"])
