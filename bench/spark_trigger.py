@@ -43,7 +43,12 @@ QUEUES = 2
 RATE = 1_000
 EVERY_S = 0.01
 BATCHES_LEAST = 5
-_BODY = b"x" * 1024
+BODY_BYTES = 1024
+HEAD = (
+    "| way | batches | rows | trigger p50 ms | p95 | p99 | offsets | plan | log | work | commit |\n"
+    + "|---" * 11
+    + "|"
+)
 
 
 class Looking(DataSourceStreamArrowWriter):
@@ -90,7 +95,8 @@ def ticking(namesrv: str) -> Iterator[None]:
 
 
 async def _tick(namesrv: str, stopped: threading.Event) -> None:
-    messages = [Message(TOPIC, _BODY, keys=(f"k{n}",)) for n in range(int(RATE * EVERY_S))]
+    body = b"x" * BODY_BYTES
+    messages = [Message(TOPIC, body, keys=(f"k{n}",)) for n in range(int(RATE * EVERY_S))]
     async with Producer(namesrv, "bench") as producer:
         at = time.monotonic()
         while not stopped.is_set():
@@ -99,7 +105,7 @@ async def _tick(namesrv: str, stopped: threading.Event) -> None:
             await asyncio.sleep(max(0.0, at - time.monotonic()))
 
 
-async def _topics(namesrv: str) -> None:
+async def make_topics(namesrv: str) -> None:
     async with Admin(namesrv) as admin:
         for topic in (TOPIC, COPY):
             await admin.create_topic(TopicConfig(topic, QUEUES, QUEUES))
@@ -169,12 +175,10 @@ def main() -> None:
     spark = session(not args.defaults, args.set)
     config: dict[str, Any] = {"mappedFileSizeCommitLog": peers.GIB}
     print(f"settings: {'Spark' if args.defaults else 'epochmq.spark.tune'} {args.set or ''}\n")
-    print("| way | batches | rows | trigger p50 ms | p95 | p99 | offsets | plan | log | work |"
-          " commit |")  # fmt: skip
-    print("|" + "---|" * 11)
+    print(HEAD)
     with EpochCluster(broker_config=config) as cluster:
         namesrv = cluster.namesrv_addr
-        asyncio.run(_topics(namesrv))
+        asyncio.run(make_topics(namesrv))
         with ticking(namesrv):
             warm_s = args.warm
             for name, start in list(ways(spark, namesrv).items())[: args.ways]:

@@ -88,8 +88,8 @@ def run_tool(
     return done.stdout
 
 
-def maven_jars(pom: str, version: str) -> Path:
-    """A directory with the run-time jars of ``poms/<pom>.xml`` at one RocketMQ version."""
+def maven_jars(pom: str, version: str, product: str = "rocketmq") -> Path:
+    """A directory with the run-time jars of ``poms/<pom>.xml`` at one version of a product."""
     source = Path(__file__).parent / "poms" / f"{pom}.xml"
 
     def copy(part: Path) -> None:
@@ -101,12 +101,12 @@ def maven_jars(pom: str, version: str) -> Path:
                 "-f",
                 source,
                 "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
-                f"-Drocketmq.version={version}",
+                f"-D{product}.version={version}",
                 f"-DoutputDirectory={part}",
                 "-DincludeScope=runtime",
             ]
         )
-        if not any(part.glob("rocketmq-*.jar")):
-            raise UnavailableError(f"no rocketmq jars for {pom} {version}")
+        if not any(part.glob(f"{product}[-_]*.jar")):
+            raise UnavailableError(f"no {product} jars for {pom} {version}")
 
     return built(f"{pom}-{version}", copy)
