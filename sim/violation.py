@@ -11,5 +11,10 @@ class Violation(Exception):
         at = f" at {', '.join(map(str, offsets))}" if offsets else ""
         super().__init__(f"{rule}: {text}{where}{at}")
         self.rule = rule
+        self.text = text
         self.nodes = nodes
         self.offsets = offsets
+
+    def __reduce__(self) -> tuple[type["Violation"], tuple[object, ...]]:
+        """Campaigns bring it home from another process."""
+        return Violation, (self.rule, self.text, self.nodes, self.offsets)

@@ -6,7 +6,7 @@ import pytest
 from sim.locks_world import KINDS
 from tests.sim.landing import name, parts, play_all
 
-COUNT = 150
+COUNT = 250
 SEEN: Counter[str] = Counter()
 
 

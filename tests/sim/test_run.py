@@ -1,6 +1,7 @@
 """One plan, one hash; a failure tells all that is needed to see it again (INV-90, rule 7)."""
 
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from sim.report import report
 from sim.run import play
 from sim.shrink import shrink
 from sim.tripwires import Tripped, armed
+from sim.violation import Violation
 from tests.sim.toy import Toy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,6 +112,12 @@ def test_the_real_world_is_out_of_reach() -> None:
                 door()
     assert time.time() > 0
     assert random.random() < 1
+
+
+def test_a_violation_comes_home_from_another_process() -> None:
+    found = Violation("INV-20", "message 7 is lost", ("b1",), (512,))
+    again = pickle.loads(pickle.dumps(found))
+    assert (str(again), vars(again)) == (str(found), vars(found))
 
 
 def test_other_threads_of_the_process_go_on() -> None:
