@@ -59,7 +59,7 @@ GROUP: tuple[Ablation, ...] = (
 )
 LATER: tuple[Ablation, ...] = (
     Ablation("outlet_advances_after_ack", "secondary", "", 7, ("INV-26", "INV-27", "INV-28")),
-    Ablation("pop_progress_waits", "secondary", "", 6, ("INV-28",)),
+    Ablation("pop_progress_waits", "secondary", "", 0, ("INV-28",)),
 )
 """Of what is moved on later: the switches of `sim/mutants.py`."""
 PLAIN: tuple[Ablation, ...] = (

@@ -44,9 +44,12 @@ def test_a_group_pops_and_what_was_not_printed_comes_again(world: World) -> None
         seen += world.run(*args).lines
     assert sorted(seen) == [f"body-{n}" for n in range(6)]
     assert world.run(*args).lines == []
-    revive = "rmq_sys_REVIVE_LOG_DefaultCluster:0"
-    (row,) = world.run("message", "at", revive, "0", "-o", "json").rows
-    assert (row["state"], row["real_topic"], row["group"]) == ("POP check point", TOPIC, "C_pop")
+    shown = set()
+    for queue in range(8):
+        revive = f"rmq_sys_REVIVE_LOG_DefaultCluster:{queue}"
+        for row in world.run("message", "at", revive, "0", "-o", "json").rows:
+            shown.add((row["state"], row.get("real_topic"), row.get("group")))
+    assert ("POP check point", TOPIC, "C_pop") in shown
 
 
 @pytest.mark.parametrize(
