@@ -15,8 +15,8 @@ from epochmq.broker.service import Broker
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.service import NameServer
 from epochmq.store.draft import Draft
-from sim.doors import HostClock, Served
-from sim.host import Host
+from sim.doors import Served
+from sim.host import Host, HostClocks
 from sim.violation import Violation
 from sim.workload import QUEUES, TOPICS
 
@@ -31,7 +31,7 @@ class NamesProcess(Served):
     """One name server."""
 
     def __init__(self, history: "ActingHistory", host: Host) -> None:
-        self.server = NameServer(history.names_options, disk=host.disk, clock=HostClock(host))
+        self.server = NameServer(history.names_options, disk=host.disk, clock=HostClocks(host))
         super().__init__(history.new_loop(host))
 
     async def main(self) -> None:
@@ -92,7 +92,7 @@ class BrokerProcess(Served):
         """Whether its tables are of this life: copied, or its own word as master or stand-in. What
         a process finds on its disk may be older, or known to nobody else; see `inv_29`."""
         self.watched = WatchedBroker(
-            history.broker_options(host.name), disk=host.disk, clock=HostClock(host)
+            history.broker_options(host.name), disk=host.disk, clock=HostClocks(host)
         )
         self.watched.process = self
         super().__init__(history.new_loop(host))

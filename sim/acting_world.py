@@ -8,7 +8,6 @@ waits for an operator (ADR 0050).
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from random import Random
 from types import ModuleType
@@ -52,6 +51,7 @@ from sim.loop import SimLoop
 from sim.mutants import ACTING_MUTANTS
 from sim.net import Net
 from sim.plan import Plan
+from sim.replaced import replaced
 from sim.violation import Violation
 from sim.world import MS, SECOND, World
 
@@ -403,6 +403,12 @@ class ActingHistory:
             if isinstance(host.process, BrokerProcess) and (not group or name[0] == group):
                 yield host.process
 
+    def online_beside(self, broker: BrokerProcess) -> Iterator[BrokerProcess]:
+        """Who else of its group is online, and known there."""
+        for other in self.brokers(broker.group):
+            if other is not broker and other.settled and other.role is not Role.PRE_ONLINE:
+                yield other
+
     def master(self, group: str) -> BrokerProcess | None:
         return next((b for b in self.brokers(group) if b.role is Role.MASTER), None)
 
@@ -412,7 +418,7 @@ class ActingHistory:
         return [str(fault) for fault in self.faults]
 
     def play(self) -> None:
-        with led_here(), brisk():
+        with led_here(), replaced(BRISK):
             try:
                 self._play()
             finally:
@@ -478,19 +484,6 @@ class ActingHistory:
                 if known is None or known.addrs != wanted:
                     return False
         return len(wanted) == 1 + self.slaves
-
-
-@contextmanager
-def brisk() -> Iterator[None]:
-    """The product's pauses are shorter inside."""
-    before = [(module, name, getattr(module, name)) for module, name, _ in BRISK]
-    for module, name, value in BRISK:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
 
 
 def history(plan: Plan) -> ActingHistory:

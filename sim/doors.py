@@ -29,19 +29,6 @@ T = TypeVar("T")
 WHEEL_SLOTS = 256
 
 
-class HostClock:
-    """A host's two clocks, as `base.ports.Clock`."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def now_ms(self) -> int:
-        return self._host.now
-
-    def wall_ms(self) -> int:
-        return self._host.wall
-
-
 def loop_here() -> SimLoop:
     """The loop of the process that runs now."""
     found = asyncio.get_running_loop()

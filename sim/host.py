@@ -79,3 +79,16 @@ class Host:
             return f"{self.name}: down"
         mark = " (paused)" if self.paused else ""
         return f"{self.name}#{self.incarnation}{mark}: {self.process.state_line()}"
+
+
+class HostClocks:
+    """A host's two clocks, whichever it has by then, as `base.ports.Clock`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def now_ms(self) -> int:
+        return self._host.now
+
+    def wall_ms(self) -> int:
+        return self._host.wall

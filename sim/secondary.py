@@ -45,10 +45,10 @@ from epochmq.store.timer.layout import SLOT_BYTES
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from sim.brokers import REFUSED, Broker
-from sim.host import Host
+from sim.host import Host, HostClocks
 from sim.member import CLUSTER, GROUP
 from sim.rpc import Session
-from sim.secondary_parts import HostClocks, Saver, Watched, WatchedSession, watch_revives
+from sim.secondary_parts import Saver, Watched, WatchedSession, watch_revives
 from sim.workload import QUEUES, TOPICS
 from sim.world import MS
 

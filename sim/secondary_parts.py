@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from sim.secondary import SecondaryBroker
 
 
-class HostClocks:
-    """A host's two clocks as the product asks for them."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def now_ms(self) -> int:
-        return self._host.now
-
-    def wall_ms(self) -> int:
-        return self._host.wall
-
-
 class Saver:
     """`saving/service.py` on the heap: one write after the other, each with a disk's latency."""
 

@@ -6,7 +6,6 @@ wall clocks that are set, and links that stand still while everything else goes 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from types import ModuleType
@@ -32,6 +31,7 @@ from sim.host import Host
 from sim.member import CLUSTER, GROUP
 from sim.mutants import MUTANTS
 from sim.plan import Plan
+from sim.replaced import replaced
 from sim.secondary import SecondaryBroker
 from sim.secondary_clients import CONSUMERS, SecondaryClient
 from sim.violation import Violation
@@ -191,7 +191,7 @@ class SecondaryHistory(GroupHistory):
     # The course of it -----------------------------------------------------------------------------
 
     def play(self) -> None:
-        with brisk(self.copy_behind):
+        with replaced([*BRISK, (revive, "COPY_BEHIND", self.copy_behind)]):
             super().play()
 
     def consume(self, host: Host) -> None:
@@ -302,20 +302,6 @@ class SecondaryHistory(GroupHistory):
                 if high > max(0, owned.offsets.get(CONSUMERS, topic, queue)):
                     return False
         return True
-
-
-@contextmanager
-def brisk(copy_behind: int) -> Iterator[None]:
-    """The product's pauses are shorter inside, and check points are copied early."""
-    values = [*BRISK, (revive, "COPY_BEHIND", copy_behind)]
-    before = [(module, name, getattr(module, name)) for module, name, _ in values]
-    for module, name, value in values:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
 
 
 def history(plan: Plan) -> SecondaryHistory:

@@ -22,9 +22,7 @@ class Unseen(Checker):
     def takes_role(self, broker: "BrokerProcess", before: Role, role: Role) -> None:
         if before is not Role.PRE_ONLINE or role is not Role.MASTER:
             return
-        for other in broker.history.brokers(broker.group):
-            if other is broker or not other.settled or other.role is Role.PRE_ONLINE:
-                continue
+        for other in broker.history.online_beside(broker):
             self.compare(broker, other)
 
     def compare(self, broker: "BrokerProcess", other: "BrokerProcess") -> None:

@@ -1,30 +1,23 @@
 """Stories of groups without controllers: a script on the world `acting`, not drawn faults."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 
 from epochmq.broker.roles import Role
 from sim.acting import BrokerProcess
 from sim.acting_world import ActingHistory
 from sim.faults import Fault
-from sim.host import Host
-from sim.plan import Plan
-from sim.scenarios.story import Missed, Step
+from sim.scenarios.script import Missed, Scripted
 from sim.world import MS, SECOND
 
 PATIENCE_US = 10 * SECOND
 
 
-class ActingStory(ActingHistory):
+class ActingStory(Scripted, ActingHistory):
     """Subclasses say which kinds of messages there are, and write `script`."""
 
-    name = ""
     kinds_sent: tuple[str, ...] = ("plain", "level")
     with_pops = False
-
-    def __init__(self, plan: Plan) -> None:
-        self.telling = True
-        super().__init__(plan)
 
     def draw(self, sizes: Random) -> None:
         super().draw(sizes)
@@ -37,28 +30,7 @@ class ActingStory(ActingHistory):
     def draw_faults(self) -> list[Fault]:
         return []
 
-    def busy(self) -> bool:
-        return self.telling
-
-    def script(self) -> Iterator[Step]:
-        """The story."""
-        raise NotImplementedError
-
-    def storm(self) -> None:
-        world = self.world
-        try:
-            self._until(self.is_well)
-            for step in self.script():
-                if isinstance(step, int):
-                    world.run_until(world.time_us + step)
-                else:
-                    self._until(step)
-            world.mark(f"covered.{self.name}")
-        except Missed:
-            world.mark(f"missed.{self.name}")
-        self.telling = False
-
-    def _until(self, condition: Callable[[], bool]) -> None:
+    def wait_for(self, condition: Callable[[], bool]) -> None:
         until = self.world.time_us + PATIENCE_US
         while not condition():
             if self.world.time_us >= until:
@@ -66,13 +38,6 @@ class ActingStory(ActingHistory):
             self.world.run_until(self.world.time_us + 20 * MS)
 
     # Words of scripts ---------------------------------------------------------------------------
-
-    def noise(self, low_ms: int, high_ms: int) -> int:
-        """Microseconds; the seed decides."""
-        return self.world.streams["story"].randint(low_ms * MS, high_ms * MS)
-
-    def host(self, name: str) -> Host:
-        return self.world.hosts[name]
 
     def broker(self, name: str) -> BrokerProcess:
         process = self.host(name).process

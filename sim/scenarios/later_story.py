@@ -2,7 +2,7 @@
 
 from random import Random
 
-from sim.scenarios.story import Missed
+from sim.scenarios.script import Missed
 from sim.scenarios.story import Story as GroupStory
 from sim.secondary import SecondaryBroker
 from sim.secondary_world import SecondaryHistory

@@ -5,7 +5,7 @@ Expected: while a proposal is open its members count, so nothing was acknowledge
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

@@ -5,7 +5,7 @@ Expected: a member without a link holds it where it was; nothing is shown there 
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

@@ -6,7 +6,7 @@ whole set is within reach any more it refuses.
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 from sim.world import MS

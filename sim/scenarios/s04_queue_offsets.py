@@ -5,7 +5,7 @@ Expected: the next queue offsets come from the whole log, at an election and at 
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

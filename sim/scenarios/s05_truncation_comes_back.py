@@ -5,7 +5,7 @@ Expected: the cut is durable before the epochs change and before anything is app
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

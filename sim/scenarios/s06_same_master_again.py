@@ -5,7 +5,7 @@ Expected: the epoch's entry is durable before anything of that epoch, and follow
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Missed, Step
+from sim.scenarios.script import Missed, Step
 from sim.scenarios.story import Story as Base
 from sim.world import MS
 

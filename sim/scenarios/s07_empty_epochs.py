@@ -5,7 +5,7 @@ Expected: epoch files that differ by empty epochs only are no reason not to foll
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

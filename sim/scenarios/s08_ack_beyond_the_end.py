@@ -11,7 +11,7 @@ from sim.brokers import accept_link
 from sim.host import Host
 from sim.net import Ends, Stream
 from sim.plan import Plan
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

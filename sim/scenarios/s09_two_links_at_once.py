@@ -5,7 +5,7 @@ Expected: one writer for the set: the dead member leaves, the living one stays, 
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

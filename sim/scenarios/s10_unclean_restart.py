@@ -6,7 +6,7 @@ is waited for.
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.world import MS
 

@@ -8,7 +8,7 @@ delivers each message, none early, none lost; progress moves only when a deliver
 from collections.abc import Iterator
 
 from sim.scenarios.later_story import LaterStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.world import MS
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 
 from sim.scenarios.later_story import LaterStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.world import MS
 
 

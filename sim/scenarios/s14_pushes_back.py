@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 
 from sim.scenarios.acting_story import ActingStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.world import MS
 
 

@@ -6,7 +6,7 @@ acknowledgement. What all members hold would be harmless (ADR 0044); S28 has the
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

@@ -6,7 +6,7 @@ controllers gave is refused.
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sim.brokers import Broker
 from sim.plan import Plan
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 

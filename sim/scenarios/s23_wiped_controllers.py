@@ -7,7 +7,7 @@ and go on with a higher epoch; nothing acknowledged is lost.
 from collections.abc import Iterator
 
 from sim.disk import SimDisk
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 

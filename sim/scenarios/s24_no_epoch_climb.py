@@ -5,7 +5,7 @@ Expected: the epoch rises when a master is named and never else; who returns is 
 
 from collections.abc import Iterator
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 

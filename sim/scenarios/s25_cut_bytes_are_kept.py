@@ -7,7 +7,7 @@ epoch in the name.
 from collections.abc import Iterator
 
 from sim.checkers.inv_10 import span
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 

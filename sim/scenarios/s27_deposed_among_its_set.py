@@ -7,7 +7,7 @@ acknowledged until it left, however late the old master says so; paused, it may 
 from collections.abc import Iterator
 from random import Random
 
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
 from sim.world import MS

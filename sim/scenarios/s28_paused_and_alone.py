@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 
 from sim.clients import Client
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.world import MS
 

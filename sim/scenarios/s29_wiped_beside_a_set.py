@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sim.clients import Client
 from sim.controllers import ControllerProcess
 from sim.disk import SimDisk
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.world import MS
 

@@ -8,7 +8,7 @@ back first. Expected: progress waits, nothing goes to the dead master, and each 
 from collections.abc import Iterator
 
 from sim.scenarios.acting_story import ActingStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 
 
 class Story(ActingStory):

@@ -8,7 +8,7 @@ Expected: each message is popped once at least, and every transaction ends.
 from collections.abc import Iterator
 
 from sim.scenarios.acting_story import ActingStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 
 
 class Story(ActingStory):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 from sim.scenarios.acting_story import ActingStory
-from sim.scenarios.story import Step
+from sim.scenarios.script import Step
 
 
 class Story(ActingStory):

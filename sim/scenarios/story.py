@@ -1,11 +1,6 @@
-"""What stories have in common: a group of three, a script that waits and strikes, noise by seed.
+"""What stories of a group have in common: three brokers and controllers, words of scripts."""
 
-A script is a generator: what it does between two yields happens at one moment; it yields
-microseconds to pass, or a condition to wait for. A seed moves times, sizes and the workload; when
-its condition is not met a story does not come about, which is marked and counted.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 
 from epochmq.controller.state import Group
@@ -13,22 +8,16 @@ from sim.brokers import Broker
 from sim.controllers import ControllerProcess
 from sim.faults import Fault
 from sim.group_world import GroupHistory
-from sim.host import Host
 from sim.member import CLUSTER, GROUP
+from sim.scenarios.script import Missed, Scripted
 from sim.world import MS, SECOND
 
-Step = int | Callable[[], bool]
 PATIENCE_US = 8 * SECOND
 
 
-class Missed(Exception):
-    """The story's situation did not come about under this seed."""
-
-
-class Story(GroupHistory):
+class Story(Scripted, GroupHistory):
     """Subclasses write `script`, and say what they need."""
 
-    name = ""
     sync = True
     """Sync flush."""
     minimum = 2
@@ -48,47 +37,23 @@ class Story(GroupHistory):
         self.safety_us = 60 * SECOND
         self.pace_us = sizes.choice((3, 6, 12)) * MS
         self.sync_us = sizes.choice((200, 1000))
-        self.telling = True
 
     def draw_faults(self, sizes: Random) -> list[Fault]:
         return []
 
-    def busy(self) -> bool:
-        return self.telling
-
-    def script(self) -> Iterator[Step]:
-        """The story."""
-        raise NotImplementedError
+    def settle_in(self) -> None:
+        self.world.run_until(self.world.time_us + self.noise(20, 200))
 
     def storm(self) -> None:
-        world = self.world
-        try:
-            self._until(self.is_well)
-            world.run_until(world.time_us + self.noise(20, 200))
-            for step in self.script():
-                if isinstance(step, int):
-                    world.run_until(world.time_us + step)
-                else:
-                    self._until(step)
-            world.mark(f"covered.{self.name}")
-        except Missed:
-            world.mark(f"missed.{self.name}")
-        self.telling = False
+        super().storm()
         self.cluster.misled.clear()
 
-    def _until(self, condition: Callable[[], bool]) -> None:
+    def wait_for(self, condition: Callable[[], bool]) -> None:
         world = self.world
         if not world.run_until(world.time_us + PATIENCE_US, condition):
             raise Missed
 
     # Words of scripts -----------------------------------------------------------------------------
-
-    def noise(self, low_ms: int, high_ms: int) -> int:
-        """Microseconds; the seed decides."""
-        return self.world.streams["story"].randint(low_ms * MS, high_ms * MS)
-
-    def host(self, name: str) -> Host:
-        return self.world.hosts[name]
 
     def broker(self, name: str) -> Broker:
         process = self.world.hosts[name].process
