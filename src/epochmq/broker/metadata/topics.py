@@ -165,7 +165,7 @@ class TopicTable:
         """Take a master's table over in one step; the broker's own topics stay in any case."""
         if version == self.version and table == self.table:
             return
-        own = {name: self.table[name] for name in self.system if name in self.table}
+        own = {name: own for name, own in self.table.items() if name in self.system}
         self.table = {**own, **table}
         self.version = version
         self._changed.clear()
