@@ -6,6 +6,7 @@ from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import owned, send
 from tests.client.aio.test_subscribing import message
 
+from epochmq.base.errors import Refused
 from epochmq.client.aio import Producer, PullConsumer, PushConsumer
 from epochmq.client.aio.group_member import restore_topic
 from epochmq.model.message import Message
@@ -75,3 +76,35 @@ async def test_a_start_by_time_skips_what_is_older(namesrv: str, topic: str) -> 
         await consumer.start()
         await collector.wait()
     assert collector.bodies == [b"new"]
+
+
+async def test_who_was_forgotten_greets_before_it_gives_anything_up(
+    namesrv: str, topic: str
+) -> None:
+    """A broker that was restarted, or stands in, knows nobody until the next heartbeat (30 s)."""
+    await send(namesrv, topic, 3)
+    collector = Collector(3)
+    async with PushConsumer(namesrv, f"g_{topic}", start="first") as consumer:
+        consumer.on_message(collector)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await owned(consumer, topic, 4)
+        member, instance = consumer.member, consumer.member.instance
+        before = dict(member.owned)
+        for address in instance.routes.all_addresses():
+            instance.peers.drop(address)
+        async with asyncio.timeout(60):
+            while instance.client_id in await listed(consumer, topic):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert await member.rebalance()
+        assert member.owned == before
+        assert instance.client_id in await listed(consumer, topic)
+        await collector.wait()
+
+
+async def listed(consumer: PushConsumer, topic: str) -> list[str]:
+    """The group's members as the broker has them; nobody where it knows no such group any more."""
+    try:
+        return await consumer.member.calls.members(topic)
+    except Refused:
+        return []

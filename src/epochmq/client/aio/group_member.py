@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, UsageError
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.local_offsets import LocalOffsets
@@ -292,14 +292,27 @@ class GroupMember:
     async def _rebalance_topic(self, topic: str) -> bool:
         await self.instance.ensure_route(topic)
         queues = self.instance.routes.subscribe(topic)
-        share = tuple(queues)
+        share, listed = tuple(queues), True
         if self.is_clustering:
-            members = await self.calls.members(topic)
+            members = await self._members(topic)
+            listed = self.instance.client_id in members
             share = wanted(self.options.strategy, queues, members, self.instance.client_id)
         change = difference([queue for queue in self.owned if queue.topic == topic], share)
         await asyncio.gather(*(self.give(queue) for queue in change.give))
         taken = [await self._take(queue) for queue in change.take]
-        return all(taken)
+        return listed and all(taken)
+
+    async def _members(self, topic: str) -> list[str]:
+        """Of the group. A broker that does not list us was restarted, or lost our connection, after
+        our last heartbeat; it is greeted first, or all of ours would stand still until the next."""
+        try:
+            members = await self.calls.members(topic)
+        except Refused:
+            members = []  # it knows nobody of the group
+        if self.instance.client_id in members:
+            return members
+        await self.instance.greet_all()
+        return await self.calls.members(topic)
 
     async def _take(self, queue: MessageQueue) -> bool:
         ordered = self.is_locking
