@@ -5,19 +5,21 @@ from typing import Any
 import pytest
 from tests.broker.desk import WALL, Desk
 from tests.broker.transaction.around import (
+    KEY,
     ROLLBACK,
     Moody,
     bodies,
     end,
     half,
     made,
+    producer,
     tick,
 )
 
 from epochmq.broker.outlet.core import Outcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.half import GROUP
-from epochmq.model.names import HALF_TOPIC
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 
@@ -182,5 +184,49 @@ def test_one_that_may_have_been_handed_over_is_said_so(acts: bool) -> None:
     said = desk.client().ask(end(answer))
     assert said.code == ResponseCode.SYSTEM_ERROR
     assert said.remark is not None
-    assert ("handed over" in said.remark) is acts
+    assert ("handed it over" in said.remark) is acts
+    said = desk.client().ask(end(answer, ROLLBACK))
+    if acts:
+        assert (said.code, "handed it over" in (said.remark or "")) == (1, True)
+    else:
+        assert said.code == ResponseCode.SUCCESS
     assert bodies(desk) == []
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_was_rolled_back_here_was_not_handed_over(copied: bool) -> None:
+    """Its op message says so, long after it left the window."""
+    desk = made(enable_slave_acting_master=True)
+    answer = desk.client().ask(half())
+    if copied:
+        producer(desk)
+        tick(desk, 31_000)
+        assert len(desk.stored(HALF_TOPIC)) == 2
+    assert desk.client().ask(half(b"next", KEY[:-1] + "2")).code == ResponseCode.SUCCESS
+    client = desk.client()
+    client.put(end(answer, ROLLBACK))
+    desk.turn()
+    tick(desk, 3_100)
+    assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
+    assert desk.stored(OP_HALF_TOPIC)
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    desk.node.take_role(Role.MASTER)
+    tick(desk)
+    assert desk.client().ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS
+    said = desk.client().ask(end(answer))
+    assert said.code == ResponseCode.SYSTEM_ERROR
+    assert "it was rolled back" in (said.remark or "")
+
+
+def test_what_was_given_up_here_was_not_handed_over() -> None:
+    desk = made(enable_slave_acting_master=True, transaction_check_max=0)
+    answer = desk.client().ask(half())
+    producer(desk)
+    tick(desk, 31_000)
+    desk.node.offsets.commit(GROUP, HALF_TOPIC, 0, 1)  # the op message was never written
+    desk.node.take_role(Role.SLAVE)
+    tick(desk)
+    desk.node.take_role(Role.MASTER)
+    tick(desk)
+    assert desk.client().ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS

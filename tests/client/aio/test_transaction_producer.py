@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.client.aio.test_subscribing import message
 from tests.compat.peers.epochmq import EpochCluster
 
 from epochmq.base.errors import UsageError
@@ -16,6 +17,7 @@ from epochmq.client.aio import (
 )
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message import Message, StoredMessage
+from epochmq.wire.headers.transaction import CheckTransactionStateHeader
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 
@@ -117,6 +119,32 @@ async def test_another_process_of_the_group_answers(quick: str, topic: str) -> N
     async with TransactionProducer(quick, "PG2", other, topics=[topic]):
         await until(lambda: seen(quick, topic), [b"a"])
     assert other.checked  # more than once when the answer took longer than the interval
+
+
+@pytest.mark.parametrize(
+    ("broker", "properties", "orphan"),
+    [
+        ("b", {"TRAN_PREPARED_QUEUE_OFFSET": "7"}, False),
+        ("b", {"TRAN_PREPARED_QUEUE_OFFSET": "8"}, True),
+        ("b", {}, False),
+        ("z", {"TRAN_PREPARED_QUEUE_OFFSET": "3"}, False),
+        ("z", {"TRAN_PREPARED_QUEUE_OFFSET": "3", "__HALF_OF": "b@7"}, False),
+        ("z", {"TRAN_PREPARED_QUEUE_OFFSET": "3", "__HALF_OF": "b@8"}, True),
+        ("z", {"__HALF_OF": "b@x"}, False),
+        (None, {"TRAN_PREPARED_QUEUE_OFFSET": "8"}, True),
+    ],
+)
+async def test_one_that_was_handed_over_is_no_stray_of_another_try(
+    broker: str | None, properties: dict[str, str], orphan: bool
+) -> None:
+    """A stand-in gave it to another group (RIP-32): a rollback there would lose it."""
+    producer = made("127.0.0.1:1", Listener())
+    producer._halves["ID"] = ("b", 7)
+    header = CheckTransactionStateHeader(tranStateTableOffset=9, commitLogOffset=9, bname=broker)
+    asked = message("A")
+    asked.properties = {"UNIQ_KEY": "ID", **properties}
+    assert producer._is_orphan(header, asked) is orphan
+    assert not made("127.0.0.1:1", Listener())._is_orphan(header, asked)
 
 
 async def test_wrong_use(quick: str, topic: str) -> None:

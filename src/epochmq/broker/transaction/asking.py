@@ -81,7 +81,8 @@ class Asking:
         return copy(message, half, checks=half.checks + 1)
 
     def _away(self, half: Half, message: StoredMessage) -> Draft | None:
-        draft = handed_over(message)
+        home = f"{self._parts.node.options.broker_name}@{half.origin}"
+        draft = handed_over(message, home)
         if draft is None:
             log.error("half message %d of %s names no topic", half.queue_offset, half.group)
             self._parts.core.gone(half)
@@ -125,5 +126,5 @@ class Asking:
             topic=place[0],
         )
         header.bname = self._parts.node.options.broker_name
-        body = record.encode_stored(shown(message, place))
+        body = record.encode_stored(shown(message, place, half.origin))
         session.oneway(request(RequestCode.CHECK_TRANSACTION_STATE, header, body))

@@ -13,7 +13,7 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
 from epochmq.broker.outlet.core import Outcome
 from epochmq.broker.transaction.core import Half, State
-from epochmq.broker.transaction.evidence import is_committed
+from epochmq.broker.transaction.evidence import is_committed, is_given_up, is_named
 from epochmq.broker.transaction.half import read_half, real
 from epochmq.broker.transaction.parts import Parts
 from epochmq.broker.transaction.reading import Reading
@@ -28,6 +28,11 @@ from epochmq.wire.headers.transaction import COMMIT
 
 HELD_MS = 2_500
 """How long an end waits for its half message; clients wait 3 s."""
+
+_AWAY = (
+    "it is not known here how the transaction ends: the slave that stood in handed it over to a"
+    " master of another group, and that asks its producer"
+)
 
 log = logging.getLogger(__name__)
 
@@ -196,20 +201,26 @@ class Ending:
         if not end.wanted:
             return
         node = self._parts.node
-        committed = is_committed(node.store, raw, indexed=node.options.message_index_enable)
+        indexed = node.options.message_index_enable
+        if is_committed(node.store, raw, indexed=indexed):
+            self._settle(end, committed=True)
+        elif self._ended_here(raw, indexed=indexed):
+            self._settle(end, committed=False)
+        else:
+            self._refuse(end, _AWAY)
+
+    def _ended_here(self, raw: memoryview, *, indexed: bool) -> bool:
+        """Whether one that is over and was not committed was not handed over either."""
+        node = self._parts.node
+        if not node.options.enable_slave_acting_master:
+            return True
+        return is_named(node.store, raw) or is_given_up(node.store, raw, indexed=indexed)
+
+    def _settle(self, end: End, *, committed: bool) -> None:
         if end.commits is committed:
             end.answer(Reply())
         else:
-            self._refuse(end, _other(end) + self._or_handed_over(end))
-
-    def _or_handed_over(self, end: End) -> str:
-        """What else may have become of one of which the log says nothing."""
-        if not end.commits or not self._parts.node.options.enable_slave_acting_master:
-            return ""
-        return (
-            ", or handed over by a slave that stood in; then the master that has it asks its"
-            " producer"
-        )
+            self._refuse(end, _other(end))
 
     def _when_named(self, end: End, half: Half, now: int) -> None:
         """Who waits for a rollback waits for its op message: until then a crash forgets it."""

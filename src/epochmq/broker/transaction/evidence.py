@@ -7,13 +7,14 @@ was given up says so in the same way: by what is kept of it for operators.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from epochmq.base.types import Buffer
-from epochmq.broker.transaction.half import read_half, real_place
+from epochmq.broker.transaction.half import op_offsets, read_half, real_place
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
-from epochmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT, transaction_type
 from epochmq.store.index import IndexResult
 from epochmq.store.read import ReadResult
@@ -23,6 +24,8 @@ _SAME_KEY_MAX = 64
 _WALK_COUNT = 512
 _WALK_BYTES = 4 * 1024 * 1024
 _FOREVER = 1 << 62
+_LOOKED_AT_MAX = 4_096
+"""So many half messages, and op messages, behind one that is over are looked at."""
 _HALF = HALF_TOPIC.encode()
 
 
@@ -64,6 +67,22 @@ def is_given_up(store: Records, raw: Buffer, *, indexed: bool) -> bool:
     message, origin = record.decode(raw), read_half(raw).origin
     found = _near(store, message, (TRANS_CHECK_MAX_TIME_TOPIC, 0), indexed)
     return any(_is_of(store, one, message.offset, origin) for one in found)
+
+
+def is_named(store: Records, raw: Buffer) -> bool:
+    """Whether an op message says that the half message whose record `raw` is, or a copy, is over.
+
+    One that is over and not named was handed over by a stand-in. One that is named very much
+    later than it was sent is not found.
+    """
+    half = read_half(raw)
+    names = {half.origin, half.queue_offset}
+    for other in islice(_walk(store, (HALF_TOPIC, 0), half.offset), _LOOKED_AT_MAX):
+        copy = read_half(other)
+        if copy.origin == half.origin:
+            names.add(copy.queue_offset)
+    ops = islice(_walk(store, (OP_HALF_TOPIC, 0), half.offset), _LOOKED_AT_MAX)
+    return any(names.intersection(op_offsets(one)) for one in ops)
 
 
 def _near(

@@ -168,17 +168,19 @@ def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
     return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
 
 
-def handed_over(message: StoredMessage) -> Draft | None:
+def handed_over(message: StoredMessage, home: str) -> Draft | None:
     """It as its producer sent it, for the master of another group; None when it can go nowhere.
 
     That one keeps it as a half message of its own, and asks the producer (RIP-32). How often it was
-    asked for stays with it, for masters that count on.
+    asked for stays with it, for masters that count on. `home` is the place of the first one of all,
+    by which its producer knows it.
     """
     place = real_place(message)
     if place is None:
         return None
     dropped = (names.TRAN_PREPARED_QUEUE_OFFSET, names.REAL_TOPIC, names.REAL_QID)
-    properties = {**_without(message.properties, *dropped), names.TRAN_MSG: "true"}
+    properties = {names.HALF_OF: home, **_without(message.properties, *dropped)}
+    properties[names.TRAN_MSG] = "true"
     flag = with_transaction_type(message.sys_flag, TX_PREPARED)
     return _draft(message, *place, properties, sys_flag=flag)
 
@@ -204,13 +206,17 @@ def resumed(message: StoredMessage) -> Draft | None:
     return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
 
 
-def shown(message: StoredMessage, place: tuple[str, int]) -> StoredMessage:
-    """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place."""
+def shown(message: StoredMessage, place: tuple[str, int], origin: int) -> StoredMessage:
+    """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place.
+
+    Which transaction it is says the place of the first half message, also before there is a copy.
+    """
+    properties = _without(message.properties, names.REAL_TOPIC, names.REAL_QID)
     return msgspec.structs.replace(
         message,
         topic=place[0],
         queue_id=place[1],
-        properties=_without(message.properties, names.REAL_TOPIC, names.REAL_QID),
+        properties={**properties, names.TRAN_PREPARED_QUEUE_OFFSET: str(origin)},
     )
 
 

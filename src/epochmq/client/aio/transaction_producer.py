@@ -266,13 +266,17 @@ class TransactionProducer(Producer):
         """Whether this half was stored by a try whose answer was lost: another one counts.
 
         Both have the application's id, so `check` could not tell them apart, and the message
-        would be delivered twice.
+        would be delivered twice. One that lies at another broker may be ours all the same, handed
+        over there by a slave that stood in (RIP-32): only a stand-in of our release says so.
         """
         ours = self._halves.get(message.msg_id)
-        origin = message.properties.get(names.TRAN_PREPARED_QUEUE_OFFSET, "")
-        if ours is None or not origin.isdecimal():
+        home, _, origin = message.properties.get(names.HALF_OF, "").rpartition("@")
+        if not home:
+            home = header.bname or (ours[0] if ours is not None else "")
+            origin = message.properties.get(names.TRAN_PREPARED_QUEUE_OFFSET, "")
+        if ours is None or home != ours[0] or not origin.isdecimal():
             return False
-        return (header.bname or ours[0], int(origin)) != ours
+        return int(origin) != ours[1]
 
 
 async def _told(answer: Awaitable[TransactionState] | TransactionState) -> TransactionState:
