@@ -303,6 +303,8 @@ class Broker:
         if hasattr(self, "registrar"):
             self.registrar.everything_changed()
             self.registrar.tick(now)
+            self._save_when_synced(self.node.offsets)  # a slave forgets what its master has
+            self._save_delays()
         if not self.node.rights.readable:
             self.sink.desk.answer_all(now)
 

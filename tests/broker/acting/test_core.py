@@ -330,6 +330,23 @@ def test_a_master_that_serves_and_takes_nothing_back_is_not_waited_for() -> None
     assert "did not take back" in report.text
 
 
+def test_who_owes_and_was_restarted_waits_until_it_is_seen() -> None:
+    """Before that no master can take anything back; then it is asked, as by who only ceased."""
+    world = World()
+    world.core.owes = True
+    world.core.registers = False
+    world.run(30_000)
+    assert world.core.owes
+    assert not world.of(Probe)
+    assert world.core.probed(Probe(MASTER, Command(0), 0), SERVING, world.now) == []
+    world.core.registers = True
+    world.run(9_000)
+    assert world.core.owes
+    assert world.of(Probe)
+    world.run(2_000)
+    assert not world.core.owes
+
+
 def test_without_a_majority_it_ceases_when_name_servers_have_forgotten_it() -> None:
     world = acting(A, B, C)
     world.says = {A: said(ALONE), B: None, C: None}
@@ -514,6 +531,18 @@ def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> 
     (back,) = world.of(Return)
     assert isinstance(back, Return)
     assert OURS in back.why
+
+
+def test_who_is_asked_all_the_time_asks_back_all_the_same() -> None:
+    """Each hint put the question off: who owed, and asked every 100 ms, was never asked."""
+    world = World(options=LEADS)
+    world.step(100)
+    world.done.clear()
+    for _ in range(50):
+        world.now += 10
+        world.core.hint(world.now)
+        world.run(90, pace=30)
+    assert len(world.of(Probe)) >= 10
 
 
 def test_a_master_that_is_not_online_does_not_ask_who_stood_in() -> None:

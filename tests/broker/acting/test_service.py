@@ -12,8 +12,10 @@ from tests.broker.client import RawClient
 from tests.broker.desk import ext, pull, send
 from tests.broker.membership.group import InProcess, log_of, put, put_until_stored, until
 
+from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acting.core import CONFIRMATIONS
 from epochmq.broker.acting.effects import Act
+from epochmq.broker.acting.service import DEBT_FILE
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.roles import Role
@@ -207,14 +209,93 @@ async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 10)
 
 
-async def test_a_master_that_skips_its_way_back_is_not_waited_for(group: InProcess) -> None:
+async def test_a_master_that_skips_its_way_back_takes_offsets_back_while_it_serves(
+    group: InProcess,
+) -> None:
+    """skipPreOnline: its old offsets count for a moment, and no longer."""
     master, slave = await pair(group, skip_pre_online=True)
+    commit_one(master)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     stand_in(slave)
+    slave.node.offsets.commit("G", "T", 0, 9)
+    await until(lambda: master.node.offsets.get("G", "T", 0) == 9)
+    assert master.node.role is Role.MASTER
+    await until(lambda: slave.node.place.master_address == master.node.address)
+    assert not member(slave).owes_progress
+    await until(lambda: not slave.node.disk.exists(DEBT_FILE))
+    master.node.offsets.commit("G", "T", 0, 10)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 10)
+
+
+async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
+    group: InProcess,
+) -> None:
+    """RocketMQ's after its timeout: it is followed, and what is further here stays (H6)."""
+    master, slave = await pair(group, skip_pre_online=True)
+    member(master)._late.take = lambda address: None
+    commit_one(master)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
+    version = master.node.offsets.version
+    stand_in(slave)
+    assert slave.node.offsets.version.counter >= version.counter + 1_000, "Java's ask only that"
+    assert slave.node.disk.exists(DEBT_FILE)
+    slave.node.offsets.commit("G", "T", 0, 9)
     await until(lambda: slave.node.role is Role.SLAVE)
     assert slave.node.place.master_address == ""
     assert member(slave).owes_progress
+    assert member(slave).figures()["epochmqOwesProgress"] == "true"
     await until(lambda: slave.node.place.master_address == master.node.address)
     assert not member(slave).owes_progress
+    master.node.offsets.commit("G", "T", 0, 2)
+    master.node.offsets.commit("G", "T", 1, 7)
+    await until(lambda: slave.node.offsets.get("G", "T", 1) == 7)
+    assert slave.node.offsets.get("G", "T", 0) == 9
+    assert slave.node.disk.exists(DEBT_FILE)
+    master.node.offsets.commit("G", "T", 0, 11)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 11)
+    await until(lambda: not slave.node.disk.exists(DEBT_FILE))
+    assert member(slave).figures()["epochmqOwesProgress"] == "false"
+
+
+async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InProcess) -> None:
+    """The master was away, came back alone, and delivers from old offsets; its stand-in died."""
+    master, slave = await pair(group)
+    commit_one(master)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
+    await master.stop(grace_ms=0)
+    await until(lambda: stands_in(slave))
+    slave.node.offsets.commit("G", "T", 0, 9)
+    await slave.stop(grace_ms=0)
+    group.brokers[0] = again = await group.start_broker(0, **ACTING)
+    await until(lambda: again.node.role is Role.MASTER)
+    assert again.node.offsets.get("G", "T", 0) == 1, "nobody was there to tell it more"
+    group.brokers[1] = slave = await group.start_broker(1, **SLAVE)
+    assert member(slave).owes_progress
+    await until(lambda: again.node.offsets.get("G", "T", 0) == 9)
+    await until(lambda: again.node.role is Role.MASTER)
+    await until(lambda: slave.node.place.master_address == again.node.address)
+    await until(lambda: not slave.node.disk.exists(DEBT_FILE))
+    assert (slave.node.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
+
+
+async def test_a_debt_that_cannot_be_written_down_stops_nothing(group: InProcess) -> None:
+    _, slave = await pair(group)
+
+    def refuse(path: str, data: bytes, *, backup: bool = False) -> None:
+        raise EnvironmentFault("the disk is full")
+
+    disk: Any = slave.node.disk
+    write, disk.write_file = disk.write_file, refuse
+    stand_in(slave)
+    disk.write_file = write
+    assert stands_in(slave)
+    assert not slave.node.disk.exists(DEBT_FILE)
+
+
+def commit_one(master: Broker) -> None:
+    """One queue of one group is at 1."""
+    master.node.groups.find("G", 0)
+    master.node.offsets.commit("G", "T", 0, 1)
 
 
 def stand_in(slave: Broker) -> None:

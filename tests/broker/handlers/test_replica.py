@@ -112,6 +112,8 @@ def test_who_stood_in_says_so_and_a_master_that_is_asked_takes_it_as_a_hint() ->
     assert isinstance(node.replica, Replica)
     node.replica.heard.append("stood in")
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))["stoodIn"] == "True"
+    node.role = Role.PRE_ONLINE  # restarted: nobody can take anything from it yet
+    assert "stoodIn" not in ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))
     node = node_of(controllers=False)
     call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)
     assert isinstance(node.replica, Replica)

@@ -317,3 +317,20 @@ def test_a_merge_is_the_younger_reset_and_then_the_larger_offset(
     assert taken == sum(pair != ours.get(key, {}).get(q) for (key, q), pair in expected.items())
     assert mine.version == DataVersion(0, max(counters) + 1, WALL + 1)
     assert mine.merge(json.loads(other.encode()), WALL + 2) == 0
+
+
+def test_what_a_stand_in_did_is_kept_until_its_master_has_all_of_it() -> None:
+    """All cases are in test_ahead.py."""
+    offsets = ConsumerOffsets()
+    offsets.commit("g", "T", 0, 9)
+    offsets.version = DataVersion(0, 1_000, 1)
+    offsets.keep_own()
+    for rows, whole in (({}, True), ({"T@g": {0: 5}}, True), ({"T@g": {0: 6}}, False)):
+        offsets.adopt(content(rows), whole=whole)
+        assert offsets.get("g", "T", 0) == 9
+        assert offsets.version == DataVersion(0, 1_000, 1)
+        assert offsets.ahead is not None
+    offsets.adopt(content({"T@g": {0: 9}}), whole=False)
+    assert offsets.ahead is None
+    offsets.adopt(content({"T@g": {0: 5}}), whole=True)
+    assert offsets.get("g", "T", 0) == 5

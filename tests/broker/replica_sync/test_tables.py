@@ -3,7 +3,9 @@
 import pytest
 from tests.broker.fake_node import WALL, FakeNode
 
+from epochmq.broker.options import BrokerOptions
 from epochmq.broker.replica_sync.tables import Tables
+from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.topic import TopicConfigTable
@@ -35,3 +37,16 @@ def test_rows_are_added_by_a_delta_and_taken_whole_otherwise() -> None:
 def test_what_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="not a JSON object"):
         Tables(FakeNode()).take_offsets(b"[]", delta=False)
+
+
+def test_delays_go_back_with_controllers_only() -> None:
+    """There a log may have been cut; a plain master's that is behind took nothing back."""
+    for acting, expected in ((True, 5), (False, 2)):
+        options = BrokerOptions(
+            broker_name="b", broker_ip1="127.0.0.1", enable_slave_acting_master=acting
+        )
+        node = FakeNode(options)
+        node.role = Role.SLAVE
+        for offset in (5, 2):
+            Tables(node).take_delays(b'{"offsetTable":{1:%d}}' % offset)
+        assert node.schedule.progress()[1] == expected

@@ -65,3 +65,13 @@ def test_a_merge_takes_the_further_level_and_steps_past_both_versions() -> None:
     assert table.dirty
     assert table.merge(there, 80) == 0
     assert table.version == DataVersion(0, 8, 80)
+
+
+def test_a_slave_that_stood_in_stays_where_it_is_further() -> None:
+    """Its master may have taken nothing back: what was delivered is not delivered again."""
+    table = DelayOffsets(Schedule((1000, 5000)))
+    table.load({"offsetTable": {"1": 5, "2": 3}, "dataVersion": {"counter": 9}})
+    table.follow({"offsetTable": {"1": 4, "2": 6}, "dataVersion": {"counter": 2}})
+    assert table.schedule.progress() == {1: 5, 2: 6}
+    assert table.version.counter == 9
+    assert table.dirty

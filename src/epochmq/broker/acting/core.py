@@ -99,7 +99,8 @@ class Acting:
         self._confirmed_at = now
         self._held_until = now
         self.owes = False
-        """As a slave: whether the master has yet to take back what was done here for it."""
+        """As a slave: whether the master has yet to take back what was done here for it; the shell
+        sets it again after a restart."""
         self._served_since: int | None = None
         """Since when the master says that it serves, and takes nothing back."""
         self._asks_members = False
@@ -170,7 +171,7 @@ class Acting:
         if self._leads:
             stood_in = answer is not None and (answer.ext or {}).get("stoodIn") == "true"
             why = f"the member at {probe.address} stood in for this master"
-            return self._return(why, now) if stood_in else []
+            return self._return(why, now, probe.address) if stood_in else []
         self._probing = False
         if probe.address != self.view.known.get(MASTER_ID):
             return []
@@ -189,10 +190,11 @@ class Acting:
 
     def hint(self, now: int) -> None:
         """Something may have changed (905, the master hung up, or was asked whether it serves): ask
-        now, but not all the time, for whoever reaches the port can say so."""
-        if self._hinted_at <= now:
+        now, but not all the time, for whoever reaches the port can say so. While a question waits
+        for its time another hint does not put it off."""
+        if self._hinted_at <= now and not self._asks_members:
             self._hinted_at = max(now, self._hinted_at + CONFIRM_MS)
-            self._asks_members = self._leads
+            self._asks_members = self._leads and self.registers
             self._hurry(self._hinted_at)
 
     def step_down(self, why: str, now: int) -> Effects:
@@ -232,11 +234,11 @@ class Acting:
         self._said.clear()
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
 
-    def _return(self, why: str, now: int) -> Effects:
+    def _return(self, why: str, now: int, address: str = "") -> Effects:
         if not self._leads or not self.registers:
             return []
         self._confirmed_at = now
-        return [Return(why)]
+        return [Return(why, address)]
 
     def _cease(self, why: str) -> Effects:
         self.acting = False
@@ -248,13 +250,18 @@ class Acting:
         return [Cease(why)]
 
     def _wait_for_take_back(self, now: int) -> Effects:
-        """RocketMQ's masters, and those with skipPreOnline, never will."""
+        """RocketMQ's masters never will. None can before it sees us among the members."""
+        if not self.registers:
+            return []
         if self._served_since is None:
             self._served_since = now
         if now - self._served_since < self._options.not_active_ms:
             return []
         self.owes = False
-        text = "the master serves and did not take back what was done here: its own progress counts"
+        text = (
+            "the master serves and did not take back what was done here: it delivers from its own"
+            " progress on; where this slave's is further it stays here"
+        )
         return [Report(text)]
 
     @property
@@ -278,7 +285,7 @@ class Acting:
 
     def _probe(self, now: int) -> Effects:
         address = self.view.known.get(MASTER_ID)
-        wanted = self.acting or self._sure_since is not None or self.owes
+        wanted = self.acting or self._sure_since is not None or (self.owes and self.registers)
         if address is None or not wanted or self._probing or now < self._probe_at:
             return []
         self._probing = True

@@ -57,9 +57,13 @@ class Cease:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """As a master: come back through the group, for somebody may have stood in meanwhile."""
+    """As a master: come back through the group, for somebody may have stood in meanwhile.
+
+    `address`: of the member that says so, if one does.
+    """
 
     why: str
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ PROBE_TIMEOUT_MS = 1_000
 """A master on a lost host does not refuse the connection: it is given up after this long."""
 COPIED_FILE = "config/epochmqTablesCopied"
 """Exists once the master's tables were copied for the first time in this store's life."""
+DEBT_FILE = "config/epochmqOwesProgress"
+"""Exists from before this slave stands in until the master's tables have all that was done."""
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,12 @@ class ActingService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.core.ready = node.disk.exists(COPIED_FILE)
+        self.in_debt = False
+        """Whether `DEBT_FILE` is there."""
+        if options.broker_id and node.disk.exists(DEBT_FILE):
+            self.in_debt = self.core.owes = True
+            node.offsets.keep_own()
+            log.info("what was done here for the master is not known to be taken back yet")
 
     def tick(self, now: int) -> None:
         """Whatever is due."""
@@ -91,11 +99,29 @@ class ActingService:
     def copied(self) -> None:
         """The master's tables came: from now on this slave may stand in for it."""
         if not self.core.ready:
-            try:
-                self._node.disk.write_file(COPIED_FILE, b"yes\n")
-            except EnvironmentFault as error:
-                log.error("it cannot be remembered that the tables were copied: %s", error)
+            self._remember(COPIED_FILE, "that the tables were copied")
             self.core.ready = True
+
+    def begin_debt(self) -> None:
+        """Before the first thing is done for the master: it is owed that, over restarts as well."""
+        self._node.offsets.keep_own()
+        if not self.in_debt:
+            self._remember(DEBT_FILE, "that the master is owed its progress")
+            self.in_debt = True
+
+    def end_debt(self) -> None:
+        """Once the master's tables have everything, by its own copy of them."""
+        if not self.in_debt or self.core.owes or self.core.acting:
+            return
+        if self._node.offsets.ahead is None:
+            self._node.disk.remove(DEBT_FILE)
+            self.in_debt = False
+
+    def _remember(self, path: str, what: str) -> None:
+        try:
+            self._node.disk.write_file(path, b"yes\n")
+        except EnvironmentFault as error:
+            log.error("it cannot be remembered %s: %s", what, error)
 
     def poll_soon(self) -> None:
         """Ask the name servers now: something may have changed."""
@@ -112,7 +138,12 @@ class ActingService:
         view = self.core.view
         members = ",".join(f"{number}@{address}" for number, address in view.members().items())
         said = ",".join(f"{k}={n}" for k, n in view.statistics().items() if n)
-        return {"epochmqGroupMembers": members, "epochmqNameServersSaid": said}
+        owes = str(self.in_debt and not self.core.acting).lower()
+        return {
+            "epochmqGroupMembers": members,
+            "epochmqNameServersSaid": said,
+            "epochmqOwesProgress": owes,
+        }
 
     # Doing -----------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
 
     A Java slave cannot do without the flush offset, so it is in every answer
     (acting-master.md 3.5). With an address it is a master that tells a slave where it is. A slave
-    that only asks its master may have stood in for it: the master asks back.
+    that only asks its master may have stood in for it: the master asks back. It is told so once we
+    are among the members: before that it could not take anything back.
     """
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
@@ -30,7 +31,8 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
             return _returning(node, node.replica, header)
         return Reply()
     if not node.is_master:
-        stood_in = node.replica is not None and node.replica.owes_progress
+        owes = node.replica is not None and node.replica.owes_progress
+        stood_in = owes and node.rights.registers
         answer = ExchangeHAInfoAnswer(node.master_flush_offset, stoodIn=stood_in or None)
         return Reply(header=answer)
     if node.replica is not None:

@@ -10,6 +10,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.offsets.ahead import Ahead
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 
@@ -45,6 +46,8 @@ class ConsumerOffsets:
         """Rows by their last change, the oldest first."""
         self._whole_before = 0
         """Rows went away at this count: what changed since an earlier one is the whole table."""
+        self.ahead: Ahead | None = None
+        """While something here may be newer than what our master tells; see `keep_own`."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None:
         """Remember that `group` wants `offset` next. Raises `Refused` when the table is full."""
@@ -78,12 +81,15 @@ class ConsumerOffsets:
     def adopt(self, content: dict[str, Any], *, whole: bool) -> None:
         """Take a master's rows over ours (facts/store.md 3.5); with `whole` all others go.
 
-        An empty table is a master's that has lost its own: it takes nothing away.
+        An empty table is a master's that has lost its own: it takes nothing away. What `keep_own`
+        keeps stays.
         """
         rows, version = _rows(content)
         marks = _marks(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
+        if self.ahead is not None:
+            version = self._keep(self.ahead, rows, marks, version, whole=whole)
         if whole and rows:
             self.table, self.reset_marks = rows, marks
         else:
@@ -92,6 +98,30 @@ class ConsumerOffsets:
             self.reset_marks = {**unmarked, **marks}
         self.version = version
         self._all_changed()
+
+    def keep_own(self) -> None:
+        """What a master tells from now on takes nothing back, until it has all that is here."""
+        self.ahead = Ahead()
+
+    def _keep(
+        self,
+        ahead: Ahead,
+        rows: dict[str, dict[int, int]],
+        marks: dict[str, dict[int, int]],
+        version: DataVersion,
+        *,
+        whole: bool,
+    ) -> DataVersion:
+        """Put what is further here into the master's rows; the version of both."""
+        ours, theirs = (self.table, self.reset_marks), (rows, marks)
+        if not whole:
+            ahead.keep_some(ours, theirs)
+        elif rows:
+            ahead.heard(version)
+            ahead.keep(ours, theirs)
+        if rows and not ahead.queues:
+            self.ahead = None
+        return max(version, self.version)
 
     def merge(self, content: dict[str, Any], wall: int) -> int:
         """Take from another replica what is ahead of ours, queue by queue; how many queues.

@@ -20,6 +20,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.plain.peers import LogWatch
+from epochmq.broker.pre_online.late.service import LateTake
 from epochmq.broker.pre_online.peers import LogsAsked
 from epochmq.broker.pre_online.service import PreOnlineService
 from epochmq.broker.replica_options import (
@@ -96,6 +97,7 @@ class PlainMember:
         """The way back into the group, also once it is over; None without one."""
         if comes_back(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
+        self._late = LateTake(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
         node.place = Place(own_id=options.broker_id)
@@ -129,6 +131,7 @@ class PlainMember:
         self._stopped = True
         if self.pre_online is not None:
             await self.pre_online.stop()
+        await self._late.stop()
         await self.log_watch.stop()
         for task in self._tasks:
             task.cancel()
@@ -145,6 +148,7 @@ class PlainMember:
         if self.acting is not None:
             self.acting.core.linked = self.links_near() > 0
             self.acting.tick(now)
+            self.acting.end_debt()
             self._count_members(self.acting)
         if self.pre_online is not None:
             self.pre_online.tick(now)
@@ -195,7 +199,10 @@ class PlainMember:
         """The one swap of the row; what runs for the new role sees it at its next tick."""
         node = self._node
         if isinstance(change, Return):
-            if self.pre_online is None or node.role is not Role.MASTER:
+            if node.role is not Role.MASTER:
+                return
+            if self.pre_online is None:
+                self._late.take(change.address)
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
             node.take_role(Role.PRE_ONLINE)
@@ -206,6 +213,8 @@ class PlainMember:
         else:
             self.sync.stop()
             node.place.master_address = ""
+            if self.acting is not None:
+                self.acting.begin_debt()
             node.take_role(Role.ACTING_MASTER)
             self._begin_progress()
             node.delivery.clamp()
@@ -216,9 +225,11 @@ class PlainMember:
     def _begin_progress(self) -> None:
         """What is done here is newer than what a returning master has: Java's asks the versions."""
         node, wall = self._node, self._node.clock.wall_ms()
-        offsets, delays = node.offsets, node.delay_offsets
-        offsets.version = offsets.version.next_version(wall, offsets.state_version)
-        delays.version = delays.version.next_version(wall)
+        for table in (node.offsets, node.delay_offsets):
+            table.version, table.dirty = table.version.leading(wall), True
+        if node.timer is not None:
+            progress = node.timer.progress
+            progress.version, progress.dirty = progress.version.leading(wall), True
 
     # Coming back -----------------------------------------------------------------------------
 
@@ -235,9 +246,15 @@ class PlainMember:
         return 0 if master is None else master.near
 
     def copying(self) -> tuple[int | None, str]:
-        """What a slave still lacks of its master: a link, tables, or nothing."""
+        """What a slave still lacks of its master: a link, tables, or nothing.
+
+        One that owes its master progress copies tables after that has asked for it: as it can
+        only once it sees us among the members.
+        """
         if not self.replication.node.established:
             return None, "no replication link yet"
+        if self.owes_progress:
+            return 0, ""
         figures, problem = self.sync.core.statistics(), self.sync.core.problem
         missing = figures["tables"] - figures["came"]
         if not self.sync.core.ready:

@@ -37,10 +37,19 @@ class Tables:
         self._node.offsets.adopt(_object(body), whole=not delta)
 
     def take_delays(self, body: bytes) -> None:
-        """How far the master has delivered; nothing is delivered here meanwhile."""
-        if not self._node.rights.secondary:
-            self._node.delay_offsets.load(_object(body))
-            self._node.delay_offsets.dirty = True
+        """How far the master has delivered; nothing is delivered here meanwhile.
+
+        Who stands in may be further than a master that took nothing back. With controllers the
+        master counts: progress may be behind the end of a log that was cut.
+        """
+        node = self._node
+        if node.rights.secondary:
+            return
+        if node.options.enable_slave_acting_master:
+            node.delay_offsets.follow(_object(body))
+        else:
+            node.delay_offsets.load(_object(body))
+            node.delay_offsets.dirty = True
 
     def take_modes(self, body: bytes) -> None:
         """By pull or by POP, for each topic and group."""

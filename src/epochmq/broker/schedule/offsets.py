@@ -48,6 +48,13 @@ class DelayOffsets:
         table, self.version = _read(content)
         self.schedule.restore(table)
 
+    def follow(self, content: dict[str, Any]) -> None:
+        """Take a master's table over; a level that is further here stays (INV-29)."""
+        table, version = _read(content)
+        self.version = max(version, self.version)
+        self.schedule.advance(table)
+        self.dirty = True
+
     def merge(self, content: dict[str, Any], wall: int) -> int:
         """Take from another replica the levels that it has delivered further; how many levels.
 

@@ -1,0 +1,1 @@
+"""What a master takes back that is online already."""
