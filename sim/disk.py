@@ -36,7 +36,9 @@ class Inode:
     wall_ms: int = 0
 
     def resize(self, size: int) -> None:
-        self.data = bytearray(self.data[:size].ljust(size, b"\0"))
+        data, kept = bytearray(size), min(size, len(self.data))
+        data[:kept] = memoryview(self.data)[:kept]
+        self.data = data
         self.waiting.append(size)
         self.blocks = {block for block in self.blocks if block * BLOCK < size}
 

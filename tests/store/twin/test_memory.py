@@ -4,11 +4,23 @@ import ctypes
 import gc
 from pathlib import Path
 
+import pytest
+from sim.disk import SimDisk
+from tests.store.world import HOST, SMALL
+
+from epochmq.store.store import Store
+from epochmq.store.twin import library
 from epochmq.store.twin.memory import Memory
 
 
+def sizes() -> tuple[int, int]:
+    """(address space, what of it is resident) of this process, bytes."""
+    virtual, resident, *_ = Path("/proc/self/statm").read_text().split()
+    return int(virtual) * 4096, int(resident) * 4096
+
+
 def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return sizes()[1]
 
 
 def test_it_is_zero_shared_and_outlives_its_owner() -> None:
@@ -28,3 +40,27 @@ def test_only_what_is_touched_takes_room() -> None:
     for memory in many:
         memory.view[0] = 1
     assert resident_bytes() - before < size
+
+
+def test_what_there_is_not_is_not_given() -> None:
+    with pytest.raises(MemoryError, match="no 1152921504606846976 bytes"):
+        Memory(1 << 60)
+
+
+@pytest.mark.skipif(library.library() is None, reason=library.which())
+def test_stores_that_come_and_go_leave_nothing() -> None:
+    """A store has 30 MiB of it; a test process has opened thousands, a container opens many."""
+    gc.collect()
+    before = sizes()
+    for _ in range(3):
+        stores = [Store.open(SimDisk(), SMALL, HOST, 1_700_000_000_000) for _ in range(40)]
+        for store in stores:
+            store._follower.begin()
+        virtual, resident = sizes()
+        assert virtual - before[0] > 500 << 20
+        assert resident - before[1] < 32 << 20
+        del stores, store
+        gc.collect()
+    virtual, resident = sizes()
+    assert virtual - before[0] < 64 << 20
+    assert resident - before[1] < 16 << 20

@@ -13,6 +13,7 @@ import msgspec
 from epochmq.store.layout import UNIT_BYTES
 from epochmq.store.twin.keys import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.twin.library import Library
+from epochmq.store.twin.memory import Memory
 
 RECORDS_MAX = 8192
 """Records that one call takes at most."""
@@ -68,22 +69,19 @@ class RecordsTwin:
 
     def __init__(self, library: Library, *, index: bool, crc: bool) -> None:
         self._records, self._heads = library.records, library.heads
-        self._loose = (ctypes.c_char * (UNIT_BYTES * RECORDS_MAX))()
-        self._of = (ctypes.c_uint16 * RECORDS_MAX)()
-        self._units = (ctypes.c_char * (UNIT_BYTES * RECORDS_MAX))()
-        self._groups = (ctypes.c_char * (_GROUP.size * _GROUPS_MAX))()
-        self._keys = (ctypes.c_char * (KEY_BYTES * _KEYS_MAX))()
-        self._views = [
-            memoryview(buffer).cast("B") for buffer in (self._units, self._groups, self._keys)
-        ]
+        loose, units = Memory(UNIT_BYTES * RECORDS_MAX), Memory(UNIT_BYTES * RECORDS_MAX)
+        of, groups = Memory(2 * RECORDS_MAX), Memory(_GROUP.size * _GROUPS_MAX)
+        keys = Memory(KEY_BYTES * _KEYS_MAX)
+        self._memories = (loose, of)
+        self._views = (units.view, groups.view, keys.view)
         self._args = RecordsArgs(
             crc=crc,
-            loose=ctypes.addressof(self._loose),
-            of=ctypes.addressof(self._of),
-            units=ctypes.addressof(self._units),
-            groups=ctypes.addressof(self._groups),
+            loose=loose.address,
+            of=of.address,
+            units=units.address,
+            groups=groups.address,
             groups_max=_GROUPS_MAX,
-            keys=ctypes.addressof(self._keys),
+            keys=keys.address,
             keys_max=_KEYS_MAX if index else 0,
         )
         self._head_args = HeadsArgs()
