@@ -1,6 +1,7 @@
 import asyncio
 import gc
 from itertools import pairwise
+from random import randbytes
 
 import pytest
 from tests.runtime.sinks import EchoSink, connected, ended, frame, serving, until
@@ -175,3 +176,23 @@ def _has_part(session: object) -> bool:
 
 
 HOT = frame(1, b"hot")
+
+
+async def test_large_frames_arrive_whole_among_small_ones() -> None:
+    """Most of them is read to where it belongs; what follows is read as ever."""
+    bodies = [randbytes(size) for size in (3 << 20, 20, 1 << 20, 700_000, 0, 5 << 20)]
+    sink = EchoSink()
+    got: list[bytes] = []
+    sink.on_frame = lambda session, body: got.append(body)
+    async with serving(sink) as (_, port), connected(port) as (reader, writer):
+        for body in bodies:
+            whole = frame(1, body)
+            for start in range(0, len(whole), 300_000):
+                writer.write(whole[start : start + 300_000])
+                await writer.drain()
+                if len(body) > 1 << 20 and start == 600_000:
+                    await until(lambda: sink.sessions[0]._transport._reader.room is not None)
+        await sink.until(lambda: len(got) == len(bodies))
+        assert got == bodies
+        echoed = await reader.readexactly(sum(map(len, bodies)))
+        assert echoed == b"".join(bodies)

@@ -1,12 +1,14 @@
 """Frames: whole, in pieces at any byte, and impossible ones."""
 
+from random import randbytes
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX
-from epochmq.wire.frame import PREFIX, FrameReader, RawFrame, check_prefix, prefix
+from epochmq.wire.frame import PREFIX, ROOM_BYTES, FrameReader, RawFrame, check_prefix, prefix
 
 PART = st.tuples(st.binary(max_size=40), st.booleans(), st.binary(max_size=60))
 
@@ -150,3 +152,44 @@ def test_only_the_unfinished_frame_is_completed(cut: int) -> None:
     assert reader.feed_rest(first[cut + 5 :] + second) == (len(first) - cut - 5, first)
     assert (reader.partial_since, reader.pending_bytes) == (None, 0)
     assert plain(reader.feed(second)) == [(b"next", True, b"")]
+
+
+def read_on(reader: FrameReader, piece: bytes) -> tuple[bytearray | None, bytes]:
+    """Write what fits of a piece to the reader's room: the frame once it is whole, and the rest."""
+    assert reader.room is not None
+    count = min(len(piece), len(reader.room))
+    reader.room[:count] = piece[:count]
+    return reader.filled(count), piece[count:]
+
+
+@given(st.integers(2 * ROOM_BYTES, 5 * ROOM_BYTES), st.data())
+def test_the_rest_of_a_large_frame_is_read_to_its_place(size: int, data: st.DataObject) -> None:
+    frame, behind = pack(b"head", False, randbytes(size)), pack(b"next", False, b"body")
+    stream = frame + behind
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
+    reader = FrameReader()
+    got: list[tuple[bytes, bool, bytes]] = []
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        piece = stream[start:stop]
+        if reader.room is not None:
+            whole, piece = read_on(reader, piece)
+            if whole is not None:
+                assert (reader.room, reader.pending_bytes, reader.partial_since) == (None, 0, None)
+                got += plain(reader.feed(whole))
+        if reader.room is None:
+            got += plain(reader.feed(piece, 7))
+            missing = len(frame) - reader.pending_bytes
+            large = reader.pending_bytes >= ROOM_BYTES and missing >= ROOM_BYTES
+            assert reader.make_room() == large
+            if large:
+                assert (reader.pending_bytes, reader.partial_since) == (len(frame), 7)
+    assert got == [(b"head", False, frame[12:]), (b"next", False, b"body")]
+
+
+def test_room_is_let_go() -> None:
+    reader = FrameReader()
+    reader.feed(PREFIX.pack(1_000_000, 0) + bytes(ROOM_BYTES), now=5)
+    assert reader.make_room()
+    reader.drop()
+    assert (reader.room, reader.pending_bytes) == (None, 0)
+    assert not reader.make_room()

@@ -133,12 +133,16 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._turn.buffer
+        room = self._reader.room
+        return self._turn.buffer if room is None else room
 
     def buffer_updated(self, nbytes: int) -> None:
         turn = self._turn
         self.heard_ms = now = turn.begin(self._sink)
         try:
+            if self._reader.room is not None:
+                self._read_on(nbytes, now)
+                return
             start, skipped = 0, self._misses
             if skipped:
                 self._misses = skipped - 1
@@ -167,11 +171,22 @@ class Connection(asyncio.BufferedProtocol):
         if whole is None:
             self._kept(nbytes)
             return nbytes
-        if not raw(self.session, memoryview(whole), 0, len(whole)):
-            self._sink.receive(self.session, self._feed(whole, now), now)
+        self._take(whole, now)
         if self.closing_since is not None or self.session.closed:
             return nbytes
         return start + raw(self.session, buffer, start, nbytes)
+
+    def _read_on(self, nbytes: int, now: int) -> None:
+        """As `buffer_updated` when it was read to where the half frame lies."""
+        whole = self._reader.filled(nbytes)
+        if whole is not None:
+            self._take(whole, now)
+
+    def _take(self, whole: bytearray, now: int) -> None:
+        """One frame that came in pieces."""
+        raw = self._raw
+        if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
+            self._sink.receive(self.session, self._feed(whole, now), now)
 
     def pause_writing(self) -> None:
         self.stalled_since = self._now()
@@ -271,9 +286,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _kept(self, nbytes: int) -> None:
         """Of the last read up to `nbytes` are kept until the rest of their frame comes."""
+        more = self.half_frame if self._reader.make_room() else min(nbytes, self.half_frame)
         budget = self._half_frames
         if budget is not None:
-            budget.seen += min(nbytes, self.half_frame)
+            budget.seen += more
             if budget.seen > budget.limit:
                 budget.settle(self)
 

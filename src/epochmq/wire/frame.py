@@ -17,6 +17,9 @@ PREFIX_BYTES = PREFIX.size
 TYPE_JSON = 0
 TYPE_BINARY = 1
 
+ROOM_BYTES = 128 * 1024
+"""A frame of which so much is there, and so much is missing, gets room for all of it."""
+
 _LENGTH_BYTES = 4
 _LENGTH_MAX = FRAME_BYTES_MAX - _LENGTH_BYTES
 _HEADER_BITS = 24
@@ -58,10 +61,11 @@ class FrameReader:
     """Cuts what a connection delivers into frames; resumes at any byte; bounded by limits.
 
     A frame that lies whole in the fed data is handed out as a view of it; one that came in pieces
-    is joined first in a buffer of its own. Who asks takes longer headers than who serves.
+    is joined first in a buffer of its own: by copying, or, where it is large, by reading the rest
+    to where it belongs (`make_room`). Who asks takes longer headers than who serves.
     """
 
-    __slots__ = ("_header_max", "_part", "_want", "partial_since")
+    __slots__ = ("_header_max", "_part", "_want", "partial_since", "room")
 
     def __init__(self, header_max: int = HEADER_BYTES_MAX) -> None:
         self._header_max = header_max
@@ -69,16 +73,42 @@ class FrameReader:
         self._want = PREFIX_BYTES
         self.partial_since: int | None = None
         """When the unfinished frame began (the `now` of that feed), None when there is none."""
+        self.room: memoryview | None = None
+        """What is missing of a large frame, to be written by who reads; then call `filled`."""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes kept of an unfinished frame."""
+        """Bytes kept for an unfinished frame."""
         return len(self._part) if self._part is not None else 0
 
     def drop(self) -> None:
         """Let go of an unfinished frame, up to 16 MiB, once no more can come."""
-        self._part = None
-        self.partial_since = None
+        self._part = self.partial_since = self.room = None
+
+    def make_room(self) -> bool:
+        """Keep room for the whole of a large unfinished frame; whether there is some now.
+
+        Only once a good part is there: a prefix alone must not claim 16 MiB. While there is room
+        nothing is fed.
+        """
+        part = self._part
+        if part is None or len(part) < ROOM_BYTES or self._want - len(part) < ROOM_BYTES:
+            return False
+        whole = bytearray(self._want)
+        whole[: len(part)] = part
+        self.room = memoryview(whole)[len(part) :]
+        self._part = whole
+        return True
+
+    def filled(self, count: int) -> bytearray | None:
+        """`count` bytes of `room` were written: the frame's bytes once it is whole."""
+        assert self.room is not None
+        self.room = self.room[count:]
+        if self.room:
+            return None
+        whole = self._part
+        self.drop()
+        return whole
 
     def feed_rest(self, data: Buffer) -> tuple[int, bytearray | None]:
         """Complete the unfinished frame from `data`: bytes taken, and the frame's once it is whole.
