@@ -23,6 +23,7 @@ def test_as_upstream_has_them() -> None:
         "rmq_sys_SYNC_BROKER_MEMBER_b": (1, 1),
         "RMQ_SYS_TRANS_HALF_TOPIC": (1, 6),
         "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 6),
+        "TRANS_CHECK_MAX_TIME_TOPIC": (1, 6),
     }
 
 

@@ -41,6 +41,8 @@ def system_topics(wishes: Wishes) -> list[TopicConfig]:
         (names.MEMBER_TOPIC_PREFIX + wishes.broker, 1, PERM_INHERIT),
         (names.HALF_TOPIC, 1, PERM_READ_WRITE),
         (names.OP_HALF_TOPIC, 1, PERM_READ_WRITE),
+        # Upstream makes this one with its first message; without it nobody could read them.
+        (names.TRANS_CHECK_MAX_TIME_TOPIC, 1, PERM_READ_WRITE),
     ]
     if wishes.auto_create:
         rows.insert(1, (names.DEFAULT_TOPIC, wishes.default_queues, PERM_INHERIT | PERM_READ_WRITE))

@@ -12,7 +12,10 @@ public final class Admin {
         BufferedReader in =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            MQAdminStartup.main0(line.trim().split("\\s+"), null);
+            String[] words = line.trim().split("\\s+");
+            if (!Calls.run(words)) {
+                MQAdminStartup.main0(words, null);
+            }
             System.out.println("\n--- end of command ---");
             System.out.flush();
         }
