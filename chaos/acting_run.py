@@ -6,7 +6,6 @@ POP, delayed, timed and transactional messages, and from what is handed over to 
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from tests.compat.peers.pairs import Pairs
 from tests.compat.peers.process import wait_until
 from tests.compat.peers.wire import call
 
+from chaos.offsets import Offsets
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import (
     ConsumeResult,
@@ -111,10 +111,9 @@ class Run:
         """Masters that may be handed to; the first is the one to be killed, if one is."""
         self.kinds = {kind: Kind() for kind in KINDS}
         self.disorder = 0
-        self.went_back: list[str] = []
         self.killed_ms = self.back_ms = 0.0
         self._last: dict[int, int] = {}
-        self._offsets: dict[int, int] = {}
+        self._offsets = Offsets(pairs, DIES, ORDERED, "G" + ORDERED, QUEUES)
         self._sending = True
         self._news = asyncio.Event()
 
@@ -220,23 +219,14 @@ class Run:
         self._last[queue_id] = max(number, last)
 
     async def _watch_offsets(self) -> None:
-        """Committed offsets of the group that suffers, wherever it is served, never go back."""
         while self._sending:
-            members = self.pairs.members(DIES)
-            if members:
-                await asyncio.to_thread(self._look_at_offsets, members[min(members)])
+            await asyncio.to_thread(self._offsets.look)
             await asyncio.sleep(0.5)
 
-    def _look_at_offsets(self, address: str) -> None:
-        for queue in range(QUEUES):
-            with contextlib.suppress(OSError, AssertionError, json.JSONDecodeError, KeyError):
-                offset = admin.committed(address, ORDERED, "G" + ORDERED, queue)
-                if offset is None:
-                    continue
-                before = self._offsets.get(queue, 0)
-                if offset < before:
-                    self.went_back.append(f"queue {queue} at {address}: {before} -> {offset}")
-                self._offsets[queue] = max(before, offset)
+    @property
+    def went_back(self) -> Sequence[str]:
+        """Committed offsets of the group that suffers that did."""
+        return self._offsets.went_back
 
     # Sending ---------------------------------------------------------------------------------
 

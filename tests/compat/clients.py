@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from .drivers.build import JAVA_CLIENTS, cpp_driver, go_driver, java_driver, node_driver, our_driver
+from .drivers.build import (
+    JAVA_CLIENTS,
+    cpp_driver,
+    cpp_extras_driver,
+    go_driver,
+    java_driver,
+    node_driver,
+    our_driver,
+)
 from .drivers.driver import Driver
 
 _ONE_PULL = "its one pull interface is tested"
@@ -37,6 +45,8 @@ CPP = Client(
     },
     broadcast_begins_at_end=True,
 )
+CPP_EXTRAS = replace(CPP, build=cpp_extras_driver)
+"""With transactions and quick routes: its library is called past the C interface."""
 NODE = Client(
     "Node",
     node_driver,

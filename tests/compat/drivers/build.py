@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..peers.cache import UnavailableError, built, fingerprint, maven_jars, run_tool
@@ -54,16 +55,44 @@ def go_driver() -> Driver:
     return Driver("go", [program])
 
 
-def cpp_driver() -> Driver:
-    """The C++ client, by the Python package that carries its library."""
-
+def _cpp_environment() -> Path:
     def build(part: Path) -> None:
         run_tool([sys.executable, "-m", "venv", part])
         run_tool([part / "bin" / "python", "-m", "pip", "install", "-q", f"rocketmq=={CPP_CLIENT}"])
         run_tool([part / "bin" / "python", "-c", "import rocketmq.client"])
 
-    environment = built(f"driver-cpp-{CPP_CLIENT}", build)
-    return Driver("cpp", [environment / "bin" / "python", _HERE / "cpp" / "main.py"])
+    return built(f"driver-cpp-{CPP_CLIENT}", build)
+
+
+def _cpp(environment: Path, env: Mapping[str, str] | None = None) -> Driver:
+    return Driver("cpp", [environment / "bin" / "python", _HERE / "cpp" / "main.py"], env)
+
+
+def cpp_driver() -> Driver:
+    """The C++ client, by the Python package that carries its library."""
+    return _cpp(_cpp_environment())
+
+
+def cpp_extras_driver() -> Driver:
+    """The same with what the library offers in C++ only, which a compiler here must make."""
+    source = _HERE / "cpp" / "extras.cpp"
+    environment = _cpp_environment()
+    (library,) = environment.glob("lib/python*/site-packages/rocketmq/librocketmq.so")
+    wanted = [os.environ.get("CXX"), "g++", "c++", "clang++"]
+    compiler = next(filter(None, map(shutil.which, filter(None, wanted))), "g++")
+
+    def build(part: Path) -> None:
+        run_tool(
+            [
+                *(compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC"),
+                "-D_GLIBCXX_USE_CXX11_ABI=0",  # the library is of GCC 4.8
+                *("-o", part / "extras.so", source, library),
+                *("-Wl,-z,defs", f"-Wl,-rpath,{library.parent}"),
+            ]
+        )
+
+    made = built(f"driver-cpp-extras-{CPP_CLIENT}-{fingerprint(source, str(library))}", build)
+    return _cpp(environment, {"ROCKETMQ_EXTRAS": str(made / "extras.so")})
 
 
 def node_driver() -> Driver:

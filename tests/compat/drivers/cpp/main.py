@@ -1,7 +1,8 @@
 """The driver for the C++ client (PyPI's ``rocketmq`` carries librocketmq); see ../README.md.
 
 It runs in an environment of its own, without the project. The client offers no SQL92 filter, no
-choice of the first offset (it begins at the end) and no maximum of retries.
+choice of the first offset (it begins at the end) and no maximum of retries; transactions it offers
+in C++ only (``extras.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
+from extras import STATES, STATUSES, TransactionProducer, refreshed
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
 from rocketmq.ffi import MessageModel
 
 SHARDS = 3
 SHOWN_CHARS = 64
+FOR_EVER = 1 << 62
 PROPERTIES = ("n", "color", "note", "UNIQ_KEY", "KEYS", "TAGS", "DELAY", "RETRY_TOPIC")
 
 # The C++ library writes to standard output; only the copy made here carries our lines.
@@ -103,7 +107,8 @@ def send(options: Options) -> None:
     producer.start()
     try:
         if "until" in options:
-            send_until(producer, options)
+            with refreshed(producer._handle, options["topic"], options.number("poll-ms")):
+                send_until(producer, options)
             return
         messages = [make(options, i) for i in range(options.number("count", 1))]
         SENDERS[options.get("kind", "sync")](producer, messages)
@@ -178,6 +183,59 @@ SENDERS = {
 }
 
 
+def transact(options: Options) -> None:
+    asked = threading.Semaphore(0)
+    state = STATES[options.get("check", "unknown")]
+
+    def check(body: str, key: str, times: str) -> int:
+        emit("checked", body=body[:SHOWN_CHARS], id=key, times=times)
+        asked.release()
+        return state
+
+    producer = TransactionProducer(
+        options.get("group", "PG_transactions"),
+        options["namesrv"],
+        options.number("timeout-ms", 5000),
+        check,
+    )
+    try:
+        send_in_transactions(producer, options)
+        await_all(asked, options.number("wait-checks"), options.number("timeout-ms", 60_000))
+        time.sleep(options.number("linger-ms", 300) / 1000)
+    finally:
+        producer.stop()
+
+
+def send_in_transactions(producer: TransactionProducer, options: Options) -> None:
+    topic, prefix = options["topic"], options.get("prefix", "t")
+    if options.get("send") == "false":  # it greets only brokers whose topics it knows
+        producer.greet(topic)
+        return
+    for i in range(options.number("count", 1)):
+        body = f"{prefix}-{i}"
+        sent = producer.send(topic, f"{prefix}-k-{i}", i, body, options.get("local", "commit"))
+        emit(
+            "sent",
+            status=STATUSES[sent.status],
+            id=sent.id.decode(),
+            offset_id=sent.offset_id.decode(),
+            queue=sent.queue,
+            queue_offset=sent.queue_offset,
+            body=body,
+        )
+        if not i:
+            producer.greet(topic)
+
+
+def await_all(told: threading.Semaphore, count: int, within_ms: int) -> int:
+    """How many of ``count`` came in time."""
+    end = time.monotonic() + within_ms / 1000
+    for got in range(count):
+        if not told.acquire(timeout=max(0.0, end - time.monotonic())):
+            return got
+    return count
+
+
 def push(options: Options) -> None:
     seen = threading.Semaphore(0)
     members = []
@@ -185,19 +243,17 @@ def push(options: Options) -> None:
         members.append(start_member(options, member, seen))
         emit("started", member=member)
     count = options.number("count")
-    end = time.monotonic() + options.number("timeout-ms", 30000) / 1000
-    got = 0
-    try:
-        while not count or got < count:
-            if not seen.acquire(timeout=max(0.0, end - time.monotonic())):
-                break
-            got += 1
+    with ExitStack() as stack:
+        for consumer in members:
+            stack.callback(consumer.shutdown)
+        for consumer in members:
+            stack.enter_context(
+                refreshed(consumer._handle, options["topic"], options.number("poll-ms"))
+            )
+        got = await_all(seen, count or FOR_EVER, options.number("timeout-ms", 30_000))
         if got < count:
             raise TimeoutError(f"{count - got} messages did not come")
         time.sleep(options.number("linger-ms") / 1000)
-    finally:
-        for consumer in members:
-            consumer.shutdown()
 
 
 def start_member(options: Options, member: int, seen: threading.Semaphore) -> PushConsumer:
@@ -237,7 +293,7 @@ def pulled(consumer: PullConsumer, options: Options) -> Iterator[None]:
         yield
 
 
-SCENARIOS = {"send": send, "push": push, "pull": pull}
+SCENARIOS = {"send": send, "transact": transact, "push": push, "pull": pull}
 
 
 def run(words: list[str]) -> bool:
