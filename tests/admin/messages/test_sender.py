@@ -45,7 +45,7 @@ async def test_delayed_and_large_ones_go_singly(namesrv: str, topic: str) -> Non
     async with Producer(namesrv, "p") as producer, Sender(producer, topic) as sender:
         for line in (b"a", b"b" * 300_000, b"c" * 300_000):
             await sender.put(from_line(line, Defaults(topic)))
-        await sender.put(from_line(b"late", Defaults(topic, delay_level=18)))
+        await sender.put(from_line(b"late", Defaults(topic, delay_level=17)))
         await sender.drain()
     assert sender.sent == 4
     assert sorted(len(m.plain_body()) for m in await everything(namesrv, topic)) == [
