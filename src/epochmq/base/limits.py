@@ -75,6 +75,9 @@ POP_CHECK_POINTS_MAX = 200_000
 POP_INVISIBLE_MS_MAX = 3 * 24 * 60 * 60 * 1000
 POP_ORDER_QUEUES_MAX = 200_000
 """Queues of which a batch of an ordered pop is out."""
+POP_ORDER_SPAN_MAX = 64
+"""Messages of one queue, from the first that nobody acknowledged, that ordered pops hand out: what
+of them is acknowledged is remembered."""
 POP_ACKS_PER_REQUEST_MAX = 1_024
 ESCAPES_MAX = 20_000
 """Messages that wait for a master of another group; more are put again later."""

@@ -215,11 +215,24 @@ def test_batches_that_are_refused(desk: PopDesk, monkeypatch: pytest.MonkeyPatch
     assert say(desk, batch(entry(one, 0, rq=8))) == ResponseCode.MESSAGE_ILLEGAL
     assert say(desk, batch(entry(one, 0, b="?"))) == ResponseCode.SYSTEM_ERROR
     assert say(desk, batch(entry(one, 0), entry(one))) == 0
+    assert say(desk, batch(entry(one, 0, 3))) == ResponseCode.NO_MESSAGE  # and 0 is taken
     monkeypatch.setattr(limits, "POP_ACKS_PER_REQUEST_MAX", 1)
     assert say(desk, batch(entry(one, 1, 2))) == ResponseCode.MESSAGE_ILLEGAL
     desk.tick()
     desk.tick(5_000)
     assert [message.body for message in desk.stored(RETRY)] == [b"b", b"c"]
+
+
+def test_a_batch_of_what_was_popped_in_order_tells_that_it_is_too_late(desk: PopDesk) -> None:
+    """RocketMQ says SUCCESS, and another consumer has the messages."""
+    one, two, three = desk.pop(order="true", invisible_ms=5_000)
+    assert say(desk, batch(entry(one, 0), entry(two, 1))) == 0
+    desk.tick(5_000)
+    (again,) = desk.pop(order="true", invisible_ms=5_000)
+    assert say(desk, batch(entry(three, 2))) == ResponseCode.NO_MESSAGE
+    assert desk.offset() == 2
+    assert say(desk, batch(entry(again, 2))) == 0
+    assert desk.offset() == 3
 
 
 # In order ------------------------------------------------------------------------------------

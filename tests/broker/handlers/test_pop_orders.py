@@ -48,6 +48,15 @@ def test_the_table_its_changes_and_silence(desk: PopDesk) -> None:
     assert "delta" not in ext(replica.ask(asked("7.7")))
 
 
+def test_nobody_copies_from_a_broker_without_a_place(desk: PopDesk) -> None:
+    """Found by the simulator: a master that died and was back, with an older table, gave it to the
+    replica that led next."""
+    desk.node.take_role(Role.FENCED)
+    assert desk.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    desk.node.take_role(Role.SLAVE)
+    assert desk.client().ask(asked()).code == 0
+
+
 def test_an_answer_in_order_waits_for_the_replicas(desk: PopDesk) -> None:
     """What a consumer holds no other broker hands out (INV-28, beyond a failover)."""
     replica, consumer = desk.client(), desk.client()

@@ -40,6 +40,8 @@ OVER = (
     "the invisible time of the message is over: it is, or will be, handed out again under another"
     " receipt handle"
 )
+OUTSIDE = Reply(ResponseCode.NO_MESSAGE, "a message of the batch is not in its queue")
+TOO_LATE = Reply(ResponseCode.NO_MESSAGE, OVER)
 
 
 class HandleFields(Protocol):
@@ -143,56 +145,62 @@ def handle_batch_ack(
     acks = decode_body(BatchAckBody, command.body).acks
     if not acks:
         raise Refused(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
-    wanted = [(one, _batch_offsets(node, one)) for one in acks]
-    if sum(len(offsets) for _, offsets in wanted) > limits.POP_ACKS_PER_REQUEST_MAX:
+    wanted = [(one, *_batch_offsets(node, one)) for one in acks]
+    if sum(len(offsets) for _, offsets, _ in wanted) > limits.POP_ACKS_PER_REQUEST_MAX:
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL,
             f"more than {limits.POP_ACKS_PER_REQUEST_MAX} messages in one batch; split it",
         )
-    pending = [offsets for _, offsets in wanted if offsets]
+    pending = [offsets for _, offsets, _ in wanted if offsets]
     if not pending:
         raise Refused(ResponseCode.NO_MESSAGE, "no message of the batch is within its queue")
-    left, failed = len(pending), 0
+    left = len(pending)
+    worst = OUTSIDE if any(outside for *_, outside in wanted) else Reply()
 
-    def done(kept: bool) -> None:
-        nonlocal left, failed
+    def done(outcome: Reply) -> None:
+        nonlocal left, worst
         left -= 1
-        failed += not kept
+        worst = outcome if outcome.code else worst
         if not left:
-            session.answer(command, NOT_KEPT if failed else Reply())
+            session.answer(command, worst)
 
-    for one, offsets in wanted:
+    for one, offsets, _ in wanted:
         if offsets:
             _ack_batch(node, one, offsets, done, now)
     return HELD
 
 
-def _batch_offsets(node: BrokerNode, one: BatchAck) -> list[int]:
-    """The offsets of one entry that lie in its queue. `Refused` as for a single one."""
+def _batch_offsets(node: BrokerNode, one: BatchAck) -> tuple[list[int], bool]:
+    """The offsets of one entry that lie in its queue, and whether others lie behind its end.
+
+    `Refused` as for a single one.
+    """
     topic = _batch_topic(one)
     _check_queue(node, topic, one.queue_id)
     if one.revive_queue_id != ORDER_QUEUE:
         _check_revive_queue(node, one.revive_queue_id)
     low, high = node.store.queue_bounds(topic, one.queue_id)
-    return [offset for offset in one.offsets() if low <= offset < high]
+    offsets = one.offsets()
+    return [at for at in offsets if low <= at < high], any(at >= high for at in offsets)
 
 
 def _ack_batch(
-    node: BrokerNode, one: BatchAck, offsets: list[int], done: Callable[[bool], None], now: int
+    node: BrokerNode, one: BatchAck, offsets: list[int], done: Callable[[Reply], None], now: int
 ) -> None:
     topic = _batch_topic(one)
     if one.revive_queue_id == ORDER_QUEUE:
         queue = QueueKey(one.consumer_group, topic, one.queue_id)
-        for offset in offsets:
-            _move_in_order(node, queue, offset, one.pop_time)
-        when_copied(node, now, lambda: done(True))
+        moved = [_move_in_order(node, queue, offset, one.pop_time) for offset in offsets]
+        answer = TOO_LATE if any(moved) else Reply()
+        when_copied(node, now, lambda: done(answer))
         return
     key = Key(
         topic, one.consumer_group, one.queue_id, one.start_offset, one.pop_time,
         node.options.broker_name,
     )  # fmt: skip
     node.pop.ack(
-        *(key, one.revive_queue_id, offsets, node.clock.wall_ms(), done),
+        *(key, one.revive_queue_id, offsets, node.clock.wall_ms()),
+        lambda kept: done(Reply() if kept else NOT_KEPT),
         invisible_ms=one.invisible_time,
     )
 

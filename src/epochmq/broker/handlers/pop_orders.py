@@ -7,11 +7,13 @@ answered once the replicas that watch this table have it, or are late.
 
 from collections.abc import Callable
 
+from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import StampHeader, count_since, since, stamped
+from epochmq.broker.roles import Role
 from epochmq.wire import json_tolerant
-from epochmq.wire.codes import RequestCode
+from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.session import Session
 
@@ -25,7 +27,13 @@ def when_copied(node: BrokerNode, now: int, done: Callable[[], None]) -> None:
 def handle_all_orders(
     node: BrokerNode, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """The whole table, or what changed of it."""
+    """The whole table, or what changed of it; 14 from a broker without a place in its group.
+
+    A master that died and is back has what its file had, which may be less than what replicas were
+    told: they keep what they have until somebody leads.
+    """
+    if node.role is Role.FENCED:
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker has no place in its group")
     orders = node.pop.orders
 
     def stamp() -> str:

@@ -1,5 +1,6 @@
 """What one pop takes: which queues in which order, and from where (facts/acting-master.md 10.2)."""
 
+from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.pop_gate import PopRequest
 from epochmq.broker.node import BrokerNode
@@ -22,6 +23,7 @@ _ELSEWHERE = frozenset(
     }
 )
 """The offset names no message, the answer says where to go on."""
+_FAR = 1 << 62
 
 
 class Part:
@@ -171,6 +173,7 @@ class Taking:
     def _read(self, key: QueueKey, mark: str, offset: int) -> ReadResult:
         request = self._request
         wanted = mark == NORMAL
+        stop = offset + limits.POP_ORDER_SPAN_MAX if request.order else _FAR
         return self._node.store.read_queue(
             key.topic,
             key.queue_id,
@@ -179,6 +182,7 @@ class Taking:
             self._node.options.max_transfer_bytes_on_message_in_memory,
             request.accept if wanted else None,
             self._verify(key, wanted),
+            stop=stop,
         )
 
     def _verify(self, key: QueueKey, wanted: bool) -> Verify | None:

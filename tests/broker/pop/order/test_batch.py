@@ -19,6 +19,21 @@ def test_a_row_has_distances_and_a_batch_offsets() -> None:
     assert row_of(batch) == row
 
 
+def test_what_is_known_of_a_batch_goes_on_with_the_next() -> None:
+    old, new, other = Batch(1, 1, [5, 6, 8, 9]), Batch(2, 1, [6, 7]), Batch(2, 1, [6, 7])
+    old.acked = 0b1101
+    new.follow(old)
+    assert (new.ahead, new.next_offset()) == ({8, 9}, 6)
+    new.acked = 0b11
+    assert (new.next_offset(), new.acked_offsets()) == (10, {6, 7, 8, 9})
+    row = row_of(new)
+    assert row.epochmqAhead == [8, 9]
+    assert batches_of({KEY: row}, 0, WALL)[KEY].ahead == {8, 9}
+    other.until = new.until = [0, 0]
+    other.join(new)
+    assert other.ahead == {8, 9}
+
+
 def test_what_was_over_is_over_and_what_is_empty_is_none() -> None:
     rows = {KEY: Row(popTime=WALL, i=1_000, o=[5]), QueueKey("G", "T", 1): Row(o=[])}
     (batch,) = batches_of(rows, 50, WALL + 99_000).values()

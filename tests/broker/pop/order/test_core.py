@@ -52,6 +52,20 @@ def test_the_same_attempt_may_read_its_batch_again() -> None:
     assert out(core, 5, 6, attempt="a") == ({}, 0)
 
 
+def test_what_is_acknowledged_stays_so_though_less_of_the_batch_is_out_again() -> None:
+    """Found by the simulator: of four the third was late, was out alone, and then the fourth."""
+    core = Orders()
+    out(core, 1, 2, 3, 4)
+    for offset in (1, 2, 4):
+        core.ack(KEY, offset, WALL)
+    out(core, 3, now=1_000)
+    assert core.done_with(KEY) == {4}
+    other = Orders()
+    other.adopt(told(core, WALL + 1_000), 0, WALL + 1_000, whole=True)
+    assert other.ack(KEY, 3, WALL + 1_000) == core.ack(KEY, 3, WALL + 1_000) == 5
+    assert core.done_with(KEY) == {3, 4}
+
+
 def test_how_often_a_message_was_out() -> None:
     core = Orders()
     out(core, 5, 6)
@@ -282,6 +296,7 @@ class Slowly(RuleBasedStateMachine):
         self.committed = 0
         self.batch: dict[int, int] = {}  # offset -> until, without what is acknowledged
         self.pop_time = 0
+        self.acked: set[int] = set()
 
     @rule(count=st.integers(1, 3))
     def take(self, count: int) -> None:
@@ -291,6 +306,7 @@ class Slowly(RuleBasedStateMachine):
             return
         gone = self.core.done_with(KEY)
         offsets = [at for at in range(self.committed, 10) if at not in gone][:count]
+        assert not self.acked.intersection(offsets)
         if offsets:
             self.now += 1  # two pops of a queue have two times
             self.pop_time = WALL + self.now
@@ -304,6 +320,7 @@ class Slowly(RuleBasedStateMachine):
         found = self.core.ack(KEY, offset, self.pop_time)
         assert isinstance(found, int)
         del self.batch[offset]
+        self.acked.add(offset)
         assert found == (min(self.batch) if self.batch else found)
         assert all(at >= found for at in self.batch)
         self.committed = max(self.committed, found)

@@ -22,12 +22,14 @@ class Row(msgspec.Struct, omit_defaults=True):
     l: int = 0  # noqa: E741 - the file's name
     cm: int = 0
     a: str | None = None
+    epochmqAhead: list[int] | None = None
+    """Ours; see `Batch.ahead`."""
 
 
 class Batch:
     """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
 
-    __slots__ = ("acked", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
+    __slots__ = ("acked", "ahead", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
                  "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
 
     def __init__(self, pop_time: int, invisible_time: int, offsets: Sequence[int]) -> None:
@@ -38,6 +40,8 @@ class Batch:
         self.counts: dict[int, int] = {}
         """How often a message was out before, for those that were."""
         self.acked = 0
+        self.ahead: frozenset[int] = frozenset()
+        """Acknowledged in earlier batches, behind the first message of this one."""
         self.until: list[int] = []
         self.visible_wall_ms: dict[int, int] = {}
         """Only what an invisible time was changed for."""
@@ -54,10 +58,20 @@ class Batch:
         for bit, offset in enumerate(self.offsets):
             if not self.acked >> bit & 1:
                 return offset
-        return self.offsets[-1] + 1
+        after = self.offsets[-1] + 1
+        while after in self.ahead:
+            after += 1
+        return after
 
     def acked_offsets(self) -> frozenset[int]:
-        return frozenset(at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
+        """All that is known to be acknowledged, at and behind the first message."""
+        mine = (at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
+        return self.ahead.union(mine)
+
+    def follow(self, old: "Batch") -> None:
+        """It is out instead of `old`: what is acknowledged of that stays so, though only a part of
+        it, or what lies before, is out again."""
+        self.ahead = frozenset(at for at in old.acked_offsets() if at > self.offsets[0])
 
     def ack_before(self, offset: int) -> bool:
         """What lies before the committed `offset` is acknowledged; whether that is news."""
@@ -76,6 +90,7 @@ class Batch:
         """`other` is the same batch as another broker knows it: acknowledged is what either says,
         hidden for the longer of both times."""
         self.acked |= other.acked
+        self.ahead |= other.ahead
         self.until = [max(pair) for pair in zip(self.until, other.until, strict=True)]
         self.visible_wall_ms = {**self.visible_wall_ms, **other.visible_wall_ms}
 
@@ -91,6 +106,7 @@ def row_of(batch: Batch) -> Row:
         l=batch.taken_wall_ms,
         cm=batch.acked,
         a=batch.attempt_id,
+        epochmqAhead=sorted(batch.ahead) or None,
     )
 
 
@@ -103,6 +119,7 @@ def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueK
         batch = Batch(row.popTime, row.i or 0, _absolute(row.o))
         batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
         batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
+        batch.ahead = frozenset(row.epochmqAhead or ())
         for offset in batch.offsets:
             at = batch.visible_wall_ms.get(offset, row.popTime + (row.i or 0))
             batch.until.append(now + max(at - wall, 0))

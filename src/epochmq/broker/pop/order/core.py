@@ -93,6 +93,7 @@ class Orders:
         batch.attempt_id = attempt_id
         batch.until = [now + pop[1]] * len(batch.offsets)
         if old is not None:
+            batch.follow(old)
             again = old.counts if attempt_id and attempt_id == old.attempt_id else None
             before = set(old.offsets)
             for offset in batch.offsets:
