@@ -65,7 +65,7 @@ def handle_delete(node: BrokerNode, command: Command, session: Session, now: int
     node.groups.delete(header.groupName, wall)
     if header.cleans_offset:
         node.offsets.drop_group(header.groupName, wall)
-        node.pop.orders.drop(lambda key: key.group == header.groupName)
+        node.pop.drop_group(header.groupName)
     node.stats.forget(header.groupName)
     return Reply()
 

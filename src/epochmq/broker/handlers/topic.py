@@ -109,7 +109,7 @@ def delete_topic(node: BrokerNode, topic: str) -> None:
     wall = node.clock.wall_ms()
     node.topics.delete(topic, wall)
     node.offsets.drop_topic(topic, wall)
-    node.pop.orders.drop(lambda key: key.topic == topic)
+    node.pop.drop_topic(topic)
     node.store.delete_topic(topic)
     node.stats.forget(topic)
 

@@ -46,6 +46,8 @@ class _Acked:
     offsets: list[int]
     waiting: list[Callable[[bool], None]]
     due_wall_ms: int
+    late: bool
+    """Their time seemed to be over: they count only where the check point is known."""
 
 
 class PopState:
@@ -132,6 +134,18 @@ class PopState:
         self.windows.clear()
         self.confirmed.clear()
         self.buffer.clear()
+
+    def drop_topic(self, topic: str) -> None:
+        """A topic is deleted. Made anew, it begins with its first message: what is under way must
+        not move a group past it."""
+        self.windows.drop(lambda key: key.topic == topic)
+        self.orders.drop(lambda key: key.topic == topic)
+        self.buffer.drop_topic(topic)
+
+    def drop_group(self, group: str) -> None:
+        """A group is deleted."""
+        self.windows.drop(lambda key: key.group == group)
+        self.orders.drop(lambda key: key.group == group)
 
     def settle_orders(self, now: int, wall: int) -> None:
         """Before batches are handed out in order here: they and the offsets came each by itself."""
@@ -294,7 +308,8 @@ class PopState:
             done(True)
             return
         due = key.pop_time + invisible_ms
-        acked = self._acks.setdefault((queue_id, key), _Acked([], [], due))
+        late = 0 < invisible_ms <= wall - key.pop_time and not is_pinned(queue_id)
+        acked = self._acks.setdefault((queue_id, key), _Acked([], [], due, late))
         acked.offsets.extend(offset for offset in left if offset not in acked.offsets)
         acked.waiting.append(done)
 
@@ -322,16 +337,23 @@ class PopState:
 
         def stored(outcomes: Sequence[Outcome]) -> None:
             for ((queue_id, key), acked), outcome in zip(acks.items(), outcomes, strict=True):
-                kept = outcome is Outcome.STORED
-                core = self.hands.queues.get(queue_id)
-                if kept and core is not None:  # what was handed out meanwhile is not acknowledged
-                    still = [at for at in acked.offsets if core.seen(key, at) is not Seen.DELIVERED]
-                    core.take_acks(key, still)
-                    kept = len(still) == len(acked.offsets)
+                kept = outcome is Outcome.STORED and self._count(key, queue_id, acked)
                 for done in acked.waiting:
                     done(kept)
 
         self._outlet.put(drafts, Origin.POP, wall, stored)
+
+    def _count(self, key: Key, queue_id: int, acked: _Acked) -> bool:
+        """Acknowledgements are in the log: whether they came in time. What was handed out again
+        meanwhile is not acknowledged; whether it was cannot be said of one that is late, where its
+        check point is not known, as after a pause of the lease."""
+        core = self.hands.queues.get(queue_id)
+        if core is None:
+            return not acked.late
+        too_late = (Seen.DELIVERED, Seen.UNKNOWN) if acked.late else (Seen.DELIVERED,)
+        still = [at for at in acked.offsets if core.seen(key, at) not in too_late]
+        core.take_acks(key, still)
+        return len(still) == len(acked.offsets)
 
     def _remember(self, acks: dict[tuple[int, Key], _Acked]) -> None:
         """Acknowledgements of check points in the own log, at a slave that must not write there.

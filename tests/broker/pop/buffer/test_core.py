@@ -55,6 +55,22 @@ def test_written_after_its_stay_with_what_is_acknowledged() -> None:
     assert len(core) == 0
 
 
+def test_what_is_of_a_deleted_topic_is_forgotten_or_written_as_done() -> None:
+    core, young, writing, other = buffer(), slot(0), slot(5), slot(9)
+    other.check_point.topic = "U"
+    core.add(writing, 0)
+    assert core.due(10_000, 9) == [writing]
+    core.add(young, 10_000)
+    core.add(other, 10_000)
+    core.drop_topic("T")
+    assert young.check_point.key not in core
+    core.failed(writing, 10_000)
+    assert core.due(10_000 + RETRY_MS, 9) == [writing]
+    assert writing.as_written().done == writing.full
+    core.written(writing)
+    assert core.due(20_000, 9) == [other]
+
+
 def test_what_was_acknowledged_meanwhile_is_not_due() -> None:
     core, over, other = buffer(), slot(0, count=1), slot(5)
     core.add(over, 0)

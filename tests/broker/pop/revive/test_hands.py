@@ -1,12 +1,14 @@
 """Reviving through a whole broker: retry topics, progress, failures, restarts, other brokers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.broker.pop_desk import PopDesk, ack, pop
 
 from epochmq.base import limits
+from epochmq.broker.handlers.topic import delete_topic
 from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.pop.names import REVIVE_GROUP
 from epochmq.broker.pop.records import CheckPoint, check_point_draft
@@ -14,6 +16,8 @@ from epochmq.broker.pop.revive import core
 from epochmq.broker.pop.revive.hands import Came
 from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
+from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.store import Store
 
 RETRY = "%RETRY%G_T"
 REVIVE = "rmq_sys_REVIVE_LOG_c"
@@ -181,17 +185,61 @@ def write(desk: PopDesk, **more: Any) -> None:
     desk.store.append([draft], desk.clock.wall)
 
 
-def test_one_that_cannot_be_read_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_cannot_be_read_is_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     desk = PopDesk()
+    desk.put(b"a")
     write(desk)
     desk.tick()
-    desk.tick(1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.node.pop.hands, "_store", _Blind(desk.store))
+        desk.tick(1_000)
     assert "cannot be read" in caplog.text
     assert progress(desk)[0] == -1
-    desk.put(b"a")
     desk.tick(10_000)
     assert len(desk.stored(RETRY)) == 1
     assert progress(desk)[0] == 0
+
+
+class _Blind:
+    """A store that cannot read the topic's messages for now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.queue_bounds = store.queue_bounds
+
+    def read_queue(self, topic: str, *rest: int) -> ReadResult:
+        found = self._store.read_queue(topic, *rest)
+        if topic != "T":
+            return found
+        return replace(found, status=GetStatus.OFFSET_FOUND_NULL, chunks=[], count=0)
+
+
+def made_anew(desk: PopDesk) -> None:
+    config = desk.node.topics.get("T")
+    delete_topic(desk.node, "T")
+    desk.node.topics.put(config, desk.clock.wall)
+
+
+@pytest.mark.parametrize("buffers", [False, True])
+def test_what_was_out_of_a_topic_that_is_made_anew_does_not_come(buffers: bool) -> None:
+    """rocketmq#8479: neither is it looked for without end, nor is another message handed out in
+    its place, nor does the group go past what is sent then."""
+    desk = PopDesk(enable_pop_buffer_merge=buffers)
+    desk.put(b"a", b"b", b"c")
+    desk.pop(invisible_ms=5_000)
+    made_anew(desk)
+    desk.put(b"x", b"y")
+    desk.tick()
+    assert [one.body for one in desk.pop(count=1, invisible_ms=90_000)] == [b"x"]
+    desk.tick(5_000)
+    desk.tick(5_000)
+    assert desk.stored(RETRY) == []
+    assert [one.body for one in desk.pop(invisible_ms=90_000)] == [b"y"]
+    desk.tick(90_000)
+    desk.tick()
+    assert [message.body for message in desk.stored(RETRY)] == [b"x", b"y"]
 
 
 def test_another_brokers_check_point_is_kept() -> None:

@@ -55,6 +55,15 @@ def test_what_was_forgotten_decides_nothing() -> None:
     assert core.statistics()["windows"] == 0
 
 
+def test_what_is_dropped_decides_nothing() -> None:
+    core = Windows()
+    old, other = core.open(KEY, 9), opened(core, 4, OTHER)
+    core.drop(lambda key: key == KEY)
+    assert (core.busy(KEY), core.taken(KEY)) == (False, None)
+    assert core.settled(old) is None
+    assert core.settled(other) == 4
+
+
 class Slowly(RuleBasedStateMachine):
     """Against a plain list: the committed offset never passes an unsafe window."""
 

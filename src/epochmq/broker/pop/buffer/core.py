@@ -123,6 +123,17 @@ class PopBuffer:
         if slot.check_point.key in self._slots:
             self._put(slot, now + RETRY_MS)
 
+    def drop_topic(self, topic: str) -> None:
+        """Its messages are gone: nothing of them is to come back (rocketmq#8479).
+
+        What may be in the log already is written once more, as done.
+        """
+        for key, slot in list(self._slots.items()):
+            if key.topic == topic:
+                slot.acked = slot.full
+                if not (slot.writing or slot.unsure):
+                    del self._slots[key]
+
     def clear(self) -> None:
         """Another role: who is master now hands these messages out again."""
         self._slots.clear()

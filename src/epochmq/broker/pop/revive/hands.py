@@ -33,6 +33,7 @@ from epochmq.store.read import GetStatus, ReadResult
 READ_COUNT = 1024
 READ_BYTES = 1024 * 1024
 DUE_PER_TICK = 64
+_FAR = 1 << 62
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +213,8 @@ class ReviveHands:
         if topic is None:
             core.failed(entry, 0, now, hard=True)
         elif check_point.broker_name == self._broker_name:
-            found = {at: self._find(check_point, at) for at in offsets}
+            before = self._log_offset(core, entry)
+            found = {at: self._find(check_point, at, before) for at in offsets}
             self._put(core, entry, topic, found, now, wall)
         else:
             self._from_afar(core, entry, topic, offsets, now, wall)
@@ -290,14 +292,29 @@ class ReviveHands:
             return None
         return topic
 
-    def _find(self, check_point: CheckPoint, offset: int) -> StoredMessage | _Lost:
+    def _log_offset(self, core: Revive, entry: Entry) -> int:
+        """Where the check point lies in the log; behind everything when it cannot be told."""
+        for queue_id, mine in self.queues.items():
+            if mine is core:
+                found = self._store.read_queue(self.topic, queue_id, entry.first_place, 1, 1)
+                if found.count:
+                    return record.offset_at(found.chunks[0], 0)
+        return _FAR
+
+    def _find(self, check_point: CheckPoint, offset: int, before: int) -> StoredMessage | _Lost:
+        """The message at `offset`, which lies before `before` in the log, as what was popped does.
+
+        Of a topic that was deleted and made anew there may be none, or another (rocketmq#8479).
+        """
         topic = check_point.topic
         found = self._store.read_queue(topic, check_point.queue_id, offset, 1, 1)
+        gone = not found.min_offset <= offset < found.max_offset or self._topics.get(topic) is None
         if found.count:
             message = record.decode(found.chunks[0])
-            if message.queue_offset == offset:  # rocketmq#7724
+            if message.queue_offset == offset and message.offset < before:  # rocketmq#7724
                 return message
-        if offset < found.min_offset or self._topics.get(topic) is None:
+            gone = gone or message.offset > before
+        if gone:
             log.warning("%s queue %d: message %d is gone", topic, check_point.queue_id, offset)
             return _Lost.GONE
         log.error("%s queue %d: message %d cannot be read", topic, check_point.queue_id, offset)

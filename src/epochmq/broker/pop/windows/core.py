@@ -10,6 +10,7 @@ queue goes back to where it stood, with nothing taken behind it.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from epochmq.base.check import check
@@ -103,6 +104,11 @@ class Windows:
             window.live = False
         self._count -= len(windows)
         self._busy.pop(key, None)
+
+    def drop(self, unwanted: Callable[[QueueKey], bool]) -> None:
+        """Groups or topics are deleted: what is made anew under such a name begins anew."""
+        for key in filter(unwanted, list(self._open)):
+            self.forget(key)
 
     def clear(self) -> None:
         """Another role."""
