@@ -255,7 +255,7 @@ def test_a_master_that_was_paused_takes_back_what_its_stand_in_did(notices: bool
             admin.commit(slave.address, "paused", "G_paused", 0, 7)
         finally:
             os.kill(master.process.pid, signal.SIGCONT)
-        said = "a slave may have stood in for it"
+        said = "not online any more"
         wait_until(lambda: said in master.process.log.read_text(), 60, "it comes back")
         whole = {0: master.address, 1: slave.address}
         wait_until(lambda: members(pairs.namesrv_addr, "GroupA") == whole, 60, "both are back")

@@ -53,8 +53,9 @@ def acting_warnings(keys: ActingKeys, *, is_slave: bool, slave_read: bool) -> li
     lines = []
     if keys.total_replicas == 1:
         lines.append(
-            "enableSlaveActingMaster with totalReplicas=1: a master that returns takes back nothing"
-            " of what a slave did meanwhile; set totalReplicas to the members of the group"
+            "enableSlaveActingMaster with totalReplicas=1: a master that returns delivers from its"
+            " old progress, and takes back consumer offsets only, a moment later; set totalReplicas"
+            " to the members of the group"
         )
     if is_slave and not slave_read:
         lines.append(

@@ -160,3 +160,15 @@ def test_figures() -> None:
     view.heard(B, EMPTY, 0)
     assert view.statistics() == {"members": 1, "empty": 1, "failed": 1}
     assert view.majority == 2
+
+
+def test_what_is_missing_before_anybody_is_alone() -> None:
+    view = view_of(A, B, C)
+    assert view.waits_for(0) == "0 of 3 name servers answer, 2 must"
+    view.heard(A, members(i1=OURS), 0)
+    assert view.waits_for(0) == "1 of 3 name servers answer, 2 must"
+    view.heard(B, members(), 100)
+    view.heard(C, members(), 300)
+    assert view.waits_for(300) == f"they name nobody else; that is believed in {QUIET - 200} ms"
+    assert view.waits_for(100 + QUIET) == ""
+    assert view.verdict(100 + QUIET) is Verdict.ALONE

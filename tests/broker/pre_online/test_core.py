@@ -144,6 +144,7 @@ def test_silence_of_name_servers_is_no_permission(own_id: int) -> None:
     for _ in range(1000):
         assert way.tick(1_000) is None
     assert way.core.state == "waiting for the name servers to tell who is in the group"
+    assert way.core.waits_for == way.core.state
     way.verdict = OTHERS
     assert way.tick() is None
 

@@ -164,3 +164,14 @@ async def test_logs_that_do_not_fit_are_reported(
     assert 0 not in group.route()
     before = log_of(slave)
     assert before == log_of(slave)
+
+
+async def test_who_is_ready_and_not_online_says_what_it_waits_for(
+    group: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    master = await start(group, 0, broker_not_active_timeout_millis=60_000)
+    await until(lambda: "they name nobody else; that is believed in 5" in state(master))
+    await until(lambda: "not online yet: waiting for the name servers" in caplog.text)
+    lines = [line for line in caplog.text.splitlines() if "not online yet" in line]
+    assert len(lines) == 1

@@ -89,7 +89,7 @@ compatibleWithOldNameSrv=false
 brokerNotActiveTimeoutMillis=5000
 
 # A send waits for the slave while there is one. With totalReplicas=1 a master that returns would
-# take back nothing of what its slave did.
+# take back consumer offsets only, and late.
 totalReplicas={replicas}
 inSyncReplicas={replicas}
 minInSyncReplicas=1

@@ -173,6 +173,22 @@ class GroupView:
         trusted = sum(self._names_nobody(server, now) for server in self.servers.values())
         return Verdict.ALONE if trusted >= self.majority else Verdict.UNKNOWN
 
+    def waits_for(self, now: int) -> str:
+        """What is missing before anybody may be called alone, for operators; empty if nothing is.
+
+        An empty group is not believed at once: it may be a name server that was just started.
+        """
+        left = sorted(
+            max(server.since_ms, server.other_ms) + self._quiet_ms - now
+            for server in self.servers.values()
+            if server.said is not Said.FAILED
+        )
+        if len(left) < self.majority:
+            return f"{len(left)} of {len(self.servers)} name servers answer, {self.majority} must"
+        if left[self.majority - 1] <= 0:
+            return ""
+        return f"they name nobody else; that is believed in {left[self.majority - 1]} ms"
+
     def _names_nobody(self, server: Server, now: int) -> bool:
         """For so long that a member that lost only its registration would have come back."""
         return self._is_trusted(server, now) and now - server.other_ms >= self._quiet_ms

@@ -206,7 +206,7 @@ class PlainMember:
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
             node.take_role(Role.PRE_ONLINE)
-            log.warning("not online any more: %s; a slave may have stood in for it", change.why)
+            log.warning("not online any more: %s; what a slave did is taken back", change.why)
         elif isinstance(change, Cease):
             node.take_role(Role.SLAVE)
             log.warning("no more standing in for the master: %s", change.why)
@@ -239,6 +239,9 @@ class PlainMember:
             return Verdict.ALONE, {}
         view = self.acting.core.view
         return view.verdict(now), view.others()
+
+    def unheard(self, now: int) -> str:
+        return "" if self.acting is None else self.acting.core.view.waits_for(now)
 
     def links_near(self) -> int:
         """How many slaves copy and are near, as for acknowledgements."""
@@ -344,7 +347,7 @@ class PlainMember:
         if self.acting is not None:
             table |= self.acting.figures()
         if self.pre_online is not None:
-            table["epochmqPreOnline"] = self.pre_online.core.state
+            table["epochmqPreOnline"] = self.pre_online.state
         if self._is_slave:
             table["epochmqLogTrouble"] = self.log_watch.trouble
         return table

@@ -215,6 +215,17 @@ class PreOnline:
     # What is known ---------------------------------------------------------------------------
 
     @property
+    def waits_for(self) -> str:
+        """What is waited for without figures, so that who says it does so once."""
+        return self._plan[0].step.value if self._plan else self._between
+
+    @property
+    def _between(self) -> str:
+        if self.attempts:
+            return "pausing before another attempt"
+        return "waiting for the name servers to tell who is in the group"
+
+    @property
     def state(self) -> str:
         """One line for operators: what is waited for, and what went wrong before."""
         if self.online:
@@ -225,10 +236,8 @@ class PreOnline:
             step, member, address, _ = self._plan[0]
             text = f"{step.value} {member}@{address}"
             text += f": {self._detail}" if self._detail else ""
-        elif self.attempts:
-            text = "pausing before another attempt"
         else:
-            text = "waiting for the name servers to tell who is in the group"
+            text = self._between
         return f"{text} (attempt {self.attempts}; {self.trouble})" if self.trouble else text
 
     def next_deadline(self) -> int | None:

@@ -27,6 +27,8 @@ from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
 TIMEOUT_MS = 3_000
 """For one request, as upstream's (facts/acting-master.md 3.2)."""
+SAID_AFTER_MS = 2_000
+"""What is waited for for so long is said in the log."""
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,10 @@ class Host(Protocol):
 
     def group(self, now: int) -> tuple[Verdict, Mapping[int, str]]:
         """What name servers say of the other members."""
+        ...
+
+    def unheard(self, now: int) -> str:
+        """What is missing before `group` says something; empty if nothing is."""
         ...
 
     def links_near(self) -> int:
@@ -80,6 +86,18 @@ class PreOnlineService:
         """Members that did not say that they stepped down: RocketMQ's find out by themselves."""
         self._task: asyncio.Task[None] | None = None
         self._said = ""
+        self._waits_for = ""
+        self._waits_since_ms = 0
+        self._is_said = False
+
+    @property
+    def state(self) -> str:
+        """One line for operators: what is waited for."""
+        text = self.core.state
+        if self.core.online or self.core.attempts:
+            return text
+        missing = self._host.unheard(self._node.clock.now_ms())
+        return f"{text}: {missing}" if missing else text
 
     def tick(self, now: int) -> None:
         """Whatever is due."""
@@ -92,6 +110,7 @@ class PreOnlineService:
             else:
                 self._task = asyncio.get_running_loop().create_task(self._carry_out(effect))
         self._report()
+        self._say_what_lasts(now)
 
     async def stop(self) -> None:
         """No more questions."""
@@ -109,6 +128,18 @@ class PreOnlineService:
                 log.error("not online: %s", trouble)
             elif trouble:
                 log.warning("not online yet: %s", trouble)
+
+    def _say_what_lasts(self, now: int) -> None:
+        """A broker that is ready, and that nobody sees, says why."""
+        core = self.core
+        if core.online:
+            return
+        if core.waits_for != self._waits_for:
+            self._waits_for, self._waits_since_ms = core.waits_for, now
+            self._is_said = False
+        elif not self._is_said and now - self._waits_since_ms >= SAID_AFTER_MS:
+            self._is_said = True
+            log.info("not online yet: %s", self.state)
 
     async def _carry_out(self, call: Call) -> None:
         core, clock = self.core, self._node.clock

@@ -116,7 +116,8 @@ class Instance:
             template = await self.name_servers.route(DEFAULT_TOPIC)
         except NotFound:
             raise NotFound(
-                f"topic {topic} does not exist and no broker creates topics by itself; create it"
+                f"topic {topic} does not exist, and no broker that is registered creates topics by"
+                " itself; create it (`epochmq cluster show` lists brokers)"
             ) from None
         return route_of_new_topic(template, NEW_TOPIC_QUEUES)
 
