@@ -53,6 +53,7 @@ def test_its_producer_is_asked_again_and_may_commit(desk: Desk) -> None:
     tick(desk, 31_000)
     check, message = check_of(client)
     assert (message.topic, message.uniq_key) == ("T", KEY)
+    assert message.properties["__HALF_OF"] == f"{desk.options.broker_name}@0", "as it is known"
     client.put(answered(check, 8))
     desk.turn()
     tick(desk)

@@ -131,6 +131,7 @@ async def test_another_process_of_the_group_answers(quick: str, topic: str) -> N
         ("z", {"TRAN_PREPARED_QUEUE_OFFSET": "3", "__HALF_OF": "b@7"}, False),
         ("z", {"TRAN_PREPARED_QUEUE_OFFSET": "3", "__HALF_OF": "b@8"}, True),
         ("z", {"__HALF_OF": "b@x"}, False),
+        ("b", {"TRAN_PREPARED_QUEUE_OFFSET": "8", "__HALF_OF": "b@?"}, False),
         (None, {"TRAN_PREPARED_QUEUE_OFFSET": "8"}, True),
     ],
 )

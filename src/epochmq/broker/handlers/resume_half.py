@@ -50,7 +50,7 @@ def _given_up(node: BrokerNode, msg_id: str) -> Draft:
             ResponseCode.SYSTEM_ERROR,
             f"no message of {TRANS_CHECK_MAX_TIME_TOPIC} has the id {msg_id[:64]}",
         )
-    draft = resumed(message)
+    draft = resumed(message, node.options.broker_name)
     if draft is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the message names no topic")
     return draft

@@ -194,12 +194,14 @@ def given_up(message: StoredMessage) -> Draft:
     )
 
 
-def resumed(message: StoredMessage) -> Draft | None:
+def resumed(message: StoredMessage, broker_name: str) -> Draft | None:
     """One that was given up, as a half message of which nothing was asked yet; None when it can go
-    nowhere."""
+    nowhere. Its producer still knows it by the place of the first one, where that is known."""
     if real_place(message) is None:
         return None
+    origin = message.properties.get(names.TRAN_PREPARED_QUEUE_OFFSET, "?")
     properties = {
+        names.HALF_OF: f"{broker_name}@{origin}",
         **_without(message.properties, names.TRAN_PREPARED_QUEUE_OFFSET),
         names.TRANSACTION_CHECK_TIMES: "0",
     }
