@@ -294,6 +294,22 @@ def test_the_end_of_an_old_connection_does_not_hurt_a_broker_that_has_a_new_one(
     assert addrs(it) == {0: "10.0.0.0:10911"}
 
 
+def test_a_farewell_over_an_old_connection_is_late() -> None:
+    """rocketmq#11043: of the process before, which had the same address."""
+    it = table()
+    it.register(told(0, session_id=7), 0)
+    for session_id in (8, 8):
+        it.register(told(0, session_id=session_id), 1)
+    it.leaves("c", "b", "10.0.0.0:10911", 7)
+    assert addrs(it) == {0: "10.0.0.0:10911"}
+    it.leaves("c", "b", "10.0.0.0:10911", 8)
+    assert addrs(it) == {}
+    it.register(told(0, session_id=9), 2)
+    it.leaves("c", "b", "10.0.0.0:10911", 33)  # a tool's
+    assert addrs(it) == {}
+    it.leaves("c", "b", "10.0.0.0:10911", 9)
+
+
 def test_leaving_is_matched_by_address_and_needs_to_be_known() -> None:
     it = table()
     changes: list[object] = []

@@ -68,6 +68,8 @@ class Live:
     ha_addr: str = ""
     filter_servers: list[str] = field(default_factory=list)
     acting: bool = False
+    before_id: int | None = None
+    """The connection over which it registered before it had this one."""
 
     def expired(self, now: int) -> bool:
         return self.last_ms + self.timeout_ms < now

@@ -201,6 +201,10 @@ class RouteTable:
 
     def _set_live(self, told: Registration, filters: list[str], now: int) -> None:
         timeout_ms = told.timeout_ms or HEARTBEAT_TIMEOUT_MS
+        before, before_id = self.brokers.live.get(told.key), None
+        if before is not None:
+            same = before.session_id == told.session_id
+            before_id = before.before_id if same else before.session_id
         self.brokers.live[told.key] = Live(
             told.cluster,
             told.name,
@@ -212,6 +216,7 @@ class RouteTable:
             told.ha_addr,
             filters,
             bool(told.acting),
+            before_id,
         )
 
     def _master_of(self, group: Group, told: Registration) -> Registered:
@@ -221,6 +226,13 @@ class RouteTable:
         return Registered() if master is None else Registered(master.ha_addr, master.addr)
 
     # Leaving and silence ---------------------------------------------------------------------
+
+    def leaves(self, cluster: str, name: str, addr: str, session_id: int) -> None:
+        """A broker says that it goes. Over the connection that it had before its last registration
+        that is late: the process that goes is not the one that registered (rocketmq#11043)."""
+        live = self.brokers.live.get((cluster, addr))
+        if live is None or live.before_id != session_id:
+            self.unregister(cluster, name, addr)
 
     def unregister(self, cluster: str, name: str, addr: str) -> None:
         """Forget a broker; when it was the last of its group, the group's topics go too."""

@@ -77,7 +77,7 @@ def _order_table(node: NameServerNode) -> bytes:
 
 def handle_unregister(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
     header = decode_header(headers.UnregisterBrokerHeader, request.ext)
-    node.table.unregister(header.clusterName, header.brokerName, header.brokerAddr)
+    node.table.leaves(header.clusterName, header.brokerName, header.brokerAddr, session.id)
     return Reply()
 
 
