@@ -26,7 +26,8 @@ from .peers.process import wait_until
 from .peers.records import Record, bound, read_topic
 
 DIES, STAYS = "broker-a", "broker-b"
-TOPIC, GROUP, QUEUES = "acting_cpp", "G_acting_cpp", 4
+TOPIC, QUEUES = "acting_cpp", 4
+GROUP, LATER = "G_acting_cpp", "G_acting_cpp_later"
 SOON: Config = {"brokerNotActiveTimeoutMillis": 2_000}
 SOME = 60
 """So many messages are waited for in each phase; half of them are the other group's."""
@@ -70,12 +71,19 @@ class Ride:
 
     def wait_consumed(self, bodies: set[str]) -> None:
         """Until all of these were given to the listener."""
-        missing = bodies - set(self.consumed)
-        deadline = time.monotonic() + PATIENCE_S
-        while missing:
-            event = self.reader.wait_event(is_received, deadline - time.monotonic())
-            self.consumed.append(event["body"])
-            missing.discard(event["body"])
+        self.consumed += given(self.reader, bodies - set(self.consumed))
+
+
+def given(reader: Driver, wanted: set[str]) -> list[str]:
+    """What comes until all of these have."""
+    found: list[str] = []
+    missing = set(wanted)
+    deadline = time.monotonic() + PATIENCE_S
+    while missing:
+        event = reader.wait_event(is_received, deadline - time.monotonic())
+        found.append(event["body"])
+        missing.discard(event["body"])
+    return found
 
 
 def is_received(event: Event) -> bool:
@@ -104,17 +112,23 @@ def start(pairs: Pairs, stop: Path, stack: ExitStack) -> Ride:
     """Both processes; messages flow."""
     for master in pairs.masters.values():
         admin.create_topic(master.address, TOPIC, QUEUES)
-        admin.set_group(master.address, GROUP)
+        for group in (GROUP, LATER):
+            admin.set_group(master.address, group)
     sender, reader = (stack.enter_context(CPP_EXTRAS.build()) for _ in range(2))
     ride = Ride(sender, reader)
-    often = {"poll_ms": POLL_MS, "timeout_ms": 600_000}
-    reader.start("push", pairs.namesrv_addr, TOPIC, group=GROUP, order=True, count=0, **often)
-    reader.wait_event(lambda event: event["event"] == "started", PATIENCE_S)
+    read(reader, pairs, GROUP)
     pace = {"pause_ms": 10, "poll_ms": POLL_MS, "timeout_ms": 3_000}
     sender.start("send", pairs.namesrv_addr, TOPIC, until=stop, **pace)
     ride.wait_acks(SOME)
     ride.wait_consumed(set(ride.acked))
     return ride
+
+
+def read(reader: Driver, pairs: Pairs, group: str) -> None:
+    """Begin to read in order."""
+    often = {"poll_ms": POLL_MS, "timeout_ms": 600_000}
+    reader.start("push", pairs.namesrv_addr, TOPIC, group=group, order=True, count=0, **often)
+    reader.wait_event(lambda event: event["event"] == "started", PATIENCE_S)
 
 
 def end_of(address: str) -> int:
@@ -143,6 +157,9 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         ride.wait_acks(SOME)
         end = end_of(stands_in.address)
         wait_until(lambda: sum(offsets.seen) == end, PATIENCE_S, "the stand-in takes offsets")
+        with CPP_EXTRAS.build() as later:  # and it gives locks
+            read(later, pairs, LATER)
+            given(later, {record.text for record in read_topic(stands_in.address, TOPIC)})
 
         dies.start()
         wait_until(pairs.is_ready, PATIENCE_S, "the master is back")
