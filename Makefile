@@ -7,6 +7,8 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+# Each of hundreds of processes would compile anew what it imports: 0.6 s of a broker's start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak-spark fix bench clean
@@ -45,14 +47,17 @@ static: setup
 	run $(PY) scripts/options_doc.py --check; \
 	exit $$status
 
-unit: setup
-	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py --ignore=tests/spark/jvm -n $(WORKERS) --dist=loadfile -q $(PYTEST_ARGS)
+# Files as tests/conftest.py orders them, the long ones first.
+PARALLEL := -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-# One at a time: these start real servers and compilers, and measure waiting times.
+unit: setup
+	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py --ignore=tests/spark/jvm $(PARALLEL) -q $(PYTEST_ARGS)
+
+# Real servers, which wait for each other most of the time.
 compat: setup
 	@if [ -d tests/compat ]; then \
-	  echo '$(PYTEST) tests/compat -q --timeout=600'; \
-	  $(PYTEST) tests/compat -q --timeout=600 $(PYTEST_ARGS); \
+	  echo '$(PYTEST) tests/compat $(PARALLEL) -q --timeout=600'; \
+	  $(PYTEST) tests/compat $(PARALLEL) -q --timeout=600 $(PYTEST_ARGS); \
 	fi
 
 # One JVM, one session for all of them.

@@ -7,8 +7,10 @@ marked ``tried_once``) is tried again only when it ran out of time: what it foun
 simulation is the same each time and never tried again.
 """
 
+import gc
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -38,12 +40,32 @@ _OUT_OF_TIME = ["TimeoutError", "TimeoutExpired", "Failed: Timeout"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Limit the second try of those whose first failure stands."""
+    """Order the files, and limit the second try of those whose first failure stands.
+
+    A worker takes file by file (`--dist=loadfile --no-loadscope-reorder`): the longest begin, so
+    that none of them is left to one worker at the end.
+    """
+    counts = Counter(item.path for item in items)
+    slow = {item.path for item in items if _is_slow(item)}
+    items.sort(key=lambda item: (item.path not in slow, -counts[item.path]))  # files stay whole
     for item in items:
         if "sim" in item.path.parts:
             item.add_marker(pytest.mark.flaky(reruns=0))
         elif item.get_closest_marker("tried_once") or "chaos" in item.path.parts:
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_OUT_OF_TIME))
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """Few tests take minutes: histories, and what says so."""
+    return "sim" in item.path.parts or item.get_closest_marker("slow") is not None
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay to the end: the collector need not go through
+    them each time, nor wait, before it looks for what tests left, until there is as much of it.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
@@ -55,6 +77,13 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
         crash = getattr(report.longrepr, "reprcrash", None)
         said = crash.message if crash else str(report.longrepr)
         terminalreporter.line(f"FLAKY {report.nodeid} ({report.when}) - {said[:500]}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_stays() -> Iterator[None]:
+    """What the tests of a file left in knots (brokers, whole disks in memory) goes with it."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

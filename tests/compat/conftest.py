@@ -21,11 +21,25 @@ PEER = os.environ.get("EPOCHMQ_COMPAT_PEER", "epochmq")
 QUICK_LEVELS = " ".join(["1s", "2s", *["1s"] * 16])
 
 
+_MINUTES = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("acting_clients", "acting_master", "clients_together", "controller_java_broker"),
+        *("controller_table", "failover_clients", "kill9", "mqadmin_controller", "pre_online"),
+        *("replication_java", "store_files", "transactions"),
+    )
+)
+"""Files that are begun before the others (tests/conftest.py)."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here takes seconds and may need a third party."""
     for item in items:
         if "compat" in item.path.parts:
             item.add_marker(pytest.mark.compat)
+            if item.path.name in _MINUTES:
+                item.add_marker(pytest.mark.slow)
 
 
 def make_cluster(config: Config | None = None) -> Cluster:

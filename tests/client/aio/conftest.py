@@ -48,32 +48,35 @@ async def another_instance(namesrv: str) -> AsyncIterator[Instance]:
     await made.close()
 
 
+@pytest.fixture(scope="session")
+def java_cluster() -> Iterator[Cluster]:
+    """RocketMQ's own; started once for each test process too, whatever tests want in between."""
+    try:
+        peer = JavaCluster()
+    except UnavailableError as missing:
+        pytest.skip(f"RocketMQ's broker cannot be had: {missing}")
+    with peer as running:
+        yield running
+
+
+def ours_or_javas(request: pytest.FixtureRequest) -> Cluster:
+    """A fixture that started one itself would stop it whenever a test wants the other."""
+    found: Cluster = request.getfixturevalue(
+        "cluster" if request.param == "epochmq" else "java_cluster"
+    )
+    return found
+
+
 @pytest.fixture(scope="session", params=["epochmq", "java"])
-def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def any_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Ours, then RocketMQ's own: administration must work on both."""
-    if request.param == "epochmq":
-        yield request.getfixturevalue("cluster")
-        return
-    try:
-        peer = JavaCluster()
-    except UnavailableError as missing:
-        pytest.skip(f"RocketMQ's broker cannot be had: {missing}")
-    with peer as running:
-        yield running
+    return ours_or_javas(request)
 
 
 @pytest.fixture(scope="session", params=["epochmq", "java"])
-def pop_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def pop_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Ours, then RocketMQ's own: each revives what was popped in a time of its own."""
-    if request.param == "epochmq":
-        yield request.getfixturevalue("cluster")
-        return
-    try:
-        peer = JavaCluster()
-    except UnavailableError as missing:
-        pytest.skip(f"RocketMQ's broker cannot be had: {missing}")
-    with peer as running:
-        yield running
+    return ours_or_javas(request)
 
 
 @pytest.fixture

@@ -69,7 +69,11 @@ def make_home(root: Path) -> Path:
     conf = root / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     for part in ("broker", "controller", "namesrv", "tools"):
-        (conf / f"logback_{part}.xml").write_text(_LOGBACK)
+        file = conf / f"logback_{part}.xml"
+        if not file.exists():  # a home may be shared, and another test's program read it now
+            draft = conf / f"{file.name}.{os.getpid()}"
+            draft.write_text(_LOGBACK)
+            draft.replace(file)
     return root
 
 

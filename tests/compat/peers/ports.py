@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
 _chance = random.SystemRandom()  # worker processes must not draw the same numbers from a seed
 _LOWEST, _HIGHEST = 20_000, 31_000  # below the kernel's range for outgoing connections
+_SHARES = 4
+"""Test workers have ports of their own: one that is free is not taken yet."""
 _given: set[int] = set()
 
 
@@ -22,9 +25,17 @@ def _is_free(port: int) -> bool:
     return True
 
 
+def share(worker: str) -> tuple[int, int]:
+    """The ports, from the first to before the second, that are a test worker's ("gw1") own."""
+    size = (_HIGHEST - _LOWEST) // _SHARES
+    first = _LOWEST + int("0" + worker.removeprefix("gw")) % _SHARES * size
+    return first, first + size
+
+
 def _block(*distances: int) -> int:
+    first, end = share(os.environ.get("PYTEST_XDIST_WORKER", ""))
     for _ in range(500):
-        port = _chance.randrange(_LOWEST, _HIGHEST)
+        port = _chance.randrange(first - min(distances), end - max(distances))
         block = {port + distance for distance in distances}
         if all(_is_free(member) for member in block):
             _given.update(block)
