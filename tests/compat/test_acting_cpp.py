@@ -1,14 +1,15 @@
 """The C++ client through the death and return of a master whose slave stands in (RIP-32).
 
-One process sends to both groups of a topic, another reads it in order. The library asks for routes
-every 30 s and offers no way to change that; here its own function for it is called more often.
+One process sends to both groups of a topic, another reads it in order, and one has half messages
+in both. The library asks for routes every 30 s and offers no way to change that; here its own
+function for it is called more often.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from .conftest import had
 from .drivers.driver import Driver, Event
 from .peers import admin
 from .peers.cluster import Config
+from .peers.group import Server
 from .peers.pairs import Pairs
 from .peers.process import wait_until
 from .peers.records import Record, bound, read_topic
@@ -28,7 +30,12 @@ from .peers.records import Record, bound, read_topic
 DIES, STAYS = "broker-a", "broker-b"
 TOPIC, QUEUES = "acting_cpp", 4
 GROUP, LATER = "G_acting_cpp", "G_acting_cpp_later"
-SOON: Config = {"brokerNotActiveTimeoutMillis": 2_000}
+HALF, HALVES = "acting_cpp_half", 16
+SOON: Config = {
+    "brokerNotActiveTimeoutMillis": 2_000,
+    "transactionTimeOut": 3_000,
+    "transactionCheckInterval": 1_000,
+}
 SOME = 60
 """So many messages are waited for in each phase; half of them are the other group's."""
 POLL_MS = 500
@@ -111,7 +118,8 @@ def looked_at(offsets: Offsets) -> Iterator[None]:
 def start(pairs: Pairs, stop: Path, stack: ExitStack) -> Ride:
     """Both processes; messages flow."""
     for master in pairs.masters.values():
-        admin.create_topic(master.address, TOPIC, QUEUES)
+        for topic in (TOPIC, HALF):
+            admin.create_topic(master.address, topic, QUEUES)
         for group in (GROUP, LATER):
             admin.set_group(master.address, group)
     sender, reader = (stack.enter_context(CPP_EXTRAS.build()) for _ in range(2))
@@ -131,6 +139,22 @@ def read(reader: Driver, pairs: Pairs, group: str) -> None:
     reader.wait_event(lambda event: event["event"] == "started", PATIENCE_S)
 
 
+def keep_silent(pairs: Pairs, stack: ExitStack) -> None:
+    """A producer with open transactions, which it commits when it is asked about them."""
+    producer = stack.enter_context(CPP_EXTRAS.build())
+    producer.start(
+        "transact", pairs.namesrv_addr, HALF, group="P_acting_cpp", local="unknown",
+        check="commit", prefix="h", count=HALVES, poll_ms=POLL_MS, linger_ms=600_000,
+    )  # fmt: skip
+    for _ in range(HALVES):
+        producer.wait_event(lambda event: event["event"] == "sent", PATIENCE_S)
+
+
+def committed(*brokers: Server) -> Counter[str]:
+    """What became of the transactions, as the brokers have it."""
+    return Counter(record.text for each in brokers for record in read_topic(each.address, HALF))
+
+
 def end_of(address: str) -> int:
     """How many messages the topic has there."""
     return sum(bound(address, TOPIC, queue) for queue in range(QUEUES))
@@ -148,6 +172,7 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
 
         ride.reader.pause()  # what is acknowledged now only the stand-in can give it
         ride.wait_acks(SOME)
+        keep_silent(pairs, stack)
         dies.process.kill9()
         ride.listen()
         backlog, living = set(ride.acked), end_of(stays.address)
@@ -160,6 +185,8 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         with CPP_EXTRAS.build() as later:  # and it gives locks
             read(later, pairs, LATER)
             given(later, {record.text for record in read_topic(stands_in.address, TOPIC)})
+        here = (stands_in, stays)
+        wait_until(lambda: len(committed(*here)) == HALVES, PATIENCE_S, "it asks, and moves on")
 
         dies.start()
         wait_until(pairs.is_ready, PATIENCE_S, "the master is back")
@@ -171,6 +198,16 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         ride.wait_consumed(set(ride.acked))
         check(ride, {name: read_topic(at.address, TOPIC) for name, at in pairs.masters.items()})
         assert offsets.went_back == []
+        check_transactions(committed(dies), committed(stays))
+
+
+def check_transactions(back: Counter[str], moved_on: Counter[str]) -> None:
+    """All were committed, each once but for those that were on their way when roles changed."""
+    both = back + moved_on
+    again = {body: (back[body], moved_on[body]) for body in both if both[body] > 1}
+    print(f"{len(both)} transactions, committed again {again}")
+    assert both.keys() == {f"h-{i}" for i in range(HALVES)}
+    assert len(again) < HALVES
 
 
 def check(ride: Ride, found: dict[str, list[Record]]) -> None:

@@ -86,6 +86,11 @@ class TransactionProducer:
         texts = (text.encode() for text in (group, namesrv, instance))
         _call("extras_start", *texts, timeout_ms, self._asked, ctypes.byref(self._handle))
 
+    @property
+    def handle(self) -> int | None:
+        """For ``refreshed``."""
+        return self._handle.value
+
     def send(self, topic: str, key: str, number: int, body: str, state: str) -> Sent:
         """A half message whose transaction ends, or stays open, as ``state`` says."""
         sent = Sent()
@@ -103,7 +108,7 @@ class TransactionProducer:
 
 
 @contextmanager
-def refreshed(handle: int, topic: str, each_ms: int) -> Iterator[None]:
+def refreshed(handle: int | None, topic: str, each_ms: int) -> Iterator[None]:
     """A client of the C interface asks for its route so often meanwhile; 0: as it does itself."""
     over = threading.Event()
 
