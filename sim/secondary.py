@@ -72,6 +72,7 @@ class SecondaryBroker(Broker):
     """One process of a broker of the group."""
 
     history: "SecondaryHistory"
+    copy_timeout_us = COPY_TIMEOUT_US
 
     def furnish(self, host: Host) -> None:
         history = self.history
@@ -247,7 +248,7 @@ class SecondaryBroker(Broker):
             self.sync.failed(fetch, "no answer", self.host.now)
 
         name = self.cluster.host_at(fetch.address)
-        self.rpc.call(name, fetch.command, COPY_TIMEOUT_US, answered, failed)
+        self.rpc.call(name, fetch.command, self.copy_timeout_us, answered, failed)
 
     def _dial(self) -> None:
         """The log is followed once the metadata came (S15)."""
@@ -333,6 +334,7 @@ class SecondaryBroker(Broker):
     def session_closed(self, session: Session) -> None:
         self.owned.long_poll.drop(session.id)
         self.owned.pop.polls.polls.drop(session.id)
+        self.owned.watchers.drop(session.id)
         session_closed(self.owned, session)  # type: ignore[arg-type]
 
     def _send(self, command: Command, session: Session) -> None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sim.secondary_world import SecondaryHistory
 
 CONSUMERS = "CG"
+IN_ORDER = "OG"
+"""The group that pops in order."""
 TRIES = 4
 CALL_US = 400 * MS
 HOWS = {"commit": COMMIT, "rollback": ROLLBACK, "silent": UNKNOWN}
@@ -133,7 +135,7 @@ class SecondaryClient(Client):
                 )
 
         self.world.tell("ending", number)
-        command = _end_of(number, place, how, checked=False)
+        command = end_of(number, place, how, checked=False)
         self.rpc.call(name, command, CALL_US, answered, again)
 
     def _asked(self, name: str, command: Command) -> None:
@@ -151,7 +153,7 @@ class SecondaryClient(Client):
         if how != "silent":
             self.world.tell("ending", number)
         place = header.tranStateTableOffset, header.commitLogOffset
-        answer = _end_of(number, place, how, checked=True)
+        answer = end_of(number, place, how, checked=True)
 
         def answered(reply: Command) -> None:
             if reply.code == 0 and how != "silent":
@@ -210,8 +212,9 @@ class SecondaryClient(Client):
         self.world.after(pause, "ack", lambda: self._ack(handle, topic, name, TRIES), self.host)
 
     def _ack(self, handle: Handle, topic: str, name: str, tries: int) -> None:
-        real = handle.real_topic(topic, CONSUMERS)
-        header = AckHeader(CONSUMERS, real, handle.queue_id, str(handle), handle.offset)
+        group = group_of(handle)
+        real = handle.real_topic(topic, group)
+        header = AckHeader(group, real, handle.queue_id, str(handle), handle.offset)
 
         def answered(answer: Command) -> None:
             self.world.mark(f"covered.ack_{answer.code}")
@@ -230,10 +233,11 @@ class SecondaryClient(Client):
     def _hide(self, handle: Handle, topic: str, name: str) -> None:
         """Change its invisible time; acknowledge it by the new handle, or not."""
         chance = self.chance
-        real = handle.real_topic(topic, CONSUMERS)
+        group = group_of(handle)
+        real = handle.real_topic(topic, group)
         invisible = chance.choice(self.history.invisible_ms)
         header = ChangeInvisibleTimeHeader(
-            *(CONSUMERS, real, handle.queue_id, str(handle), handle.offset, invisible)
+            *(group, real, handle.queue_id, str(handle), handle.offset, invisible)
         )
 
         def answered(answer: Command) -> None:
@@ -247,7 +251,11 @@ class SecondaryClient(Client):
         self.rpc.call(name, command, CALL_US, answered, lambda _lost: None)
 
 
-def _end_of(number: int, place: tuple[int, int], how: str, *, checked: bool) -> Command:
+def group_of(handle: Handle) -> str:
+    return IN_ORDER if handle.is_ordered else CONSUMERS
+
+
+def end_of(number: int, place: tuple[int, int], how: str, *, checked: bool) -> Command:
     key = f"k{number}"
     header = EndTransactionHeader(PRODUCERS, *place, HOWS[how], key, checked, key)
     return request(RequestCode.END_TRANSACTION, header)

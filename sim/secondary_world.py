@@ -245,16 +245,19 @@ class SecondaryHistory(GroupHistory):
 
         def act(host: Host) -> None:
             if isinstance(host.process, SecondaryClient):
-                masters = [b for b in self.brokers() if b.may_acknowledge(b.host.now)]
-                if masters:
-                    name = masters[0].host.name
-                    host.process.target = self.cluster.broker_names.index(name)
+                self.lead(host.process)
                 host.process.pop()
             world.after(20 * MS, "drain", lambda: act(host), host)
 
         if self.pops:
             for host in self.clients:
                 world.after(0, "drain", lambda host=host: act(host), host)  # type: ignore[misc]
+
+    def lead(self, client: Client) -> None:
+        """It knows the master from now on, if there is one."""
+        masters = [b for b in self.brokers() if b.may_acknowledge(b.host.now)]
+        if masters:
+            client.target = self.cluster.broker_names.index(masters[0].host.name)
 
     def wait(self, done: Callable[[], bool], rule: str, text: Callable[[], str]) -> None:
         longest = max(*self.delays_ms, *self.timers_ms, *self.invisible_ms)

@@ -12,6 +12,7 @@ MODULES = {
     "controller": "sim.controller_world",
     "group": "sim.group_world",
     "secondary": "sim.secondary_world",
+    "popping": "sim.popping_world",
     "locks": "sim.locks_world",
     "acting": "sim.acting_world",
 }

@@ -10,12 +10,11 @@ at the end of a tenure may be handed out again by the next: its offset is copied
 from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.pop.revive.core import Entry
-from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, parse, retry_topic_of
+from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.pop import (
-    AckHeader,
     ChangeInvisibleTimeHeader,
     ChangeInvisibleTimeResponseHeader,
     PopHeader,
@@ -23,6 +22,7 @@ from epochmq.wire.headers.pop import (
 )
 from sim.brokers import Broker
 from sim.checkers.base import Checker
+from sim.tickets import Place, Ticket, acked_by, entries, ticket_of
 from sim.violation import Violation
 from sim.workload import QUEUES, TOPICS, number_of, queue_offset_of, read_all
 from sim.world import World
@@ -35,22 +35,6 @@ SLACK_MS = 2
 """Clocks of whole ms, read at two moments."""
 READ_WITHIN_MS = 1_500
 """So long after a pop its check point may be read: it waits for replicas."""
-
-
-class Place(NamedTuple):
-    """One message of a queue."""
-
-    topic: str
-    queue_id: int
-    offset: int
-
-
-class Ticket(NamedTuple):
-    """One message under one check point."""
-
-    place: Place
-    start: int
-    pop_time: int
 
 
 class Held(NamedTuple):
@@ -80,25 +64,27 @@ class Popped(Checker):
         """Host -> its monotonic clock when its wall clock was set last."""
 
     def asked(self, request: Command) -> None:
-        if request.code == RequestCode.ACK_MESSAGE:
-            self.asked_for.add(ticket_of(decode_header(AckHeader, request.ext)).place)
+        self.asked_for.update(ticket.place for ticket in acked_by(request, self.group))
 
     def answers(self, broker: "SecondaryBroker", request: Command, reply: Reply) -> None:
         if reply.code != 0:
             return
+        for ticket in acked_by(request, self.group):
+            self.took_ack(broker, ticket)
         if request.code == RequestCode.POP_MESSAGE:
-            self.popped(broker, decode_header(PopHeader, request.ext), reply)
-        elif request.code == RequestCode.ACK_MESSAGE:
-            header = decode_header(AckHeader, request.ext)
-            self.took_ack(broker, ticket_of(header))
+            header = decode_header(PopHeader, request.ext)
+            if header.consumerGroup == self.group:
+                self.popped(broker, header, reply)
         elif request.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
-            self.hidden(broker, decode_header(ChangeInvisibleTimeHeader, request.ext), reply)
+            change = decode_header(ChangeInvisibleTimeHeader, request.ext)
+            if change.consumerGroup == self.group:
+                self.hidden(broker, change, reply)
 
     def popped(self, broker: "SecondaryBroker", header: PopHeader, reply: Reply) -> None:
         told = reply.header
         assert isinstance(told, PopResponseHeader)
-        starts = {place: int(text) for place, text in _entries(told.startOffsetInfo)}
-        for place, text in _entries(told.msgOffsetInfo):
+        starts = {place: int(text) for place, text in entries(told.startOffsetInfo)}
+        for place, text in entries(told.msgOffsetInfo):
             topic = retry_topic_of(header.topic, self.group, place[0])
             for offset in map(int, text.split(",")):
                 where = Place(topic, int(place[1]), offset)
@@ -187,14 +173,3 @@ class Popped(Checker):
                         if Place(topic, queue, queue_offset_of(raw)) in self.asked_for:
                             done.add(number)
         return wanted - done
-
-
-def ticket_of(header: AckHeader | ChangeInvisibleTimeHeader) -> Ticket:
-    handle = parse(header.extraInfo)
-    place = Place(header.topic, header.queueId, header.offset)
-    return Ticket(place, handle.ck_offset, handle.pop_wall_ms)
-
-
-def _entries(text: str | None) -> list[tuple[tuple[str, str], str]]:
-    found = [entry.split(" ") for entry in (text or "").split(";") if entry]
-    return [((mark, queue), value) for mark, queue, value in found]

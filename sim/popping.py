@@ -1,0 +1,63 @@
+"""A broker of the world `popping`: checkers hear besides what it takes in order, and who knows."""
+
+from collections.abc import Sequence
+
+from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.replica_sync.service import TIMEOUT_MS
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command
+from sim.host import Host
+from sim.rpc import Session
+from sim.secondary import SecondaryBroker
+from sim.secondary_parts import WatchedSession
+from sim.world import MS
+
+COUNTS = tuple[dict[int, int], int]
+WATCH = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
+
+
+class PoppingBroker(SecondaryBroker):
+    """Its replicas ask for its tables with the product's patience."""
+
+    copy_timeout_us = TIMEOUT_MS * MS
+
+    def furnish(self, host: Host) -> None:
+        self.peers: dict[int, str] = {}
+        """Who asks for the table of ordered batches, by session."""
+        super().furnish(host)
+        orders = self.owned.pop.orders
+        out = orders.out
+
+        def watched(
+            key: QueueKey,
+            attempt_id: str | None,
+            pop: tuple[int, int],
+            offsets: Sequence[int],
+            now: int,
+        ) -> COUNTS | None:
+            counts = out(key, attempt_id, pop, offsets, now)
+            if counts is not None:
+                self.world.tell("took_in_order", self, key, attempt_id, pop, offsets)
+            return counts
+
+        orders.out = watched  # type: ignore[method-assign]
+
+    def _by_table(self, command: Command, session: WatchedSession) -> None:
+        if command.code == WATCH:
+            self.peers[session.id] = session.peer
+        self.world.tell("asked_in_order", self, command)
+        super()._by_table(command, session)
+
+    def session_closed(self, session: Session) -> None:
+        self.peers.pop(session.id, None)
+        super().session_closed(session)
+
+    def order_watchers(self) -> dict[int, tuple[str, int]]:
+        """Replicas that are to know of a batch before it is told, by session."""
+        now, hosts = self.host.now, self.world.hosts
+        return {
+            session: (name, hosts[name].incarnation)
+            for (session, code), until in self.owned.watchers._watching.items()
+            if code == WATCH and until > now
+            for name in [self.peers[session]]
+        }

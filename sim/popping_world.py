@@ -1,0 +1,82 @@
+"""The world `secondary` with more of POP: a group that pops in order, and acknowledgements by many.
+
+A world of its own, so that the seeds of `secondary` stay the histories that they were; messages for
+an exact time are played there.
+"""
+
+from random import Random
+
+from sim.checkers.base import Checker
+from sim.checkers.inv_28_ordered import PoppedInOrder
+from sim.clients import Client
+from sim.host import Host
+from sim.plan import Plan
+from sim.popping import PoppingBroker
+from sim.popping_clients import PoppingClient
+from sim.secondary import SecondaryBroker
+from sim.secondary_clients import IN_ORDER
+from sim.secondary_world import SecondaryHistory
+from sim.workload import QUEUES, TOPICS
+from sim.world import MS
+
+
+class PoppingHistory(SecondaryHistory):
+    """Two groups consume the same queues, one of them in order."""
+
+    def draw_sizes(self, sizes: Random) -> None:
+        super().draw_sizes(sizes)
+        self.sends_max = sizes.choice((60, 100, 150))
+        self.pace_us = self.safety_us * (1 + self.burst_max) // (2 * self.sends_max)
+        self.mix = tuple(kind for kind in self.mix if kind != "timer")
+        self.bundles = sizes.randrange(4) > 0
+
+    def checkers(self) -> list[Checker]:
+        self.ordered = PoppedInOrder(IN_ORDER)
+        return [*super().checkers(), self.ordered]
+
+    def make_broker(self, host: Host) -> SecondaryBroker:
+        return PoppingBroker(self, host)
+
+    def make_client(self, host: Host) -> Client:
+        return PoppingClient(self, host)
+
+    def consume(self, host: Host) -> None:
+        super().consume(host)
+        chance, world = self.world.streams["ordered"], self.world
+
+        def act() -> None:
+            if isinstance(host.process, PoppingClient):
+                host.process.pop_in_order()
+
+        if self.busy():
+            world.after(chance.randrange(20) * MS, "pop in order", act, host)
+
+    def drain_pops(self) -> None:
+        super().drain_pops()
+        world = self.world
+
+        def act(host: Host) -> None:
+            if isinstance(host.process, PoppingClient):
+                self.lead(host.process)
+                host.process.pop_in_order()
+            world.after(20 * MS, "drain", lambda: act(host), host)
+
+        for host in self.clients:
+            world.after(0, "drain", lambda host=host: act(host), host)  # type: ignore[misc]
+
+    def is_calm(self) -> bool:
+        return super().is_calm() and all(map(self.all_in_order, self.masters()))
+
+    def all_in_order(self, broker: SecondaryBroker) -> bool:
+        """The group that pops in order stands at the end of every queue."""
+        owned = broker.owned
+        return all(
+            owned.store.queue_bounds(topic, queue)[1]
+            <= max(0, owned.offsets.get(IN_ORDER, topic, queue))
+            for topic in TOPICS
+            for queue in range(QUEUES)
+        )
+
+
+def history(plan: Plan) -> PoppingHistory:
+    return PoppingHistory(plan)
