@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epochmq.broker.outlet.core import Done, Local, Origin, Outcome
-from epochmq.broker.pop.revive.core import Revive
+from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.pop.revive.hands import _Lost
+from epochmq.broker.pop.state import Stored, Taken
+from epochmq.broker.pop.windows.core import QueueKey, Window
+from epochmq.model.message import StoredMessage
 from epochmq.store.draft import Draft
 
 if TYPE_CHECKING:
@@ -22,6 +27,44 @@ def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
     local._kept = lambda _end, done: done(True)
 
 
+def timer_tries_again(broker: "SecondaryBroker") -> None:
+    """A delivery that failed counts as made (rocketmq#7927)."""
+    core = broker.timer.hands.core
+    settled = core.settled
+
+    def all_held(held: Sequence[bool], wall: int, position: int) -> None:
+        settled([True] * len(held), wall, position)
+
+    core.settled = all_held  # type: ignore[method-assign]
+
+
+def pop_offset_waits(broker: "SecondaryBroker") -> None:
+    """The group's offset moves when messages are handed out, as in RocketMQ."""
+    pop = broker.owned.pop
+    keep = pop.keep
+
+    def kept(taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+        keep(taken, now, wall, done)
+        for one in taken:
+            if one.window is not None:
+                pop.settle(one.window, wall)
+
+    pop.keep = kept  # type: ignore[method-assign]
+
+
+def pop_windows_in_order(broker: "SecondaryBroker") -> None:
+    """A window that is safe is committed though one before it is not."""
+    windows = broker.owned.pop.windows
+    settled = windows.settled
+
+    def settle(window: Window) -> int | None:
+        live = window.live
+        found = settled(window)
+        return window.after if live else found
+
+    windows.settled = settle  # type: ignore[method-assign]
+
+
 def pop_progress_waits(broker: "SecondaryBroker") -> None:
     """The revive queue counts as done as far as it was read."""
     hands = broker.owned.pop.hands
@@ -34,8 +77,115 @@ def pop_progress_waits(broker: "SecondaryBroker") -> None:
     hands._keep = kept  # type: ignore[method-assign]
 
 
+def pop_copies_know(broker: "SecondaryBroker") -> None:
+    """A check point that is done is forgotten while its copy is on the way."""
+    hands = broker.owned.pop.hands
+    start = hands.start
+
+    def started(count: int) -> None:
+        start(count)
+        for core in hands.queues.values():
+            _forget_early(core)
+
+    hands.start = started  # type: ignore[method-assign]
+
+
+def _forget_early(core: Revive) -> None:
+    def look(entry: Entry) -> bool:
+        if entry.finished:
+            core._entries.pop(entry.check_point.key, None)
+        return entry.finished
+
+    core._look = look  # type: ignore[method-assign]
+
+
+def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
+    """Invisible times are over when the wall clock says so (rocketmq#7914)."""
+    hands, clock = broker.owned.pop.hands, broker.owned.clock
+    start = hands.start
+    base = clock.wall_ms() - clock.now_ms()
+
+    def started(count: int) -> None:
+        start(count)
+        for core in hands.queues.values():
+            _by_wall(core)
+
+    def _by_wall(core: Revive) -> None:
+        due = core.due
+
+        def by_wall(now: int, most: int) -> list[Entry]:
+            return due(clock.wall_ms() - base, most)
+
+        core.due = by_wall  # type: ignore[method-assign]
+
+    hands.start = started  # type: ignore[method-assign]
+
+
+def pop_drops_with_its_topic(broker: "SecondaryBroker") -> None:
+    """What is under way in a queue goes on when its topic is deleted."""
+    broker.owned.pop.windows.drop = lambda unwanted: None  # type: ignore[method-assign]
+
+
+def pop_knows_what_is_gone(broker: "SecondaryBroker") -> None:
+    """What is not in its queue is looked for again and again (rocketmq#8479)."""
+    hands = broker.owned.pop.hands
+    find = hands._find
+
+    def found(check_point: CheckPoint, offset: int, before: int) -> StoredMessage | _Lost:
+        there = find(check_point, offset, before)
+        return _Lost.HERE if there is _Lost.GONE else there
+
+    hands._find = found  # type: ignore[method-assign]
+
+
+def order_one_batch_out(broker: "SecondaryBroker") -> None:
+    """The next batch of a queue is given while one is out."""
+    broker.owned.pop.orders.blocked = lambda *_: False  # type: ignore[method-assign]
+
+
+def order_leaves_out_acked(broker: "SecondaryBroker") -> None:
+    """What is acknowledged of a batch is handed out again with the rest of it."""
+    broker.owned.pop.orders.done_with = lambda key: frozenset()  # type: ignore[method-assign]
+
+
+def order_known_first(broker: "SecondaryBroker") -> None:
+    """Consumers are told before the replicas know of it (ADR 0055)."""
+
+    def at_once(_code: int, _now: int, done: Callable[[], None], _count: int | None = None) -> None:
+        done()
+
+    broker.owned.watchers.when_taken = at_once  # type: ignore[method-assign]
+
+
+def order_acks_of_its_batch(broker: "SecondaryBroker") -> None:
+    """An acknowledgement counts whichever batch it is of, as in RocketMQ after a crash."""
+    orders = broker.owned.pop.orders
+    ack = orders.ack
+
+    def any_batch(key: QueueKey, offset: int, pop_time: int):  # type: ignore[no-untyped-def]
+        batch = orders._batches.get(key)
+        return ack(key, offset, pop_time if batch is None else batch.pop_time)
+
+    orders.ack = any_batch  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
-    spoil.__name__: spoil for spoil in (outlet_advances_after_ack, pop_progress_waits)
+    spoil.__name__: spoil
+    for spoil in (
+        outlet_advances_after_ack,
+        timer_tries_again,
+        pop_offset_waits,
+        pop_windows_in_order,
+        pop_progress_waits,
+        pop_copies_know,
+        pop_time_is_monotonic,
+        pop_drops_with_its_topic,
+        pop_knows_what_is_gone,
+        order_one_batch_out,
+        order_leaves_out_acked,
+        order_known_first,
+        order_acks_of_its_batch,
+    )
 }
 
 

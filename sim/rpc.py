@@ -16,7 +16,7 @@ from sim.host import Host
 from sim.net import Ends, Net, Stream
 from sim.world import World
 
-ONCE = (RequestCode.SEND_MESSAGE,)
+ONCE = (RequestCode.SEND_MESSAGE, RequestCode.DELETE_TOPIC_IN_BROKER)
 """Never doubled: two copies have two fates, and the caller hears of one."""
 Answered = Callable[[Command], None]
 Failed = Callable[[bool], None]

@@ -69,11 +69,15 @@ class Delayed(Checker):
         self.masters += 1
 
     def delayed(self, broker: Broker, number: int, delay_ms: int) -> None:
+        if number not in self.oracle.sends:
+            return  # of a topic that is none of ours
         wall = broker.host.wall + delay_ms
         true_us = broker.world.time_us + delay_ms * MS
         self.due[number] = Due(broker.host.name, wall, true_us, delay_ms)
 
     def timed(self, broker: Broker, number: int, wall: int, cancels: str) -> None:
+        if number not in self.oracle.sends:
+            return
         true_us = broker.world.time_us + (wall - broker.host.wall) * MS
         self.due[number] = Due(broker.host.name, wall, true_us, 0)
         if cancels:
@@ -106,7 +110,7 @@ class Delayed(Checker):
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
             number = _delivered(draft, origin)
-            self.note_repeats(draft, outcome, origin, spell)
+            self.note_repeats(draft, outcome, origin, (spell, broker.timer.hands.rebuilds))
             if number is None or outcome is not Outcome.STORED:
                 continue
             self.out.add(number)
@@ -119,7 +123,8 @@ class Delayed(Checker):
 
     def note_repeats(self, draft: Draft, outcome: Outcome, origin: Origin, spell: object) -> None:
         """What explains that a message is delivered twice in one spell: a put of it, or of a piece
-        of its wait, that was not held in time, or pieces of its wait from two spells."""
+        of its wait, that was not held in time, or pieces of its wait from two spells, or from
+        before and after the clock was set back and the wheel was made anew."""
         if origin not in (Origin.DELAYED, Origin.TIMER):
             return
         number = int(bytes(draft.body).partition(b":")[0])
@@ -184,6 +189,6 @@ class Delayed(Checker):
 
 def _delivered(draft: Draft, origin: Origin) -> int | None:
     """The number of a message that goes to its queue; None for a piece of a longer wait."""
-    if origin not in (Origin.DELAYED, Origin.TIMER) or draft.topic == TIMER_TOPIC:
+    if origin not in (Origin.DELAYED, Origin.TIMER) or draft.topic not in TOPICS:
         return None
     return int(bytes(draft.body).partition(b":")[0])

@@ -9,7 +9,7 @@ from sim.scenarios.index import listing, names
 from sim.worlds import run
 
 SEEDS = 20
-FEWER = {"S12": 8, "S13": 8, "S14": 6, "S31": 6, "S32": 6, "S33": 6, "S39": 6}
+FEWER = {"S12": 8, "S13": 8, "S14": 6, "S31": 6, "S32": 6, "S33": 6, "S34": 6, "S39": 6}
 """Longer histories than the others."""
 STORIES = tuple(names())
 
