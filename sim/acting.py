@@ -15,6 +15,7 @@ from epochmq.broker.service import Broker
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.service import NameServer
 from epochmq.store.draft import Draft
+from epochmq.store.twin.send import SendRun
 from sim.doors import Served
 from sim.host import Host, HostClocks
 from sim.violation import Violation
@@ -72,7 +73,6 @@ class _Away:
         def settled(outcomes: Sequence[Outcome]) -> None:
             if Outcome.STORED in outcomes:
                 process.world.mark(f"covered.escaped.{origin.name.lower()}")
-            process.tell("handed", process, drafts, outcomes, origin)
             done(outcomes)
 
         self._route.put(drafts, origin, wall, settled)
@@ -130,6 +130,8 @@ class BrokerProcess(Served):
         self._hear(node, "take_role", self._took_role)
         self._hear(node.offsets, "adopt", self._adopted)
         self._hear(node.store, "append", self._appends)
+        self._hear(node.store, "append_run", self._appends)
+        self._hear(node.outlet, "put", self._puts)
         self._hear(self.member, "master_returns", self._master_returns)
 
     def tell(self, fact: str, *values: object) -> None:
@@ -176,7 +178,27 @@ class BrokerProcess(Served):
 
     def _appends(self, plain: Callable[..., Any], *args: Any) -> Any:
         self.tell("appends", self)
+        what = args[0]
+        run = isinstance(what, SendRun)
+        self.tell("arrives", self, [one.draft for one in what.unpack()] if run else what)
         return plain(*args)
+
+    def _puts(
+        self,
+        plain: Callable[..., None],
+        drafts: Sequence[Draft],
+        origin: Origin,
+        wall: int,
+        done: Done,
+    ) -> None:
+        batch = object()
+        self.tell("puts", self, drafts, origin, batch)
+
+        def settled(outcomes: Sequence[Outcome]) -> None:
+            self.tell("put", outcomes, batch)
+            done(outcomes)
+
+        plain(drafts, origin, wall, settled)
 
     def _master_returns(self, plain: Callable[..., bool], *args: Any, hand_over: bool) -> bool:
         acted = self.role is Role.ACTING_MASTER

@@ -187,6 +187,7 @@ class ActingClient(Served):
             if answer.code == ResponseCode.SUCCESS:
                 at = decode_header(OffsetResponseHeader, answer.ext).offset
             self.cursors[queue] = at
+            self.world.tell("begins_anew", queue, at, self.history.host_at(address))
         await self._pull(queue, address)
 
     async def _pull(self, queue: Queue, address: str) -> None:
@@ -212,6 +213,8 @@ class ActingClient(Served):
         at = decode_header(PullResponseHeader, answer.ext).nextBeginOffset
         self.cursors[queue] = at
         wanted = UpdateConsumerOffsetHeader(CONSUMERS, queue.topic, queue.queue_id, at)
+        since_us = self.world.time_us
         said = await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, wanted)
         if said is not None and said.code == ResponseCode.SUCCESS:
             self.world.mark("covered.committed")
+            self.world.tell("committed", queue, at, self.history.host_at(address), since_us)

@@ -126,6 +126,7 @@ class SpecialClient(ActingClient):
             *(POPPERS, topic, -1, self.chance.choice((1, 4, 16)), self.history.invisible_ms),
             *(0, self.host.wall, 0),
         )
+        since_us = self.world.time_us
         answer = await self._tell(address, request(RequestCode.POP_MESSAGE, header))
         if answer is None or answer.code != ResponseCode.SUCCESS:
             return
@@ -134,19 +135,25 @@ class SpecialClient(ActingClient):
         complete(found, said, topic=topic, group=POPPERS, broker_name=group)
         calm = not self.history.busy()
         for message in found:
-            self.history.book.popped.add(number_in(bytes(message.body)))
+            number, handle = number_in(bytes(message.body)), handle_of(message)
+            self.history.book.popped.add(number)
             self.world.mark("covered.popped")
+            by = self.history.host_at(address)
+            self.world.tell("popped", number, handle, by, since_us)
             if calm or self.chance.randrange(5):
-                await self._ack(handle_of(message), topic, address)
+                await self._ack(handle, topic, address, number)
 
-    async def _ack(self, handle: Handle, topic: str, address: str) -> None:
+    async def _ack(self, handle: Handle, topic: str, address: str, number: int) -> None:
         header = AckHeader(
             *(POPPERS, handle.real_topic(topic, POPPERS), handle.queue_id, str(handle)),
             handle.offset,
         )
+        since_us = self.world.time_us
         answer = await self._tell(address, request(RequestCode.ACK_MESSAGE, header))
         if answer is not None:
             self.world.mark(f"covered.ack_{answer.code}")
+            if answer.code == ResponseCode.SUCCESS:
+                self.world.tell("acked_pop", number, handle, since_us)
 
 
 def _ending(sent: Sent, place: tuple[int, int], *, checked: bool) -> Command:

@@ -6,7 +6,6 @@ links. Shows INV-20, INV-27, INV-29, INV-32 and INV-33 where a slave acts as mas
 waits for an operator (ADR 0050).
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
@@ -37,7 +36,9 @@ from epochmq.replication import service as replication
 from epochmq.store import service as store_service
 from sim.acting import BROKER_PORT, NAMES_PORT, BrokerProcess, NamesProcess
 from sim.acting_book import Book
+from sim.acting_faults import KINDS, ActingInjector
 from sim.acting_special import SpecialClient
+from sim.checkers.acting_again import Again
 from sim.checkers.acting_end import NothingLost
 from sim.checkers.base import Checker
 from sim.checkers.inv_29 import OffsetsStay
@@ -45,7 +46,7 @@ from sim.checkers.inv_32 import SlavesCopy
 from sim.checkers.inv_33 import Unseen
 from sim.clocks import HostClock
 from sim.doors import led_here
-from sim.faults import Fault, Injector, Swarm
+from sim.faults import Fault, Swarm
 from sim.host import Host, Process
 from sim.loop import SimLoop
 from sim.mutants import ACTING_MUTANTS
@@ -57,25 +58,6 @@ from sim.world import MS, SECOND, World
 
 CLUSTER = "C"
 CLIENTS = 2
-KINDS = {
-    "kill": 3,
-    "pause": 2,
-    "cut": 2,
-    "cut_one_way": 2,
-    "split": 1,
-    "isolate": 2,
-    "reset": 3,
-    "slow_link": 1,
-    "slow_disk": 1,
-    "kill_master": 8,
-    "pause_master": 4,
-    "isolate_master": 3,
-    "kill_stand_in": 4,
-    "kill_returning": 4,
-    "kill_handing_over": 6,
-    "kill_names": 3,
-    "cut_names": 2,
-}
 MIXES = (
     ("plain", "level"),
     ("plain", "level", "timer"),
@@ -125,108 +107,6 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
     (timer, "RETRY_MAX_MS", 1_000),
 )
 """Pauses of the product that would outlast a history."""
-
-
-class ActingInjector(Injector):
-    """Faults that strike whoever has a role at that moment; `size` draws which of them.
-
-    Who was cut off from others, or stood still, is noted with the time when that ended.
-    """
-
-    def __init__(self, world: World, net: Net) -> None:
-        super().__init__(world, net)
-        self._hindered: Counter[str] = Counter()
-        self._free_us: dict[str, int] = {}
-        self.traps: list[Fault] = []
-
-    def hindered(self, name: str, within_us: int) -> bool:
-        """Whether the host was cut off or paused within the last so many microseconds."""
-        free_us = self._free_us.get(name)
-        lately = free_us is not None and self.world.time_us - free_us < within_us
-        return self._hindered[name] > 0 or lately
-
-    def _hinder(self, names: set[str], undo: Callable[[], None]) -> Callable[[], None]:
-        self._hindered.update(names)
-
-        def free() -> None:
-            self._hindered.subtract(names)
-            self._free_us.update(dict.fromkeys(names, self.world.time_us))
-            undo()
-
-        return free
-
-    def _cut_ways(self, ways: list[tuple[str, str]]) -> Callable[[], None]:
-        return self._hinder({name for way in ways for name in way}, super()._cut_ways(ways))
-
-    def _pause(self, fault: Fault) -> Callable[[], None]:
-        return self._hinder(set(fault.hosts), super()._pause(fault))
-
-    def _with_role(self, *roles: Role) -> list[str]:
-        return [
-            name
-            for name, host in sorted(self.world.hosts.items())
-            if isinstance(host.process, BrokerProcess) and host.process.role in roles
-        ]
-
-    def _one(self, fault: Fault, kind: str, *roles: Role) -> Callable[[], None] | None:
-        names = self._with_role(*roles)
-        if not names:
-            return None
-        hosts = (names[fault.size % len(names)],)
-        struck: Callable[[], None] | None = getattr(self, kind)(
-            Fault(fault.number, fault.kind, fault.at_us, fault.span_us, hosts, fault.size)
-        )
-        return struck
-
-    def _kill_master(self, fault: Fault) -> Callable[[], None] | None:
-        return self._one(fault, "_kill", Role.MASTER)
-
-    def _pause_master(self, fault: Fault) -> Callable[[], None] | None:
-        return self._one(fault, "_pause", Role.MASTER)
-
-    def _isolate_master(self, fault: Fault) -> Callable[[], None] | None:
-        return self._one(fault, "_isolate", Role.MASTER)
-
-    def _kill_stand_in(self, fault: Fault) -> Callable[[], None] | None:
-        return self._one(fault, "_kill", Role.ACTING_MASTER)
-
-    def _kill_returning(self, fault: Fault) -> Callable[[], None] | None:
-        return self._one(fault, "_kill", Role.PRE_ONLINE)
-
-    def _kill_handing_over(self, fault: Fault) -> Callable[[], None]:
-        """At the next hand-over one of the two dies, some fractions of a millisecond later."""
-        self.traps.append(fault)
-        return lambda: self.traps.remove(fault) if fault in self.traps else None
-
-    def hands_over(self, giver: Host, taker: Host) -> None:
-        """`giver` was asked to step down for `taker`."""
-        for fault in self.traps:
-            victim = (giver, taker)[fault.size % 2]
-            start = partial(self.world.start, victim)
-            self.world.after(fault.size * 30, f"kill {victim.name}", partial(self._trap, victim))
-            self.world.after(fault.span_us + MS, f"start {victim.name}", start)
-        self.traps.clear()
-
-    def _trap(self, victim: Host) -> None:
-        if victim.up:
-            self.world.mark("covered.died_handing_over")
-            self.world.kill(victim)
-
-    def _kill_names(self, fault: Fault) -> Callable[[], None] | None:
-        names = tuple(name for name in sorted(self.world.hosts) if name[0] == "n")
-        count = 1 + fault.size % len(names)
-        return self._kill(
-            Fault(fault.number, fault.kind, fault.at_us, fault.span_us, names[:count], fault.size)
-        )
-
-    def _cut_names(self, fault: Fault) -> Callable[[], None] | None:
-        """One broker and the name servers do not see each other."""
-        names = [name for name in sorted(self.world.hosts) if name[0] == "n"]
-        brokers = self._with_role(*Role)
-        if not brokers:
-            return None
-        one = brokers[fault.size % len(brokers)]
-        return self._cut_ways([way for n in names for way in ((one, n), (n, one))])
 
 
 class ActingHistory:
@@ -364,7 +244,7 @@ class ActingHistory:
 
     def checkers(self) -> list[Checker]:
         self.end = NothingLost(self)
-        return [OffsetsStay(), SlavesCopy(), Unseen(), self.end]
+        return [OffsetsStay(), SlavesCopy(), Unseen(), Again(self), self.end]
 
     # What processes ask -------------------------------------------------------------------------
 
@@ -372,6 +252,10 @@ class ActingHistory:
         loop = SimLoop(self.net, host, self.places)
         self.loops.append(loop)
         return loop
+
+    def host_at(self, address: str) -> str:
+        """Whose address it is."""
+        return self.places[address.partition(":")[0]]
 
     def group_of(self, name: str) -> str:
         return name[0]

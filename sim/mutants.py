@@ -208,7 +208,14 @@ def escape_advances_after_ack(process: "BrokerProcess") -> None:
     escape.put = put  # type: ignore[method-assign]
 
 
+def slaves_copy_offsets(process: "BrokerProcess") -> None:
+    """A slave asks for its master's offsets, and keeps none of them."""
+    tables = process.member.sync.core._tables
+    tables.take_offsets = lambda _body, *, delta: None  # type: ignore[method-assign]
+
+
 ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
-    spoil.__name__: spoil for spoil in (pre_online_version_check, escape_advances_after_ack)
+    spoil.__name__: spoil
+    for spoil in (pre_online_version_check, escape_advances_after_ack, slaves_copy_offsets)
 }
 """Those of groups without controllers (the world `acting`)."""

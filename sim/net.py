@@ -68,6 +68,11 @@ class Net:
             self._slow.pop((source, target), None)
 
     @property
+    def troubled(self) -> set[tuple[str, str]]:
+        """Ways that are cut, or slow."""
+        return {*self._cuts, *self._slow}
+
+    @property
     def is_whole(self) -> bool:
         """Nothing is cut."""
         return not self._cuts

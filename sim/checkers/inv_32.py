@@ -1,6 +1,6 @@
 """INV-32: only a master appends to its log by itself; what others have is a piece of that log."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.roles import Role
 from sim.checkers.base import Checker
@@ -23,24 +23,41 @@ class SlavesCopy(Checker):
     def finish(self, world: World) -> None:
         from sim.acting import BrokerProcess
 
-        logs: dict[str, tuple[str, bytes]] = {}
+        logs: dict[str, tuple[str, Log]] = {}
         for name, host in sorted(world.hosts.items()):
             if isinstance(host.process, BrokerProcess) and host.process.ready:
                 log = whole_log(host.process)
-                first = logs.setdefault(host.process.group, (name, log))
-                common = min(len(first[1]), len(log))
-                if first[1][:common] != log[:common]:
-                    raise Violation(self.rule, "two logs differ", (first[0], name))
+                other, first = logs.setdefault(host.process.group, (name, log))
+                if not first.fits(log):
+                    raise Violation(self.rule, "two logs differ", (other, name))
 
 
-def whole_log(broker: "BrokerProcess") -> bytes:
+class Log(NamedTuple):
+    """What a broker has of its group's log; a slave without any begins with the last file."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+    def fits(self, other: "Log") -> bool:
+        """Whether what both have is the same."""
+        low, high = max(self.start, other.start), max(self.start, min(self.end, other.end))
+        ours, theirs = (log.data[low - log.start : high - log.start] for log in (self, other))
+        return ours == theirs
+
+
+def whole_log(broker: "BrokerProcess") -> Log:
     store = broker.node.store
     found = bytearray()
-    at, end = store.pointers.start, store.pointers.appended
+    start = at = store.pointers.start
+    end = store.pointers.appended
     while at < end:
         part = store.slice(at, end - at)
         if not len(part):
             break
         found += part
         at += len(part)
-    return bytes(found)
+    return Log(start, bytes(found))

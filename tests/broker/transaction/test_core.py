@@ -5,7 +5,7 @@ windows, states or progress: it reads the whole log each time it is asked someth
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import settings
@@ -94,6 +94,29 @@ def test_an_op_may_name_the_first_one_in_place_of_its_copy() -> None:
     core.caught_up()
     assert core.find(0) is None
     assert core.progress() == Progress(2, 1)
+
+
+def test_a_copy_that_comes_late_of_one_that_ended_unnamed_is_over_as_well() -> None:
+    """A stand-in gets the end of the old master's log when that one returns."""
+    core = ready(half(0), half(1), half(2), terms=replace(TERMS, open_max=2))
+    for at in (0, 1, 2):
+        end(core, at)
+    core.ended_unnamed([0, 1, 2, 7])
+    core.took_half(half(3, origin=1))
+    core.took_half(half(4, origin=2))
+    assert core.find(1) is None
+    assert core.find(2) is None
+    core.took_half(half(5, origin=0))  # it remembers no more than may be open
+    assert core.find(0) is not None
+
+
+def test_a_copy_of_one_that_just_ended_is_over_as_well() -> None:
+    core = ready(half(0), half(1))
+    end(core, 0)
+    core.took_half(half(2, origin=0))
+    core.took_half(half(3, origin=1))
+    assert core.find(0) is None
+    assert core.find(1) is not None
 
 
 def test_what_is_over_may_be_named_again() -> None:

@@ -1,5 +1,6 @@
 """Transactions through a whole broker on a simulated disk: frames in, messages out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,13 +18,21 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction import reading
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT
+from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
+
+
+class Elsewhere:
+    """Another group, which holds all it is given."""
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        done([Outcome.STORED] * len(drafts))
 
 
 @pytest.fixture
@@ -106,6 +115,22 @@ def test_progress_waits_for_the_device(desk: Desk) -> None:
     tick(desk)
     tick(desk)
     assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
+
+
+def test_the_progress_of_a_stand_in_waits_for_no_device(desk: Desk) -> None:
+    """Other masters hold what it wrote, and its log may stay unsynced until the master returns."""
+    client, node = desk.client(), desk.node
+    answer = client.ask(half())
+    store = desk.store.pointers
+    node.take_role(Role.ACTING_MASTER)
+    node.ways_out.away = Elsewhere()
+    for _ in range(3):
+        node.transactions.tick(desk.clock.now, desk.clock.wall)
+    client.put(end(answer))
+    desk.turn()
+    node.transactions.hand_over(desk.clock.now, desk.clock.wall)
+    assert store.synced < store.appended
+    assert node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
 
 
 def test_a_clean_stop_names_what_is_over(desk: Desk) -> None:

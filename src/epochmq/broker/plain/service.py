@@ -208,6 +208,7 @@ class PlainMember:
             node.take_role(Role.PRE_ONLINE)
             log.warning("not online any more: %s; what a slave did is taken back", change.why)
         elif isinstance(change, Cease):
+            node.transactions.hand_over(node.clock.now_ms(), node.clock.wall_ms())
             node.take_role(Role.SLAVE)
             log.warning("no more standing in for the master: %s", change.why)
         else:

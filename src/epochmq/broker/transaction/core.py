@@ -133,6 +133,7 @@ class Transactions:
         self._order: deque[int] = deque()
         self._newest: dict[int, int] = {}  # origin -> the copy that stands for it
         self._named: set[int] = set()  # named by op messages before their halves were read
+        self._ended: dict[int, None] = {}  # origins that ended here, and no op message says so
         self._unwritten: deque[int] = deque()
         self._flying: list[int] = []
         self._op_at_ms: int | None = None
@@ -152,6 +153,17 @@ class Transactions:
             elif at >= self.seen or not self.ready:
                 self._named.add(at)
 
+    def ended_unnamed(self, offsets: Iterable[int]) -> None:
+        """They are over where no op message is written: a stand-in. A copy of one that the old
+        master wrote, and that comes only now, with the end of its log, is over as well."""
+        for at in offsets:
+            half = self._window.get(at)
+            if half is not None:
+                self._ended[half.origin] = None
+                self._drop(at)
+        while len(self._ended) > self.terms.open_max:
+            del self._ended[next(iter(self._ended))]
+
     def took_half(self, half: Half) -> None:
         """The next half message of the queue was read."""
         at = half.queue_offset
@@ -159,8 +171,11 @@ class Transactions:
         self.seen = at + 1
         before = self._window.get(self._newest.get(half.origin, half.origin))
         # An op message of RocketMQ's may name the first half message in place of a copy of it.
-        over = at in self._named or half.origin in self._named
+        over = at in self._named or half.origin in self._named or half.origin in self._ended
         if before is not None:
+            if before.state is State.DONE:
+                self._ended[half.origin] = None
+                over = True
             self._drop(before.queue_offset)
         if over:
             return

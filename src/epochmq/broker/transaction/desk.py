@@ -120,6 +120,11 @@ class TransactionDesk:
             self._reading.step()
             self._to_keep = None
 
+    def hand_over(self, now: int, wall: int) -> None:
+        """Before a stand-in steps down: the master asks for the progress at once (ADR 0051)."""
+        self.finish(now, wall)
+        self.keep_progress(wall)
+
     def _write_ops(self, now: int, wall: int) -> None:
         core = self._parts.core
         while offsets := core.op_due(now):
@@ -149,13 +154,15 @@ class TransactionDesk:
         """
         core = self._parts.core
         core.op_held(now)
-        core.took_ops(core.op_at, offsets)
+        core.ended_unnamed(offsets)
         self.ending.named(offsets)
 
     def keep_progress(self, wall: int) -> None:
         """Commit how far both queues are, once all that is behind it is on the device.
 
-        Else a power cut could take a message back and keep the progress behind it: lost.
+        Else a power cut could take a message back and keep the progress behind it: lost. What a
+        stand-in wrote is held by other masters, whatever becomes of its own log, which may lie
+        unsynced for as long as nobody appends to it.
         """
         pointers = self._node.store.pointers
         if not self.ready:
@@ -166,7 +173,7 @@ class TransactionDesk:
                 return
             self._to_keep = (progress, pointers.appended)
         progress, end = self._to_keep
-        if pointers.synced < end:
+        if pointers.synced < end and not self._parts.escapes:
             return
         self._to_keep, self._kept = None, progress
         with suppress(Refused):  # the table is full: the old progress is as true, and longer

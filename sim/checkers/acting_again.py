@@ -1,0 +1,287 @@
+"""A message comes again only if it was in flight when somebody was hit, or handed over.
+
+The issue's promise: a master returns, and nothing is delivered again beyond what was in flight.
+In flight is, at the broker that took it, what its group had no calm moment to copy and to save
+(`sim/acting_calm.py`), and:
+
+- pulled: an offset that was committed (INV-29);
+- moved on (delayed, timed, committed): a message whose put was not answered, or answered LATER, or
+  whose broker took another role before the answer (INV-27, INV-26);
+- popped: what was not acknowledged in its time, or is on its way back (INV-28).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.roles import Role
+from epochmq.client.core.pop_handle import Handle
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.sys_flag import TX_PREPARED
+from epochmq.store.draft import Draft
+from sim.acting_book import number_in
+from sim.acting_calm import Calm
+from sim.checkers.acting_end import LATER
+from sim.checkers.base import Checker
+from sim.doors import Served
+from sim.violation import Violation
+from sim.workload import TOPICS
+from sim.world import MS, World
+
+if TYPE_CHECKING:
+    from sim.acting import BrokerProcess
+    from sim.acting_clients import Queue
+    from sim.acting_world import ActingHistory
+
+COPY_MS = 1_000
+"""Beside the period: a call, its repetition, and what a tick waits."""
+RULES = {"level": "INV-27", "timer": "INV-27", "half": "INV-26"}
+
+
+@dataclass(slots=True)
+class Commit:
+    """An offset that a broker took."""
+
+    offset: int
+    host: str
+    by_master: bool
+    at_us: int
+
+
+@dataclass(slots=True, eq=False)
+class Put:
+    """A message, or a piece of its wait, on its way through a broker's outlet."""
+
+    broker: "BrokerProcess"
+    is_last: bool
+    """Whether readers see it."""
+    by_master: bool
+    begin_us: int
+    end_us: int | None = None
+    is_held: bool = False
+    """STORED, in time, and all others of its batch too."""
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A popped message."""
+
+    handle: Handle
+    host: str
+    by_master: bool
+    at_us: int
+    until_us: int
+    came_us: int
+    acked_us: int | None = None
+    taken_us: int = 0
+    """When the acknowledgement was sent."""
+
+
+class Again(Checker):
+    """Hears of every commit, put, pop and acknowledgement, and of what comes twice."""
+
+    rule = "INV-29"
+
+    def __init__(self, history: "ActingHistory") -> None:
+        self.history, self.world = history, history.world
+        self.calm = Calm(history)
+        drawn = history.drawn
+        self._copied_us = (drawn["slave_metadata_period"] + COPY_MS) * MS
+        self._saved_us = {
+            "pulled": drawn["flush_consumer_offset_interval"] * MS,
+            "level": drawn["flush_delay_offset_interval"] * MS,
+            "timer": drawn["timer_flush_interval_ms"] * MS,
+            "half": drawn["flush_consumer_offset_interval"] * MS,
+        }
+        self._commits: dict[Queue, list[Commit]] = defaultdict(list)
+        self._puts: dict[int, list[Put]] = defaultdict(list)
+        self._revived: dict[int, list[Put]] = defaultdict(list)
+        self._batches: dict[object, list[tuple[int, Put]]] = {}
+        self._tenures: Counter[BrokerProcess] = Counter()
+        self._arrived: set[tuple[int, BrokerProcess, int]] = set()
+        self._tickets: dict[int, dict[Handle, Ticket]] = defaultdict(dict)
+
+    def blame(self, rule: str, text: str, name: str) -> None:
+        raise Violation(rule, text, (name,))
+
+    def takes_role(self, broker: "BrokerProcess", before: Role, role: Role) -> None:
+        self.calm.took_role(broker, before, role)
+        self._tenures[broker] += 1
+        for batch in self._batches.values():
+            for _, put in batch:
+                if put.broker is broker:
+                    put.end_us = self.world.time_us  # its answer comes too late
+        if before is Role.ACTING_MASTER and broker.node.transactions.statistics()["window"]:
+            self.leave_open(broker)
+
+    def leave_open(self, broker: "BrokerProcess") -> None:
+        """A stand-in writes no op messages: what it ended while an older transaction is open is
+        asked for again (ADR 0051)."""
+        for number, puts in self._puts.items():
+            for put in puts:
+                if put.broker is broker and self.history.book.sends[number].kind == "half":
+                    put.is_held = False
+
+    def is_master(self, name: str) -> bool:
+        process = self.world.hosts[name].process
+        return isinstance(process, Served) and getattr(process, "role", None) is Role.MASTER
+
+    def lost(
+        self, kind: str, fact: "Commit | Put | Ticket", name: str, since_us: int, by: str
+    ) -> bool:
+        """Whether what `name` took then may be unknown to `by`."""
+        calm, copied_us, now = self.calm, self._copied_us, self.world.time_us
+        saved_us = self._saved_us[kind]
+        if calm.took_along(name, since_us, now, copied_us=copied_us, saved_us=saved_us):
+            return True
+        if fact.by_master and calm.was_away(name, since_us, copied_us):
+            return True
+        return by != name and calm.is_stale(by, since_us)
+
+    # Pulled ----------------------------------------------------------------------------------
+
+    def committed(self, queue: "Queue", offset: int, host: str, since_us: int) -> None:
+        """It was asked for at `since_us`: who took it may be dead when the answer arrives."""
+        commit = Commit(offset, host, self.is_master(host), since_us)
+        self._commits[queue].append(commit)
+
+    def begins_anew(self, queue: "Queue", offset: int, host: str) -> None:
+        """A consumer asked where it stands."""
+        commits = self._commits[queue]
+        later = [commit for commit in commits if commit.offset > offset]
+        self._commits[queue] = [commit for commit in commits if commit.offset <= offset]
+        for commit in later:
+            self.world.mark("again.pulled")
+            if not self.lost("pulled", commit, commit.host, commit.at_us, host):
+                ago_ms = (self.world.time_us - commit.at_us) // MS
+                text = f"{queue} is at {offset}; {commit.host} took {commit.offset} {ago_ms} ms ago"
+                self.blame("INV-29", text, host)
+
+    # Moved on --------------------------------------------------------------------------------
+
+    def puts(
+        self, broker: "BrokerProcess", drafts: Sequence[Draft], origin: Origin, batch: object
+    ) -> None:
+        """A broker's outlet gets them."""
+        found = self._batches[batch] = []
+        for draft in drafts:
+            number = number_in(bytes(draft.body[:12]))
+            if number < 0:
+                continue
+            revived, waits = origin is Origin.POP, draft.topic == TIMER_TOPIC
+            if not (revived or waits or draft.topic in TOPICS):
+                continue
+            waits = waits or bool(draft.sys_flag & TX_PREPARED)
+            put = Put(broker, not waits, broker.role is Role.MASTER, self.world.time_us)
+            if not revived:
+                self.judge_put(number, put)
+            (self._revived if revived else self._puts)[number].append(put)
+            found.append((number, put))
+
+    def put(self, outcomes: Sequence[Outcome], batch: object) -> None:
+        """The outlet answers for the batch."""
+        held = all(outcome is Outcome.STORED for outcome in outcomes)
+        for _, put in self._batches.pop(batch):
+            put.is_held = held and put.end_us is None
+            put.end_us = self.world.time_us
+
+    def arrives(self, broker: "BrokerProcess", drafts: Sequence[Draft]) -> None:
+        """A log gets them. What another group hands over is dropped when it comes again, as long as
+        the master lives (`broker/escape/repeats.py`)."""
+        for draft in drafts:
+            number = number_in(bytes(draft.body[:12])) if draft.topic in TOPICS else -1
+            if number < 0 or self.is_put_by(broker, number):
+                continue
+            sent = self.history.book.sends[number]
+            if sent.queue.group == broker.group or sent.kind not in LATER:
+                continue
+            place = number, broker, self._tenures[broker]
+            if place in self._arrived:
+                text = f"message {number} is handed over again, and stored"
+                self.blame("INV-27", text, broker.host.name)
+            self._arrived.add(place)
+
+    def is_put_by(self, broker: "BrokerProcess", number: int) -> bool:
+        """Whether the broker is about to write it by itself."""
+        return any(p.broker is broker and p.end_us is None for p in self._puts.get(number, ()))
+
+    def judge_put(self, number: int, put: Put) -> None:
+        before = self._puts[number]
+        if not put.is_last or not any(other.is_last for other in before):
+            return
+        kind = self.history.book.sends[number].kind
+        self.world.mark(f"again.{kind}")
+        by = put.broker.host.name
+        if not any(self.may_come_again(kind, other, by) for other in before):
+            first = before[-1]
+            ago_ms = (self.world.time_us - (first.end_us or 0)) // MS
+            text = f"message {number} ({kind}) is delivered again; {first.broker.host.name} did"
+            self.blame(RULES[kind], f"{text} {ago_ms} ms ago", by)
+
+    def may_come_again(self, kind: str, put: Put, by: str) -> bool:
+        if not put.is_held or put.end_us is None:
+            return True
+        return self.lost(kind, put, put.broker.host.name, put.end_us, by)
+
+    # Popped ----------------------------------------------------------------------------------
+
+    def popped(self, number: int, handle: Handle, host: str, since_us: int) -> None:
+        """A client has it in hand; it asked at `since_us`."""
+        if self.history.book.sends[number].kind != "plain":
+            return
+        before = self._tickets[number]
+        if before:
+            self.world.mark("again.popped")
+            revived = self._revived[number]
+            first_us = min(ticket.came_us for ticket in before.values())
+            unseen = sum(put.begin_us < first_us for put in revived)  # pops without an answer
+            if not (
+                len(before) <= unseen
+                or any(self.may_be_popped_again(ticket, host) for ticket in before.values())
+                or any(self.may_come_again("pulled", put, host) for put in revived)
+            ):
+                tickets = ", ".join(str(t.handle) for t in before.values())
+                self.blame("INV-28", f"message {number} is popped again, after {tickets}", host)
+        until_us = since_us + handle.invisible_ms * MS
+        by_master, now = self.is_master(host), self.world.time_us
+        before[handle] = Ticket(handle, host, by_master, since_us, until_us, now)
+
+    def acked_pop(self, number: int, handle: Handle, since_us: int) -> None:
+        """A broker said that it takes the acknowledgement."""
+        ticket = self._tickets[number].get(handle)
+        if ticket is not None and ticket.acked_us is None:
+            ticket.acked_us, ticket.taken_us = self.world.time_us, since_us
+
+    def may_be_popped_again(self, ticket: Ticket, by: str) -> bool:
+        in_time = ticket.acked_us is not None and ticket.acked_us < ticket.until_us
+        if ticket.acked_us is None or not in_time:
+            return True
+        holders = [ticket.host]
+        if is_pinned(ticket.handle.revive_queue_id):
+            holders = [name for name in self.world.hosts if name[0] in self.history.groups]
+        times = ticket.at_us, ticket.taken_us
+        return any(
+            self.lost("pulled", ticket, name, at_us, by) for name in holders for at_us in times
+        )
+
+    # At the end ------------------------------------------------------------------------------
+
+    def finish(self, world: World) -> None:
+        """Copies that one put made: its first target was hit, and another one took it."""
+        counts: dict[int, int] = defaultdict(int)
+        for number in self.history.end.shown():
+            counts[number] += 1
+        for number, puts in self._puts.items():
+            last = [put for put in puts if put.is_last]
+            if counts[number] <= len(last):
+                continue
+            world.mark("again.copied")
+            if not any(
+                self.calm.anything(put.begin_us, put.end_us or world.time_us) for put in last
+            ):
+                kind = self.history.book.sends[number].kind
+                text = f"{counts[number]} copies of message {number}, put {len(last)} times"
+                self.blame(RULES[kind], text, last[0].broker.host.name)
