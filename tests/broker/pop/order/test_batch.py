@@ -38,6 +38,8 @@ def test_what_was_over_is_over_and_what_is_empty_is_none() -> None:
     rows = {KEY: Row(popTime=WALL, i=1_000, o=[5]), QueueKey("G", "T", 1): Row(o=[])}
     (batch,) = batches_of(rows, 50, WALL + 99_000).values()
     assert batch.open_until() == 50
+    (batch,) = batches_of(rows, 50, WALL - 3_600_000).values()  # the clock went back since
+    assert batch.open_until() == 1_050
 
 
 def test_rows_are_named_by_topic_and_group() -> None:

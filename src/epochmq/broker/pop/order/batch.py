@@ -111,7 +111,8 @@ def row_of(batch: Batch) -> Row:
 
 
 def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueKey, Batch]:
-    """Rows with deadlines for wall times; late is better than early. Empty ones are left out."""
+    """Rows with deadlines for wall times; late is better than early, but no later than was asked
+    for, whatever became of the clock meanwhile. Empty ones are left out."""
     batches = {}
     for key, row in rows.items():
         if not row.o:
@@ -120,9 +121,10 @@ def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueK
         batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
         batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
         batch.ahead = frozenset(row.epochmqAhead or ())
+        as_asked = min(max(row.popTime + batch.invisible_time - wall, 0), batch.invisible_time)
         for offset in batch.offsets:
-            at = batch.visible_wall_ms.get(offset, row.popTime + (row.i or 0))
-            batch.until.append(now + max(at - wall, 0))
+            at = batch.visible_wall_ms.get(offset)
+            batch.until.append(now + (as_asked if at is None else max(at - wall, 0)))
         batches[key] = batch
     return batches
 
