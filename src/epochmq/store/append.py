@@ -7,6 +7,7 @@ back when the write fails (rocketmq#6570).
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -91,10 +92,9 @@ class Appender:
         self.last_wall = 0
         """Newest store time; store times never go back along the log."""
         self.staged: Staged = []
-        self._batch_twin: BatchTwin | None = None
-        if (twin := library.library()) is not None:
-            record_max = min(options.message_bytes_max, options.commit_log_file_bytes - TAIL_BYTES)
-            self._batch_twin = BatchTwin(twin, store_host, record_max, options.index)
+        self._record_max = min(
+            options.message_bytes_max, options.commit_log_file_bytes - TAIL_BYTES
+        )
         self.on_run: Callable[[list[ConsumeQueue]], None] = lambda _touched: None
         """Called after each successful run or roll with the queues that grew, each once."""
         self.on_failure: Callable[[Exception], None] = lambda _error: None
@@ -103,6 +103,14 @@ class Appender:
         """Called when the wall clock went back so far that store times follow it."""
         self.count = 0
         self.bytes = 0
+
+    @cached_property
+    def _batch_twin(self) -> BatchTwin | None:
+        """Made for the first whole batch; None where nothing was compiled."""
+        twin = library.library()
+        if twin is None:
+            return None
+        return BatchTwin(twin, self._store_host, self._record_max, self._index)
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
         """Append in order; each draft gets its place or the reason why it was not stored."""

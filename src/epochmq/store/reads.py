@@ -1,6 +1,7 @@
 """The reading side of the facade `Store`: queues, times, records by position."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
@@ -23,7 +24,7 @@ class StoreReads:
     _reader: Reader
     _queues: QueueTable
     _index: Index | None
-    _remaker: Remaker | None
+    _make_remaker: Callable[[], Remaker] | None
     _waits: WaitsReader | None
     pointers: Pointers
 
@@ -39,10 +40,15 @@ class StoreReads:
     ) -> None:
         """What the compiled twin reads, where there is one and the store has an IPv4 address."""
         twin = library.library()
-        self._remaker = self._waits = None
+        self._make_remaker = self._waits = None
         if twin is not None and len(store_host) == V4_SIZE:
-            self._remaker = Remaker(twin, options, store_host, log, takes)
+            self._make_remaker = partial(Remaker, twin, options, store_host, log, takes)
             self._waits = WaitsReader(twin, log)
+
+    @cached_property
+    def _remaker(self) -> Remaker | None:
+        """Made for the first message that follows from another; a new store is quick."""
+        return self._make_remaker() if self._make_remaker is not None else None
 
     def query_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int

@@ -56,6 +56,8 @@ def test_stores_that_come_and_go_leave_nothing() -> None:
         stores = [Store.open(SimDisk(), SMALL, HOST, 1_700_000_000_000) for _ in range(40)]
         for store in stores:
             store._follower.begin()
+            assert store._remaker is not None
+            assert store._appender._batch_twin is not None
         virtual, resident = sizes()
         assert virtual - before[0] > 500 << 20
         assert resident - before[1] < 32 << 20
@@ -64,3 +66,11 @@ def test_stores_that_come_and_go_leave_nothing() -> None:
     virtual, resident = sizes()
     assert virtual - before[0] < 64 << 20
     assert resident - before[1] < 16 << 20
+
+
+def test_a_store_asks_for_it_when_it_is_needed() -> None:
+    gc.collect()
+    before, _ = sizes()
+    stores = [Store.open(SimDisk(), SMALL, HOST, 1_700_000_000_000) for _ in range(40)]
+    assert sizes()[0] - before < 64 << 20
+    assert len(stores) == 40
