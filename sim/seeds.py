@@ -12,7 +12,7 @@ FAILED_ONCE: dict[str, tuple[int, ...]] = {
     "group": (10365062939520942, 874036970271011),
     "raft": (),
     "secondary": (3, 6, 21, 50, 70, 71, 111, 117, 152, 178, 63017, 700020, 700050, 710029),
-    "popping": (1, 50, 266),
+    "popping": (1, 50, 266, 2049, 2257),
     "locks": (19, 50, 58, 62),
 }
 """A seed that ever failed is played for ever."""

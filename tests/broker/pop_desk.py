@@ -1,7 +1,9 @@
 """Pops as a 5.x client asks for them, and its receipt handles built from the answers."""
 
+import base64
 from typing import Any, NamedTuple
 
+import msgspec
 from tests.broker.desk import Client, Desk, ext, send
 
 from epochmq.broker.pop.names import mark_of
@@ -150,3 +152,22 @@ class PopDesk(Desk):
 
     def offset(self, queue_id: int = 0, topic: str = "T", group: str = "G") -> int:
         return self.node.offsets.get(group, topic, queue_id)
+
+
+def entry(one: Popped, *offsets: int, **more: object) -> dict[str, object]:
+    """One of a `batch`: the messages at these offsets, of the pop that gave out `one`."""
+    start, pop_time, invisible, revive, mark, _, queue, _ = one.handle.split()
+    bits = bytearray(-(-(max(offsets, default=0) + 1) // 8))
+    for offset in offsets:
+        at = offset - int(start)
+        bits[at // 8] |= 1 << at % 8
+    return {
+        "c": "G", "t": "T", "r": mark, "so": int(start), "q": int(queue), "rq": int(revive),
+        "pt": int(pop_time), "it": int(invisible), "b": base64.b64encode(bits).decode(), **more,
+    }  # fmt: skip
+
+
+def batch(*entries: dict[str, object]) -> Command:
+    """BATCH_ACK_MESSAGE."""
+    body = msgspec.json.encode({"brokerName": "b", "acks": list(entries)})
+    return command(Code.BATCH_ACK_MESSAGE, body=body)

@@ -1,12 +1,10 @@
 """Acknowledging and hiding: upstream's codes, honest where upstream is not."""
 
-import base64
 from typing import Any
 
-import msgspec
 import pytest
 from tests.broker.desk import Desk, ext
-from tests.broker.pop_desk import PopDesk, Popped, ack, command, hide
+from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide
 
 from epochmq.base import limits
 from epochmq.broker.outlet.core import Outcome
@@ -175,23 +173,6 @@ def test_acknowledgements_of_one_turn_are_one_record(desk: PopDesk) -> None:
 
 
 # Several at once -----------------------------------------------------------------------------
-
-
-def entry(one: Popped, *offsets: int, **more: object) -> dict[str, object]:
-    start, pop_time, invisible, revive, mark, _, queue, _ = one.handle.split()
-    bits = bytearray(-(-(max(offsets, default=0) + 1) // 8))
-    for offset in offsets:
-        at = offset - int(start)
-        bits[at // 8] |= 1 << at % 8
-    return {
-        "c": "G", "t": "T", "r": mark, "so": int(start), "q": int(queue), "rq": int(revive),
-        "pt": int(pop_time), "it": int(invisible), "b": base64.b64encode(bits).decode(), **more,
-    }  # fmt: skip
-
-
-def batch(*entries: dict[str, object]) -> Command:
-    body = msgspec.json.encode({"brokerName": "b", "acks": list(entries)})
-    return command(Code.BATCH_ACK_MESSAGE, body=body)
 
 
 def test_several_at_once(desk: PopDesk) -> None:

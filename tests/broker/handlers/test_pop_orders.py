@@ -1,14 +1,14 @@
 """34007: replicas know what is out in order before a consumer has it, and go on with it."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.broker.client import RawClient
 from tests.broker.desk import ext
 from tests.broker.membership.group import InProcess, put_until_stored, until
-from tests.broker.pop_desk import PopDesk, Popped, ack, hide, pop, popped
+from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide, pop, popped
 
 from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
 from epochmq.broker.replica_sync.tables import Tables
@@ -123,6 +123,23 @@ def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(desk: PopDesk) ->
     desk.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
+
+
+@pytest.mark.parametrize(
+    "said", [ack, lambda one: hide(one, 9_000), lambda one: batch(entry(one, 0))]
+)
+def test_who_lost_its_role_does_not_say_that_it_kept_an_acknowledgement(
+    desk: PopDesk, said: Callable[[Popped], Command]
+) -> None:
+    """The next master may have handed the batch out again (popping 2257)."""
+    replica, consumer = desk.client(), desk.client()
+    one, *_ = desk.pop(order="true", count=1)
+    replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
+    consumer.put(said(one))
+    desk.turn()
+    desk.node.take_role(Role.SLAVE)
+    desk.tick(TAKEN_WAIT_MS)
+    assert [answer.code for answer in consumer.take()] == [ResponseCode.SYSTEM_ERROR]
 
 
 def test_what_is_out_stays_out_with_another_role(desk: PopDesk) -> None:

@@ -93,11 +93,10 @@ class PopDesk:
         to another. Nobody is told who lost the right to pop meanwhile."""
         finished = False
 
-        def copied() -> None:
+        def copied(kept: bool) -> None:
             nonlocal finished
             finished = True
-            consumes = self._node.rights.consumes
-            self._answer(request, taking, taking.parts if consumes else ())
+            self._answer(request, taking, taking.parts if kept else ())
 
         when_copied(self._node, now, copied)
         if not finished:

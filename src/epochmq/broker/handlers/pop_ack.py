@@ -68,7 +68,7 @@ def handle_ack(node: BrokerNode, command: Command, session: Session, now: int) -
     handle = _checked(node, header)
     if handle.revive_queue_id == ORDER_QUEUE:
         _ack_in_order(node, header, handle)
-        when_copied(node, now, lambda: session.answer(command, Reply()))
+        when_copied(node, now, lambda kept: session.answer(command, Reply() if kept else NOT_KEPT))
         return HELD
     key = _key(header, handle)
     if _known(node, key, handle, header.offset, now) is Seen.ACKED:
@@ -100,7 +100,7 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
         raise Refused(ResponseCode.NO_MESSAGE, "no message at this offset yet")  # rocketmq#9187
     if handle.revive_queue_id == ORDER_QUEUE:
         changed = _change_in_order(node, header, handle, now)
-        when_copied(node, now, lambda: session.answer(command, changed))
+        when_copied(node, now, lambda kept: session.answer(command, changed if kept else NOT_KEPT))
         return HELD
     old = _key(header, handle)
     if _known(node, old, handle, header.offset, now) is Seen.ACKED:
@@ -192,7 +192,7 @@ def _ack_batch(
         queue = QueueKey(one.consumer_group, topic, one.queue_id)
         moved = [_move_in_order(node, queue, offset, one.pop_time) for offset in offsets]
         answer = TOO_LATE if any(moved) else Reply()
-        when_copied(node, now, lambda: done(answer))
+        when_copied(node, now, lambda kept: done(answer if kept else NOT_KEPT))
         return
     key = Key(
         topic, one.consumer_group, one.queue_id, one.start_offset, one.pop_time,

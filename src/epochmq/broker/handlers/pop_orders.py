@@ -18,10 +18,13 @@ from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.session import Session
 
 
-def when_copied(node: BrokerNode, now: int, done: Callable[[], None]) -> None:
-    """Call `done` once the replicas know the batches as they are now; without replicas at once."""
+def when_copied(node: BrokerNode, now: int, done: Callable[[bool], None]) -> None:
+    """Call `done` once the replicas know the batches as they are now; without replicas at once.
+
+    With False when this broker may hand out nothing any more: whoever does now may not know.
+    """
     code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
-    node.watchers.when_taken(code, now, done, changes)
+    node.watchers.when_taken(code, now, lambda: done(node.rights.consumes), changes)
 
 
 def handle_all_orders(
