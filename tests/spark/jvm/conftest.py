@@ -1,6 +1,8 @@
 """One Spark session for all tests that need a JVM: starting one takes longer than most of them."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 pyspark_sql = pytest.importorskip("pyspark.sql", reason="pip install 'epochmq[spark]'")
 
 from pyspark.sql import SparkSession  # noqa: E402
+from tests.admin.shell import shell_in  # noqa: E402
 from tests.compat.peers.ports import free_port  # noqa: E402
-from tests.spark.jvm.driver import Driver  # noqa: E402
+from tests.spark.jvm.driver import BRIEF, Driver  # noqa: E402
 
 from epochmq.spark import tune  # noqa: E402
 
@@ -21,6 +24,7 @@ def build(warehouse: str) -> SparkSession:
     """A session on loopback, without the web pages and progress bars, that serves Connect."""
     builder = tune(SparkSession.builder.appName("epochmq-tests"), master=MASTER)
     more = {
+        "spark.driver.extraJavaOptions": BRIEF,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -60,6 +64,24 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     made = Driver(tmp_path_factory.mktemp("driver") / "driver.log")
     yield made
     made.close()
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo under way in `place`."""
+
+    place: Path
+    done: "Future[tuple[int, str, str]]"
+    """Exit code, standard output and standard error."""
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """`epochmq demo` with its ending, begun by the first test that wants it or has to wait."""
+    place = tmp_path_factory.mktemp("demo")
+    with shell_in(place) as shell, ThreadPoolExecutor(1) as one:
+        given = ("--messages", "6000", "--rate", "2000", "-o", "json")
+        yield Demo(place, one.submit(shell.run, "demo", *given, timeout=280))
 
 
 @pytest.fixture

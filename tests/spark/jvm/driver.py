@@ -22,7 +22,11 @@ from tests.spark.jvm.streams import EVERY, copying, failure
 from epochmq.spark import tune
 
 PROJECT = Path(__file__).resolve().parents[3]
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that lives for minutes: what its second compiler costs it never earns."""
 MORE = {
+    "spark.driver.extraJavaOptions": BRIEF,
+    "spark.executor.extraJavaOptions": BRIEF,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -84,7 +88,8 @@ def main() -> None:
 
 def environ() -> dict[str, str]:
     """Workers are started by Spark, and must be this very Python."""
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    this = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**os.environ, **this, "SPARK_DAEMON_JAVA_OPTS": BRIEF}
 
 
 class Driver:

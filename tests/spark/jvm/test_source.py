@@ -299,7 +299,7 @@ def group() -> Iterator[Group]:
 
 
 def test_no_unconfirmed_message_is_read_and_a_failover_is_survived(
-    spark: SparkSession, group: Group, checkpoint: str
+    spark: SparkSession, group: Group, checkpoint: str, request: pytest.FixtureRequest
 ) -> None:
     """INV-20: a master has an unreplicated tail, Spark reads, the master dies, the tail is cut.
 
@@ -329,9 +329,10 @@ def test_no_unconfirmed_message_is_read_and_a_failover_is_survived(
             broker.start()
         group.wait_ready()
         assert group.master() in followers
+        topics.create(namesrv, topic, 3)  # mid-stream; routes are asked again within 30 s
+        request.getfixturevalue("demo")  # which others have the result of: here is time for it
         topics.send(namesrv, [(queues[n % 2], topics.numbered(topic, n)) for n in range(40, 60)])
         stream.wait_for(60)
-        topics.create(namesrv, topic, 3)  # mid-stream; routes are asked again within 30 s
         added = MessageQueue(topic, queues[0].broker_name, 2)
         topics.send(namesrv, [(added, topics.numbered(topic, n)) for n in range(60, 65)])
         master.start()
