@@ -246,6 +246,13 @@ def test_a_clock_that_was_far_behind_is_made_up_for() -> None:
     assert core.wants(later) == later
 
 
+def test_what_the_wheel_does_not_reach_is_looked_at_again() -> None:
+    core = timer(WALL)
+    later = WALL + core.window_ms
+    assert core.farthest(DEFAULT) == Place(later - 1000, DEFAULT | ROLL, later)
+    assert core.farthest(DEFAULT | DELETE).magic == DEFAULT | DELETE | ROLL
+
+
 def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() -> None:
     core = timer()
     opened(core, [(WALL + 5, 0), (WALL + 9, 52), (WALL + 20, 104)])

@@ -198,6 +198,27 @@ def test_a_clock_that_was_days_behind_is_set_right(broker: TimerBroker) -> None:
     assert broker.timer.hands.rebuilds == 1
 
 
+@pytest.mark.parametrize("cancels", [False, True])
+def test_what_was_stored_while_a_clock_was_far_ahead_waits_in_pieces(
+    broker: TimerBroker, cancels: bool
+) -> None:
+    """Found by the simulator: behind it nothing was hung up, and no slot passed (INV-27)."""
+    broker.clock.wall += 3_600_000
+    broker.put(b"ahead", TIMER_DELAY_MS=2000)
+    broker.clock.wall -= 3_600_000
+    more = {"TIMER_DEL_UNIQKEY": "T+none"} if cancels else {}  # which the twin leaves to Python
+    broker.put(b"key", TIMER_DELAY_MS=1000, **more)
+    broker.put(b"now", TIMER_DELAY_MS=2000)
+    broker.timer.hands.core.covered = 3  # by the word of who was master
+    expected = [b"now"] if cancels else [b"key", b"now"]
+    assert broker.run(2_000) == expected
+    assert broker.run(3_599_000, 10_000) == expected
+    assert broker.run(3_000) == [*expected, b"ahead"]
+    rolled = [message.properties.get("TIMER_ROLL_TIMES") for message in broker.stored(TIMER_TOPIC)]
+    assert rolled[3:] == [str(n) for n in range(1, len(rolled) - 2)]
+    assert broker.timer.hands.rebuilds == 0
+
+
 def test_what_is_no_timed_message_is_left_out(broker: TimerBroker) -> None:
     client = broker.client()
     broker.node.topics.add_system([])

@@ -159,6 +159,15 @@ class Timer:
         slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
         return Place(slot_ms, magic, deliver_wall_ms)
 
+    def farthest(self, magic: int) -> Place:
+        """For a message whose time the wheel does not reach: a clock was far ahead at its store.
+
+        It waits in pieces. Waiting for slots to pass would stop all that is behind it, and slots
+        wait for all that a checkpoint speaks of.
+        """
+        deliver_wall_ms = self.read_ms + self.window_ms
+        return Place(self.slot_of(deliver_wall_ms), magic | ROLL, deliver_wall_ms)
+
     def enqueued(self, next_offset: int, position: int) -> None:
         """Everything before `next_offset` hangs on the wheel; the timer log ends at `position`."""
         self.cursor = next_offset

@@ -225,8 +225,8 @@ class TimerHands:
             core.enqueued(min(found.next_offset, stop), self.files.log.end)
 
     def _hang(self, raws: Sequence[memoryview], wall: int) -> None:
-        """Hang records of the timer topic up, as far as the ring of slots reaches."""
-        core = self.core
+        """Hang records of the timer topic up."""
+        core, last_ms = self.core, self._last_ms()
         links: list[Link] = []
         entries: list[Waiting] = []
         after = core.cursor
@@ -241,8 +241,8 @@ class TimerHands:
             stored, cancels = record.store_time_at(raw, 0), bool(entry.cancels)
             place = core.place(offset, entry.deliver_wall_ms, stored, delete=cancels)
             if place is not None:
-                if place.slot_ms - core.read_ms >= self.files.wheel.slots * core.precision_ms:
-                    break  # until slots were passed
+                if place.slot_ms >= last_ms:
+                    place = core.farthest(place.magic)
                 link = Link(place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2])
                 links.append(link)
                 entries.append(entry)
@@ -255,18 +255,17 @@ class TimerHands:
 
     def _hang_plain(self, waits: Sequence[Wait], wall: int) -> None:
         """The same for messages that are ordinary and cancel none."""
-        core = self.core
+        core, last_ms = self.core, self._last_ms()
         place_of, joined = core.place, core.joined
-        last_ms = core.read_ms + self.files.wheel.slots * core.precision_ms
         links: list[Link] = []
         topics: list[str] = []
         after = core.cursor
         for offset, stored, due, topic, topic_hash, at, size in waits:
             place = place_of(offset, due, stored)
             if place is not None:
+                if place.slot_ms >= last_ms:
+                    place = core.farthest(place.magic)
                 slot_ms, magic, deliver_wall_ms = place
-                if slot_ms >= last_ms:
-                    break  # until slots were passed
                 links.append(Link(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
                 topics.append(topic)
             after = offset + 1
@@ -274,6 +273,10 @@ class TimerHands:
         for link, position in zip(links, positions, strict=True):
             joined(link.slot_ms, link.deliver_wall_ms, position)
         self._hung(topics, after, wall)
+
+    def _last_ms(self) -> int:
+        """The first slot that the wheel does not reach."""
+        return self.core.read_ms + self.files.wheel.slots * self.core.precision_ms
 
     def _hung(self, topics: Sequence[str], after: int, wall: int) -> None:
         for topic, count in Counter(topics).items():
