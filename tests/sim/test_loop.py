@@ -9,8 +9,10 @@ from sim.doors import SimSockets, SimThread, loop_here
 from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Net
+from sim.plan import Plan
 from sim.violation import Violation
 from sim.world import MS, SECOND, World
+from sim.worlds import run
 
 PLACES = {"10.0.0.1": "a", "10.0.0.2": "b"}
 
@@ -185,3 +187,10 @@ def test_a_blocking_call_takes_time_and_keeps_its_place(two: Two) -> None:
     two.world.hosts["a"].slow = 100
     assert two.run(10 * SECOND // MS) == ["one", "done"]
     assert two.said[1][0] > two.said[0][0]
+
+
+def test_a_history_that_ends_while_a_service_closes_leaves_nothing() -> None:
+    """It made its last tasks on the thread's own loop, or, without one, coroutines that nobody
+    awaits: which is an error of the test that runs then."""
+    asyncio.set_event_loop(None)  # as after any `asyncio.run`
+    run(Plan("acting", 38))

@@ -214,12 +214,13 @@ class Peers:
 
     async def close(self, grace_ms: int = 1_000) -> None:
         """Close all connections; waits up to `grace_ms` for their last bytes to leave."""
+        loop = asyncio.get_running_loop()
         for task in list(self._connecting.values()):
             task.cancel()
         peers = list(self._peers.values())
         for peer in peers:
             peer.close("closing down")
-        waits = [asyncio.ensure_future(peer.closed.wait()) for peer in peers]
+        waits = [loop.create_task(peer.closed.wait()) for peer in peers]
         if waits:
             _, late = await asyncio.wait(waits, timeout=grace_ms / 1000)
             for wait in late:
