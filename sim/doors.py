@@ -24,6 +24,7 @@ from epochmq.store.timer.layout import SLOT_BYTES
 from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Stream
+from sim.replaced import replaced
 
 T = TypeVar("T")
 WHEEL_SLOTS = 256
@@ -243,14 +244,8 @@ def led_here() -> Iterator[None]:
         (logging.Logger, "exception", _exception),
         (BrokerNode, "open_timer", _small_wheel),
     )
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in values]
-    for owner, name, value in values:
-        setattr(owner, name, value)
-    try:
+    with replaced(values):
         yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
 
 
 class Served:

@@ -1,22 +1,21 @@
-"""Constants of the product that are others while a history runs."""
+"""What of the product and of Python is another while a history runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 
-Values = Iterable[tuple[ModuleType, str, object]]
-"""(module, name, value inside)"""
+Values = Iterable[tuple[object, str, object]]
+"""(module or class, name, value inside)"""
 
 
 @contextmanager
 def replaced(values: Values) -> Iterator[None]:
-    """Inside, the constants have these values."""
+    """Inside, the names have these values."""
     values = list(values)
-    before = [(module, name, getattr(module, name)) for module, name, _ in values]
-    for module, name, value in values:
-        setattr(module, name, value)
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in values]
+    for owner, name, value in values:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for module, name, value in before:
-            setattr(module, name, value)
+        for owner, name, value in before:
+            setattr(owner, name, value)
