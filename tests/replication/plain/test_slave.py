@@ -118,6 +118,23 @@ def test_sync_flush_reports_what_is_on_the_device() -> None:
     assert slave.core.synced(slave.core.session - 1, 0) == []
 
 
+def test_sync_flush_begins_with_what_is_on_the_device_too() -> None:
+    """The first report of a link is an acknowledgement as well: the master counts it (INV-20)."""
+    held = log(104)
+    held.safe = 100  # the last bytes of the link before are not synced yet
+    slave = connected(held, replace(OPTIONS, sync_before_ack=True))
+    assert (slave.sent, slave.awaited) == ([], [104])
+    slave.run(slave.core.tick(5000))
+    assert slave.sent == []
+    held.safe = 104
+    slave.run(slave.core.synced(slave.core.session, 0))
+    assert slave.sent == [encode_report(104)]
+    slave.frame(104, b"ef")
+    assert slave.awaited == [104, 106]
+    slave.run(slave.core.tick(5000))
+    assert slave.sent[1:] == [encode_report(104)]
+
+
 def test_log_received_right_into_the_store() -> None:
     slave = connected(log(100))
     slave.run(slave.core.receive(encode_head(100, 10) + b"abcd", 0))

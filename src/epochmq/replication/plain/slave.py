@@ -55,7 +55,10 @@ class PlainSlaveCore:
         self.held = False
         self._end = self._log.end
         effects: Effects = []
-        if self._reported < 0:
+        if self._reported < 0 and self._options.sync_before_ack and self._log.safe < self._end:
+            self._awaiting = True  # the master counts the first report, too (INV-20)
+            effects.append(AwaitSync(self._end))
+        elif self._reported < 0:
             self._report(0 if self._empty else self._end, effects, now)
         waiting = bytes(self._inbox)
         self._inbox.clear()
@@ -178,7 +181,7 @@ class PlainSlaveCore:
         if now - self._read_at_ms >= self._options.housekeeping_ms:
             self.closed()
             effects.append(Close(OWN_LINK, "the master is silent for too long"))
-        elif now - self._written_at_ms >= self._options.heartbeat_ms:
+        elif self._reported >= 0 and now - self._written_at_ms >= self._options.heartbeat_ms:
             self._report(0 if self._empty else self._reported, effects, now)
         return effects
 
