@@ -141,6 +141,20 @@ async def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
     await client.close()
 
 
+async def test_a_stop_saves_the_last_offsets_and_not_older_ones(tmp_path: Path) -> None:
+    """Those that were to be saved once the log is synced: the stop syncs it."""
+    async with running(tmp_path, flushIntervalCommitLog=60_000) as broker:
+        client = await RawClient.connect(broker.port)
+        for offset in (1, 2):
+            await client.ask(send(topic="T"))
+            broker.node.offsets.commit("g", "T", 0, offset)
+            broker._save_offsets()
+        broker.node.offsets.commit("g", "T", 0, 3)
+        await client.close()
+    async with running(tmp_path) as broker:
+        assert broker.node.offsets.get("g", "T", 0) == 3
+
+
 async def test_the_fast_port_sends_only(tmp_path: Path) -> None:
     fast = free_port("127.0.0.1")
     async with running(tmp_path, fastListenPort=fast):

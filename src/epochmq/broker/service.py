@@ -398,7 +398,7 @@ class Broker:
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)
         if self._ticker is not None:
-            await self._saver.drain()
+            await self._saver.close()
             self._save_everything()  # while the store's lock still keeps others away
         if hasattr(self, "_store_service"):
             await self._store_service.stop()

@@ -92,3 +92,16 @@ async def test_a_failure_is_told_and_tried_again(caplog: pytest.LogCaptureFixtur
     saver.save(table)
     await saver.drain()
     assert disk.files[table.file] == b"1"
+
+
+async def test_after_the_end_nothing_old_is_written() -> None:
+    """It waited for the log's sync, which the last save of everything brings about."""
+    disk, table = FakeDisk(), Counting()
+    saver = Saver(disk, Inline())
+    table.add()
+    write = saver.take(table)
+    await saver.close()
+    assert write is not None
+    write()
+    await saver.drain()
+    assert disk.writes == []

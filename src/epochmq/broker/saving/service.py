@@ -22,6 +22,7 @@ class Saver:
         self._disk = disk
         self._blocking = blocking
         self._writes: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def save(self, table: Saved) -> None:
         """Write the table as it is now, if it changed since its last save."""
@@ -43,6 +44,8 @@ class Saver:
         table.dirty = False
 
         def write() -> None:
+            if self._closed:
+                return
             first = before() if before is not None else _nothing
             task = asyncio.get_running_loop().create_task(self._write(table, path, data, first))
             self._writes.add(task)
@@ -54,6 +57,12 @@ class Saver:
         """Wait for the writes under way."""
         while self._writes:
             await asyncio.wait(self._writes)
+
+    async def close(self) -> None:
+        """The same; and what was taken and still waits for something is never written: who saves
+        everything at the end has newer contents."""
+        await self.drain()
+        self._closed = True
 
     async def _write(self, table: Saved, path: str, data: bytes, first: Callable[[], None]) -> None:
         def write() -> None:
