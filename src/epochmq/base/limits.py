@@ -98,6 +98,8 @@ GROUPS_PER_SESSION_MAX = 10_000
 
 OFFSET_ROWS_MAX = 1_000_000
 """Pairs of topic and group for which consumer offsets are kept."""
+DELETIONS_KNOWN_MAX = 1_000
+"""Deleted topics and groups of which is remembered when that was."""
 
 LOCKS_PER_GROUP_MAX = 100_000
 FILTERS_MAX = 100_000

@@ -295,6 +295,9 @@ class Broker:
             period.tick(now)
         if node.topics.dirty or node.groups.dirty:
             sink.save_metadata()
+        if node.offsets.has_dropped:
+            node.offsets.has_dropped = False
+            self._save_when_synced(node.offsets)
 
     def _role_changed(self) -> None:
         """Name servers hear of it at once; who waits for messages asks again, or elsewhere."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.broker.client import RawClient
 from tests.broker.desk import ext, pull, send
-from tests.broker.membership.group import InProcess, log_of, put, put_until_stored, until
+from tests.broker.membership.group import InProcess, log_of, put, put_many, put_until_stored, until
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acting.core import CONFIRMATIONS
@@ -195,6 +195,8 @@ async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
 ) -> None:
     """It was silent for a moment, too short to be noticed there, and a slave stood in (INV-29)."""
     master, slave = await pair(group)
+    await put_many(master, 8)
+    await until(lambda: log_of(slave) == log_of(master))
     master.node.groups.find("G", 0)
     commit = {**QUEUES, "consumerGroup": "G"}
     await call(master, Code.UPDATE_CONSUMER_OFFSET, **commit, commitOffset=1)
@@ -214,6 +216,8 @@ async def test_a_master_that_skips_its_way_back_takes_offsets_back_while_it_serv
 ) -> None:
     """skipPreOnline: its old offsets count for a moment, and no longer."""
     master, slave = await pair(group, skip_pre_online=True)
+    await put_many(master, 8)
+    await until(lambda: log_of(slave) == log_of(master))
     commit_one(master)
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     stand_in(slave)
@@ -260,6 +264,8 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
 async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InProcess) -> None:
     """The master was away, came back alone, and delivers from old offsets; its stand-in died."""
     master, slave = await pair(group)
+    await put_many(master, 8)
+    await until(lambda: log_of(slave) == log_of(master))
     commit_one(master)
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     await master.stop(grace_ms=0)
@@ -276,6 +282,38 @@ async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InPro
     await until(lambda: slave.node.place.master_address == again.node.address)
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
     assert (slave.node.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
+
+
+async def test_a_debt_in_a_topic_that_was_made_anew_meanwhile_is_none(group: InProcess) -> None:
+    """The stand-in was away when an operator deleted the topic."""
+    master, slave = await pair(group)
+    await put_many(master, 8)
+    commit_one(master)
+    await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
+    await until(lambda: log_of(slave) == log_of(master))
+    await master.stop(grace_ms=0)
+    await until(lambda: stands_in(slave))
+    slave.node.offsets.commit("G", "T", 0, 9)
+    await slave.stop(grace_ms=0)
+    group.brokers[0] = again = await group.start_broker(0, **ACTING)
+    await until(lambda: again.node.role is Role.MASTER)
+    await call(again, Code.DELETE_TOPIC_IN_BROKER, topic="T")
+    await put_many(again, 12)
+    again.node.offsets.commit("G", "T", 0, 2)
+    group.brokers[1] = slave = await group.start_broker(1, **SLAVE)
+    assert member(slave).owes_progress
+    await until(lambda: slave.node.place.master_address == again.node.address)
+    await until(lambda: not slave.node.disk.exists(DEBT_FILE))
+    for broker in (again, slave):
+        assert broker.node.offsets.get("G", "T", 0) == 2
+
+
+async def test_a_deletion_is_saved_at_once(group: InProcess) -> None:
+    master, _ = await pair(group)
+    commit_one(master)
+    await call(master, Code.DELETE_TOPIC_IN_BROKER, topic="T")
+    path = "config/consumerOffset.json"
+    await until(lambda: b'"T@":' in (master.node.disk.read_file(path) or b""))
 
 
 async def test_a_debt_that_cannot_be_written_down_stops_nothing(group: InProcess) -> None:

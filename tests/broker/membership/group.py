@@ -164,6 +164,16 @@ async def put_until_stored(where: "Broker | InProcess", body: bytes = b"x", **mo
             await asyncio.sleep(0.02)
 
 
+async def put_many(broker: Broker, count: int, **more: Any) -> None:
+    """So many messages more, one after the other."""
+    client = await RawClient.connect(broker.port)
+    try:
+        for _ in range(count):
+            assert (await client.ask(send(b"x", **more))).code == ResponseCode.SUCCESS
+    finally:
+        await client.close()
+
+
 async def until(holds: Callable[[], object]) -> None:
     """Wait for what tasks of this process bring about."""
     async with asyncio.timeout(10):

@@ -25,7 +25,7 @@ TABLES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: b'{%s,"topicConfigTable":{}}' % VERSION,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: b'{%s,"subscriptionGroupTable":{}}' % VERSION,
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: b'{"messageRequestModeMap":{}}',
-    RequestCode.GET_ALL_CONSUMER_OFFSET: b'{%s,"offsetTable":{"T@g":{0:77}}}' % VERSION,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: b'{%s,"offsetTable":{"T@g":{0:0}}}' % VERSION,
     RequestCode.GET_ALL_DELAY_OFFSET: b'{%s,"offsetTable":{3:0}}' % VERSION,
 }
 

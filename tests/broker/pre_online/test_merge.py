@@ -1,11 +1,14 @@
 """What a returning master takes over from a slave, table by table."""
 
+import dataclasses
+
 import pytest
 from sim.disk import SimDisk
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import answer
 
 from epochmq.base.errors import PeerError
+from epochmq.broker.handlers.topic import delete_topic
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.pop.windows.core import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
@@ -30,6 +33,8 @@ class Two:
             node.timer = TimerDesk(
                 SimDisk(), node.store, node.outlet, lambda node=node: node.options, lambda: (0, 0)
             )
+            for queue_id in range(2):
+                node.fake.put("T", queue_id, *[b"x"] * 90)
             for level in (1, 2, 3):
                 node.fake.put(SCHEDULE_TOPIC, level - 1, *[b"x"] * 10)
         self.master.take_role(Role.PRE_ONLINE)
@@ -75,6 +80,41 @@ def test_what_an_admin_set_back_stays_back(two: Two) -> None:
     assert two.master.offsets.row("g", "T") == {0: 15, 1: 20}
     two.take(Table.OFFSETS)
     assert two.master.offsets.row("g", "T") == {0: 15, 1: 20}
+
+
+def test_offsets_of_a_topic_that_was_made_anew_meanwhile_are_not_taken(two: Two) -> None:
+    """The slave stood in, and was away while an operator deleted the topic and made it again."""
+    for node in (two.master, two.slave):
+        node.offsets.commit("g", "T", 0, 80)
+        node.offsets.commit("g", "T", 1, 80)
+    two.slave.offsets.commit("g", "T", 0, 90)
+    out = QueueKey("g", "T", 1)
+    two.slave.pop.orders.out(out, None, (WALL - 1, 60_000), [80, 81], 0)
+    delete_topic(two.master, "T")
+    two.master.topics.put(TopicConfig("T", 4, 4), WALL)
+    two.master.fake.put("T", 0, *[b"x"] * 95)
+    two.master.offsets.commit("g", "T", 0, 2)
+    two.take()
+    assert two.master.offsets.row("g", "T") == {0: 2}
+    two.master.take_role(Role.MASTER)
+    assert two.master.pop.orders.statistics() == {"ordered": 0}
+    assert two.master.offsets.row("g", "T") == {0: 2}
+
+
+def test_no_offset_is_taken_that_no_message_of_the_masters_log_has(two: Two) -> None:
+    """Told by RocketMQ's slaves, who know nothing of deletions."""
+    two.slave.offsets.commit("g", "T", 0, 91)
+    two.slave.offsets.commit("g", "T", 1, 90)
+    two.take(Table.OFFSETS)
+    assert two.master.offsets.row("g", "T") == {1: 90}
+
+
+def test_a_slave_whose_log_lags_takes_every_offset() -> None:
+    """From another slave, that stands in: the messages come."""
+    options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
+    slave = FakeNode(dataclasses.replace(options, broker_id=2, broker_role="SLAVE"))
+    Merge(slave).take(Table.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
+    assert slave.offsets.row("g", "T") == {0: 9}
 
 
 def test_delay_levels_that_the_slave_delivered_are_not_delivered_again(two: Two) -> None:

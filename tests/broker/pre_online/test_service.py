@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 from tests.broker.client import RawClient
-from tests.broker.membership.group import InProcess, bodies, log_of, put, put_until_stored, until
+from tests.broker.membership.group import (
+    InProcess,
+    bodies,
+    log_of,
+    put,
+    put_many,
+    put_until_stored,
+    until,
+)
 
 from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
@@ -60,26 +68,29 @@ async def test_a_master_that_returns_takes_over_what_the_slave_did(group: InProc
     ports = {"listen_port": free_port("127.0.0.1")}
     master, slave = await pair(group)
     await put_until_stored(master, b"one")
+    await put_many(master, 8)
+    await put_many(master, 9, queue_id=1)
     master.node.offsets.commit("g", "T", 0, 5)
-    master.node.offsets.commit("g", "T", 1, 50)
-    await until(lambda: (committed(slave), committed(slave, 1)) == (5, 50))
+    master.node.offsets.commit("g", "T", 1, 8)
+    await until(lambda: (committed(slave), committed(slave, 1)) == (5, 8))
+    await until(lambda: log_of(slave) == log_of(master))
     await master.stop(grace_ms=0)
     await until(lambda: slave.node.role is Role.ACTING_MASTER)
     slave.node.offsets.commit("g", "T", 0, 9)
-    slave.node.offsets.reset("g", "T", 1, 20, slave.node.clock.wall_ms())
+    slave.node.offsets.reset("g", "T", 1, 2, slave.node.clock.wall_ms())
     again = await start(group, 0, **ports)
     assert again.node.role is Role.PRE_ONLINE
     assert 0 not in group.route()
     assert await put(again) == ResponseCode.SERVICE_NOT_AVAILABLE
     await until(lambda: again.node.role is Role.MASTER)
     assert slave.node.role is Role.SLAVE
-    assert (committed(again), committed(again, 1)) == (9, 20)
+    assert (committed(again), committed(again, 1)) == (9, 2)
     assert state(again) == "ONLINE"
     await until(lambda: group.route() == {0: again.node.address, 1: slave.node.address})
     again.node.offsets.commit("g", "T", 0, 10)
-    await until(lambda: (committed(slave), committed(slave, 1)) == (10, 20))
+    await until(lambda: (committed(slave), committed(slave, 1)) == (10, 2))
     await put_until_stored(again, b"two")
-    await until(lambda: bodies(slave) == [b"one", b"two"])
+    await until(lambda: bodies(slave) == [b"one", *[b"x"] * 8, b"two"])
     assert log_of(slave) == log_of(again)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.offsets.ahead import Ahead
+from epochmq.broker.offsets.dropped import FIELD, Dropped
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 
@@ -39,6 +40,9 @@ class ConsumerOffsets:
         self.reset_marks: dict[str, dict[int, int]] = {}
         """Wall ms of the last reset by an admin, by row and queue: they travel with the rows, and
         in a merge the younger reset decides, not the larger offset."""
+        self.dropped = Dropped()
+        self.has_dropped = False
+        """Something was deleted since this was last set to False: that has to be saved soon."""
         self._commits = 0
         self.changes = 0
         """Counts everything that changes a row."""
@@ -85,11 +89,14 @@ class ConsumerOffsets:
         keeps stays.
         """
         rows, version = _rows(content)
-        marks = _marks(content)
+        marks, dropped = _marks(content), Dropped.told(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
         if self.ahead is not None:
+            self._settle_deletions(rows, dropped)
             version = self._keep(self.ahead, rows, marks, version, whole=whole)
+        elif dropped is not None and rows:
+            self.dropped = dropped
         if whole and rows:
             self.table, self.reset_marks = rows, marks
         else:
@@ -123,21 +130,36 @@ class ConsumerOffsets:
             self.ahead = None
         return max(version, self.version)
 
-    def merge(self, content: dict[str, Any], wall: int) -> int:
+    def _settle_deletions(self, rows: dict[str, dict[int, int]], dropped: Dropped | None) -> None:
+        """Take out rows, of ours or another's, from before a deletion that one of both knows."""
+        if dropped is None:
+            return
+        for key in dropped.outdated(rows, self.dropped):
+            del rows[key]
+        for key in self.dropped.outdated(self.table, dropped):
+            self._forget(key)
+        self.dropped.join(dropped)
+
+    def merge(
+        self, content: dict[str, Any], wall: int, end: Callable[[str, int], int] | None = None
+    ) -> int:
         """Take from another replica what is ahead of ours, queue by queue; how many queues.
 
         The larger offset is the newer one, unless an admin reset the queue at only one of the two,
-        or there later (H6). Rows of either side stay. The version steps past both.
+        or there later (H6); or their queue, or group, is another one by now, as deletions tell, or
+        as `end` does, the end of a queue in a log that has everything. Rows of either side stay.
+        The version steps past both.
         """
         rows, version = _rows(content)
         marks = _marks(content)
+        self._settle_deletions(rows, Dropped.told(content))
         taken = 0
         for key, row in rows.items():
             if key not in self.table and len(self.table) >= limits.OFFSET_ROWS_MAX:
                 continue
             ours, our_marks = self.table.setdefault(key, {}), self.reset_marks.get(key, {})
             for queue_id, offset in row.items():
-                if offset < 0:
+                if offset < 0 or (end is not None and offset > end(_topic_of(key), queue_id)):
                     continue
                 here = our_marks.get(queue_id, 0), ours.get(queue_id, NONE)
                 there = marks.get(key, {}).get(queue_id, 0), offset
@@ -193,6 +215,11 @@ class ConsumerOffsets:
         """When an admin set the queue's offset last (wall ms); 0 for never."""
         return self.reset_marks.get(f"{topic}@{group}", {}).get(queue_id, 0)
 
+    def begun_at(self, group: str, topic: str, queue_id: int) -> int:
+        """When the queue began anew for the group, by a reset or a deletion (wall ms)."""
+        deleted_at = self.dropped.since(f"{topic}@{group}")
+        return max(deleted_at, self.reset_at(group, topic, queue_id))
+
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return queue_id in self._resets.get(f"{topic}@{group}", {})
 
@@ -238,24 +265,29 @@ class ConsumerOffsets:
 
     def drop_group(self, group: str, wall: int) -> int:
         """Forget all offsets of a deleted group; how many topics that were."""
+        self.dropped.group(group, wall)
         return self._drop(lambda _, other: other == group, wall)
 
     def drop_topic(self, topic: str, wall: int) -> int:
         """Forget all offsets in a deleted topic; how many groups that were."""
+        self.dropped.topic(topic, wall)
         return self._drop(lambda other, _: other == topic, wall)
 
     def _drop(self, unwanted: Callable[[str, str], bool], wall: int) -> int:
         doomed = [f"{topic}@{group}" for topic, group in self.pairs() if unwanted(topic, group)]
         for key in doomed:
-            del self.table[key]
-            self._resets.pop(key, None)
-            self.reset_marks.pop(key, None)
-            self._recent.pop(key, None)
-        if doomed:
-            self.changes += 1
-            self._whole_before = self.changes
-            self._changed(wall)
+            self._forget(key)
+        self.has_dropped = True
+        self.changes += 1
+        self._whole_before = self.changes
+        self._changed(wall)
         return len(doomed)
+
+    def _forget(self, key: str) -> None:
+        del self.table[key]
+        self._resets.pop(key, None)
+        self.reset_marks.pop(key, None)
+        self._recent.pop(key, None)
 
     def lowest(self, topic: str, ignored_groups: frozenset[str]) -> dict[int, int]:
         """By queue id, the smallest offset that any group, but the ignored, has in `topic`."""
@@ -273,10 +305,13 @@ class ConsumerOffsets:
     def content(self, rows: Mapping[str, dict[int, int]] | None = None) -> dict[str, Any]:
         """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body; of these rows only, or all.
 
-        `epochmqResetMarks` is ours, and there only if somebody reset something.
+        `epochmqResetMarks` is ours, and there only if somebody reset something; `epochmqDropped`
+        is in each whole table, so that who reads it knows that deletions are told.
         """
         table = self.table if rows is None else rows
         content: dict[str, Any] = {"dataVersion": self.version, "offsetTable": table}
+        if rows is None:
+            content[FIELD] = self.dropped.marks()
         if self.reset_marks:
             marks = {key: row for key, row in self.reset_marks.items() if key in table}
             content["epochmqResetMarks"] = marks
@@ -289,6 +324,11 @@ class ConsumerOffsets:
         """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
         self.table, self.version = _rows(content)
         self.reset_marks = _marks(content)
+        self.dropped = Dropped.told(content) or Dropped()
+
+
+def _topic_of(key: str) -> str:
+    return key.partition(_SEPARATOR)[0]
 
 
 def _rows(content: dict[str, Any]) -> tuple[dict[str, dict[int, int]], DataVersion]:

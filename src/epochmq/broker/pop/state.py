@@ -151,7 +151,7 @@ class PopState:
         """Before batches are handed out in order here: they and the offsets came each by itself."""
 
         def committed(key: QueueKey) -> tuple[int, int]:
-            return self._offsets.get(*key), self._offsets.reset_at(*key)
+            return self._offsets.get(*key), self._offsets.begun_at(*key)
 
         for key, offset in self.orders.settle(committed, now):
             self._commit(key, offset, wall)

@@ -3,7 +3,8 @@
 Upstream lets one side win a whole table by its stepped version, and so throws away either what the
 slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Here:
 
-- consumer offsets and delay levels: queue by queue what is further, or was reset later;
+- consumer offsets and delay levels: queue by queue what is further, or was reset later; but no
+  offset of a topic or group that was deleted meanwhile, and at a master none past a queue's end;
 - the timer's check point: if it covers what ours covers, else messages come once more;
 - topics and groups: rows of a newer table over ours; rows that only we have stay, for a slave
   deletes nothing by itself;
@@ -75,7 +76,12 @@ class Merge:
         self._node.request_modes.adopt({topic: rows for topic, rows in lacking.items() if rows})
 
     def _offsets(self, body: bytes, wall: int) -> None:
-        self._node.offsets.merge(_object(body), wall)
+        """A master's log has every message of which there is an offset; a slave's may lag."""
+        end = self._end if self._node.options.broker_id == 0 else None
+        self._node.offsets.merge(_object(body), wall, end)
+
+    def _end(self, topic: str, queue_id: int) -> int:
+        return self._node.store.queue_bounds(topic, queue_id)[1]
 
     def _delays(self, body: bytes, wall: int) -> None:
         if self._node.delay_offsets.merge(_object(body), wall):
@@ -95,6 +101,7 @@ class Merge:
         now = self._node.clock.now_ms()
         pop.settle_orders(now, wall)  # a batch that a reset ended does not win against a new one
         pop.orders.merge(content, now, wall)
+        pop.settle_orders(now, wall)  # nor theirs of a topic that was deleted here
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Member(Peers):
 
 async def take(member: Peers) -> FakeNode:
     node = FakeNode()
+    node.fake.put("T", 0, *[b"x"] * 10)
     late = LateTake(node, member)
     late.take("10.0.0.2:1")
     late.take("10.0.0.2:1")
