@@ -77,6 +77,9 @@ class BrokerNode:
     pop_left: Callable[[str, Session], None] = staticmethod(lambda group, session: None)
     """Answers what a client waits for that leaves a group; the pop desk sets it."""
 
+    may_not_save: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether tables on the disk have to stay as they are for now (`broker/acting`)."""
+
     escape_figures: Callable[[int], dict[str, str]] = staticmethod(lambda now: {})
     """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets
     it."""

@@ -156,7 +156,7 @@ class Broker:
                 port_is_chosen=self._ha_port_is_chosen,
             )
             node.delivery.clamp()
-        self._saver = Saver(disk, self._saving)
+        self._saver = Saver(disk, self._saving, node.may_not_save)
         self._store_service = StoreService(store, self._clock, self._blocking)
 
     def _resolved(self) -> BrokerOptions:
@@ -416,6 +416,8 @@ class Broker:
         try:
             if node.store.fenced is None:
                 node.store.sync()  # deliveries before the progress behind them
+            if node.may_not_save():
+                raise EnvironmentFault("what is done for the master could not be written down")
             node.transactions.keep_progress(self._clock.wall_ms())
             for table in (node.delay_offsets, node.offsets):
                 table.dirty = True  # what still waited for a sync counts as not saved

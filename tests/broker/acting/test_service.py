@@ -316,18 +316,54 @@ async def test_a_deletion_is_saved_at_once(group: InProcess) -> None:
     await until(lambda: b'"T@":' in (master.node.disk.read_file(path) or b""))
 
 
-async def test_a_debt_that_cannot_be_written_down_stops_nothing(group: InProcess) -> None:
-    _, slave = await pair(group)
-
-    def refuse(path: str, data: bytes, *, backup: bool = False) -> None:
-        raise EnvironmentFault("the disk is full")
-
+async def test_nothing_done_for_the_master_is_saved_before_the_debt_is(group: InProcess) -> None:
+    """A full disk: consumers go on; what a restart finds is of before, or known to be owed."""
+    master, slave = await pair(group, flush_consumer_offset_interval=10)
+    await put_many(master, 8)
+    await until(lambda: log_of(slave) == log_of(master))
+    commit_one(master)
+    await until(lambda: saved_offset(slave) == 1)
     disk: Any = slave.node.disk
-    write, disk.write_file = disk.write_file, refuse
-    stand_in(slave)
+    write = disk.write_file
+    disk.write_file = unless(DEBT_FILE, write)
+    await master.stop(grace_ms=0)
+    await until(lambda: stands_in(slave))
+    commit = {**QUEUES, "consumerGroup": "G", "commitOffset": 9}
+    assert (await call(slave, Code.UPDATE_CONSUMER_OFFSET, **commit)).code == 0
+    taken = await call(slave, Code.LOCK_BATCH_MQ, lock_body())
+    assert taken.code == 0
+    assert b"queueId" in taken.body
+    slave._save_offsets()
+    slave.node.store.sync()
+    await slave._saver.drain()
+    slave._save_everything()
+    assert (saved_offset(slave), slave.node.disk.exists(DEBT_FILE)) == (1, False)
+    assert member(slave).figures()["epochmqOwesProgress"] == "false", "it stands in"
     disk.write_file = write
-    assert stands_in(slave)
-    assert not slave.node.disk.exists(DEBT_FILE)
+    await until(lambda: saved_offset(slave) == 9)
+    assert slave.node.disk.exists(DEBT_FILE)
+
+
+def unless(refused: str, write: Any) -> Any:
+    """A disk that has no room for this one file."""
+
+    def written(path: str, data: bytes, *, backup: bool = False) -> None:
+        if path == refused:
+            raise EnvironmentFault("the disk is full")
+        write(path, data, backup=backup)
+
+    return written
+
+
+def saved_offset(broker: Broker) -> int:
+    """Of one queue, in the file."""
+    content = json.loads(broker.node.disk.read_file("config/consumerOffset.json") or b"{}")
+    return int(content.get("offsetTable", {}).get("T@G", {}).get("0", -1))
+
+
+def lock_body() -> dict[str, Any]:
+    queue = {"topic": "T", "brokerName": "b", "queueId": 0}
+    return {"consumerGroup": "G", "clientId": "c", "mqSet": [queue]}
 
 
 def commit_one(master: Broker) -> None:

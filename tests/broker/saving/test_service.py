@@ -94,6 +94,20 @@ async def test_a_failure_is_told_and_tried_again(caplog: pytest.LogCaptureFixtur
     assert disk.files[table.file] == b"1"
 
 
+async def test_nothing_is_taken_while_something_else_must_be_on_the_disk_first() -> None:
+    disk, table, held = FakeDisk(), Counting(), [True]
+    saver = Saver(disk, Inline(), lambda: held[0])
+    table.add()
+    saver.save(table)
+    await saver.drain()
+    assert disk.writes == []
+    assert table.dirty
+    held[0] = False
+    saver.save(table)
+    await saver.drain()
+    assert disk.files[table.file] == b"1"
+
+
 async def test_after_the_end_nothing_old_is_written() -> None:
     """It waited for the log's sync, which the last save of everything brings about."""
     disk, table = FakeDisk(), Counting()

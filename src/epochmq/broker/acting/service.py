@@ -39,7 +39,10 @@ PROBE_TIMEOUT_MS = 1_000
 COPIED_FILE = "config/epochmqTablesCopied"
 """Exists once the master's tables were copied for the first time in this store's life."""
 DEBT_FILE = "config/epochmqOwesProgress"
-"""Exists from before this slave stands in until the master's tables have all that was done."""
+"""Exists from before this slave saves what it does as a stand-in until the master's tables have all
+of that."""
+DEBT_AGAIN_MS = 500
+"""How soon it is tried again to write it."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +70,12 @@ class ActingService:
         self._stopped = False
         self.core.ready = node.disk.exists(COPIED_FILE)
         self.in_debt = False
-        """Whether `DEBT_FILE` is there."""
+        """Whether the master is, or will be, owed something; `DEBT_FILE` is there unless ..."""
+        self._unwritten = False
+        """... the disk did not take it. No progress is saved before it does: what is not on the
+        disk is not missed after a restart, and without the file it would be overwritten."""
+        self._write_at_ms = 0
+        node.may_not_save = lambda: self._unwritten
         if options.broker_id and node.disk.exists(DEBT_FILE):
             self.in_debt = self.core.owes = True
             node.offsets.keep_own()
@@ -80,6 +88,8 @@ class ActingService:
         self.core.registers = ROLES[self._node.role].registers
         self.core.able = self._node.store.fenced is None
         self._carry_out(self.core.tick(now, self._node.topics.version))
+        if self._unwritten and now >= self._write_at_ms:
+            self._write_debt()
 
     def next_deadline(self) -> int:
         return self.core.next_deadline()
@@ -87,6 +97,8 @@ class ActingService:
     async def stop(self) -> None:
         """Ask and tell nobody any more."""
         self._stopped = True
+        if self._unwritten:
+            self._write_debt()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -106,8 +118,18 @@ class ActingService:
         """Before the first thing is done for the master: it is owed that, over restarts as well."""
         self._node.offsets.keep_own()
         if not self.in_debt:
-            self._remember(DEBT_FILE, "that the master is owed its progress")
             self.in_debt = True
+            self._write_debt()
+
+    def _write_debt(self) -> None:
+        """Reads, locks and all else go on without it (a full disk); saving does not."""
+        before = self._unwritten
+        self._unwritten = not self._remember(
+            DEBT_FILE, "" if before else "that the master is owed its progress"
+        )
+        self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
+        if before and not self._unwritten:
+            log.info("it is remembered that the master is owed its progress")
 
     def end_debt(self) -> None:
         """Once the master's tables have everything, by its own copy of them."""
@@ -115,13 +137,17 @@ class ActingService:
             return
         if self._node.offsets.ahead is None:
             self._node.disk.remove(DEBT_FILE)
-            self.in_debt = False
+            self.in_debt = self._unwritten = False
 
-    def _remember(self, path: str, what: str) -> None:
+    def _remember(self, path: str, what: str) -> bool:
+        """Write that file; `what` it means is for the log, unless the trouble is known."""
         try:
             self._node.disk.write_file(path, b"yes\n")
         except EnvironmentFault as error:
-            log.error("it cannot be remembered %s: %s", what, error)
+            if what:
+                log.error("it cannot be remembered %s: %s", what, error)
+            return False
+        return True
 
     def poll_soon(self) -> None:
         """Ask the name servers now: something may have changed."""

@@ -16,10 +16,16 @@ log = logging.getLogger(__name__)
 
 
 class Saver:
-    """Writes files of one disk; a table whose write fails is dirty again and tried later."""
+    """Writes files of one disk; a table whose write fails is dirty again and tried later.
 
-    def __init__(self, disk: Disk, blocking: Blocking) -> None:
+    Nothing is taken while `held` says so: something else has to be on the disk before.
+    """
+
+    def __init__(
+        self, disk: Disk, blocking: Blocking, held: Callable[[], bool] = lambda: False
+    ) -> None:
         self._disk = disk
+        self._held = held
         self._blocking = blocking
         self._writes: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -38,7 +44,7 @@ class Saver:
         `before` is called with the result, on the loop; what it gives runs, and may block, before
         the table is written.
         """
-        if not table.dirty:
+        if not table.dirty or self._held():
             return None
         path, data = table.file, table.encode()
         table.dirty = False
