@@ -163,6 +163,19 @@ def test_what_is_out_stays_out_with_another_role(desk: PopDesk) -> None:
         Tables(other.node).take_orders(b"{}", delta=False)
 
 
+def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(desk: PopDesk) -> None:
+    """Else the group began anew, with what is acknowledged or behind what is not (popping 3034)."""
+    one, *_ = desk.pop(order="true", count=2)
+    desk.ack(one)
+    other = PopDesk()
+    other.put(b"a", b"b", b"c")
+    other.node.take_role(Role.SLAVE)
+    Tables(other.node).take_orders(bytes(desk.client().ask(asked()).body), delta=False)
+    other.node.take_role(Role.MASTER)
+    other.tick(60_000)
+    assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]
+
+
 def test_a_deleted_topic_or_group_has_no_batches(desk: PopDesk) -> None:
     desk.pop(order="true")
     desk.client().ask(request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}))

@@ -272,7 +272,7 @@ def test_of_one_batch_both_brokers_words_count() -> None:
         (2, 0, 1_000 + RECENT_MS, [], False),
         (2, WALL + 1, 0, [], False),
         (2, WALL, 0, [(KEY, 5)], True),
-        (-1, 0, 0, [], True),
+        (-1, 0, 0, [(KEY, 5)], True),  # it did not come at all (popping 3034)
     ],
 )
 def test_batches_and_offsets_that_were_copied_apart(

@@ -167,7 +167,8 @@ class Orders:
 
         `committed` tells a queue's offset (-1 for none) and when it was reset (wall ms; 0 for
         never). A batch from before a reset is over. Answers the offsets to commit: what comes
-        before a batch that is, or was just now, out has been acknowledged.
+        before a batch that is, or was just now, out has been acknowledged. So it is where the
+        offset did not arrive at all: a group would begin anew, at either end of its queue.
         """
         ahead = []
         for key, batch in list(self._batches.items()):
@@ -177,7 +178,7 @@ class Orders:
                 continue
             if batch.ack_before(offset):
                 self._put(key, batch)
-            if 0 <= offset < batch.next_offset() and max(batch.until) + RECENT_MS > now:
+            if offset < batch.next_offset() and max(batch.until) + RECENT_MS > now:
                 ahead.append((key, batch.next_offset()))
         return ahead
 
