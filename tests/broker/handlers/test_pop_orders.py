@@ -125,6 +125,19 @@ def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(desk: PopDesk) ->
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
+def test_who_may_pop_again_says_nothing_of_what_it_took_before(desk: PopDesk) -> None:
+    """Somebody else was master meanwhile, and handed out the same (popping 3336)."""
+    replica, consumer = desk.client(), desk.client()
+    replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
+    consumer.put(pop(order="true"))
+    desk.turn()
+    desk.node.take_role(Role.SLAVE)
+    desk.node.take_role(Role.MASTER)
+    desk.tick(TAKEN_WAIT_MS)
+    (answer,) = consumer.take()
+    assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
+
+
 @pytest.mark.parametrize(
     "said", [ack, lambda one: hide(one, 9_000), lambda one: batch(entry(one, 0))]
 )

@@ -21,10 +21,16 @@ from epochmq.wire.session import Session
 def when_copied(node: BrokerNode, now: int, done: Callable[[bool], None]) -> None:
     """Call `done` once the replicas know the batches as they are now; without replicas at once.
 
-    With False when this broker may hand out nothing any more: whoever does now may not know.
+    With False when this broker may hand out nothing any more: whoever does now may not know. So
+    too when it may again: somebody else may have handed out the same meanwhile.
     """
     code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
-    node.watchers.when_taken(code, now, lambda: done(node.rights.consumes), changes)
+    tenure = node.pop.tenure
+
+    def copied() -> None:
+        done(node.rights.consumes and node.pop.tenure == tenure)
+
+    node.watchers.when_taken(code, now, copied, changes)
 
 
 def handle_all_orders(

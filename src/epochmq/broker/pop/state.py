@@ -91,6 +91,8 @@ class PopState:
             broker_name=broker_name,
             end=lambda: store.pointers.appended,
         )
+        self.tenure = 0
+        """Counts roles: what one began is not what the next one knows."""
         self._running = False
         self._next_queue = -1
         self._acks: dict[tuple[int, Key], _Acked] = {}
@@ -129,6 +131,7 @@ class PopState:
 
     def role_changed(self) -> None:
         """What is kept in memory was true of another role; who is master reads its own log."""
+        self.tenure += 1
         self._running = False
         self.hands.stop()
         self.windows.clear()
