@@ -355,7 +355,7 @@ class PopState:
             return not acked.late
         too_late = (Seen.DELIVERED, Seen.UNKNOWN) if acked.late else (Seen.DELIVERED,)
         still = [at for at in acked.offsets if core.seen(key, at) not in too_late]
-        core.take_acks(key, still)
+        core.take_kept(key, still)
         return len(still) == len(acked.offsets)
 
     def _remember(self, acks: dict[tuple[int, Key], _Acked]) -> None:

@@ -114,6 +114,8 @@ class Revive:
         self._start, self._end = position, end
         self._done_before: dict[Key, tuple[int, set[int]]] = {}
         self._stale: list[tuple[int, int]] = []
+        self._kept: dict[Key, set[int]] = {}
+        """Acknowledged, where the check point is not read yet, nor the acknowledgement."""
         self._entries: dict[Key, Entry] = {}
         self._past: dict[Key, Entry] = {}
         """The newest that ended with a delivery: an acknowledgement is too late for them, whatever
@@ -146,8 +148,19 @@ class Revive:
             self._stale.append((entry.first_place, place))
         self._look(entry)
 
+    def take_kept(self, key: Key, offsets: Sequence[int]) -> None:
+        """An acknowledgement is kept, and will be read some time.
+
+        A log becomes readable piece by piece: its check point may be read, and be due, before it.
+        """
+        if key in self._entries:
+            self.take_acks(key, offsets)
+        elif key in self._kept or len(self._kept) < REMEMBERED_MAX:
+            self._kept.setdefault(key, set()).update(offsets)
+
     def take_acks(self, key: Key, offsets: Sequence[int]) -> None:
-        """An acknowledgement was read, or is kept though not read yet."""
+        """An acknowledgement was read, so its check point was; or it is known here alone."""
+        self._kept.pop(key, None)
         entry = self._entries.get(key)
         if entry is None:
             self._orphans += 1
@@ -162,7 +175,7 @@ class Revive:
         """What is known of a message, by everything before `position`."""
         entry = self._entries.get(key) or self._past.get(key)
         if entry is None:
-            return Seen.UNKNOWN
+            return Seen.ACKED if offset in self._kept.get(key, ()) else Seen.UNKNOWN
         if offset not in entry.offsets:
             return Seen.FOREIGN
         bit = 1 << entry.offsets.index(offset)
@@ -289,6 +302,8 @@ class Revive:
             self._stale.append((known_from, place))
             entry.acked |= known
             entry.first_place = known_from
+        kept = self._kept.get(found.key, ())
+        entry.acked |= sum(1 << bit for bit, at in enumerate(entry.offsets) if at in kept)
         if not entry.finished:
             self._entries[found.key] = entry
             self._places.append((place, entry))
