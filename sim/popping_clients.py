@@ -60,6 +60,7 @@ class PoppingClient(SecondaryClient):
 
         def answered(answer: Command) -> None:
             self.world.mark(f"covered.bundle_{answer.code}")
+            self.was_late(answer)
             if answer.code not in (0, 13, 208):
                 again()
 
@@ -91,7 +92,8 @@ class PoppingClient(SecondaryClient):
         name = history.cluster.broker_names[target]
         header = PopHeader(
             *(IN_ORDER, topic, queue, 32 if history.draining else chance.choice((1, 3, 8))),
-            *(chance.choice(history.invisible_ms), chance.choice((0, 0, 250)), 0, 0),
+            *(max(chance.choice(history.invisible_ms), self.asks_ms), chance.choice((0, 0, 250))),
+            *(0, 0),
             order=True,
             attemptId=attempt if chance.randrange(3) else None,
         )

@@ -49,6 +49,8 @@ class SecondaryClient(Client):
         super().__init__(history, host)
         self.rpc.on_told = self._asked
         self.popping = 0
+        self.asks_ms = 0
+        """For so long it hides messages at least; see `was_late`."""
         self.timed: list[tuple[int, str, int]] = []
         """Messages for an exact time that may still be taken back: number, topic, wall time."""
         self._beat()
@@ -171,7 +173,7 @@ class SecondaryClient(Client):
         topic = TOPICS[chance.randrange(len(TOPICS))]
         target = self.target
         name = history.cluster.broker_names[target]
-        invisible = chance.choice(history.invisible_ms)
+        invisible = max(chance.choice(history.invisible_ms), self.asks_ms)
         header = PopHeader(
             *(CONSUMERS, topic, chance.choice((-1, -1, 0, 1)), chance.choice((1, 3, 8))),
             *(invisible, chance.choice((0, 0, 250)), 0, 0),
@@ -218,6 +220,7 @@ class SecondaryClient(Client):
 
         def answered(answer: Command) -> None:
             self.world.mark(f"covered.ack_{answer.code}")
+            self.was_late(answer)
             if answer.code not in (0, 13, 208):
                 again()
 
@@ -229,6 +232,15 @@ class SecondaryClient(Client):
                 )
 
         self.rpc.call(name, request(RequestCode.ACK_MESSAGE, header), CALL_US, answered, again)
+
+    def was_late(self, answer: Command) -> None:
+        """In the drain who was too late hides messages for as long as a history may.
+
+        Where disks are slow an acknowledgement takes longer than the shortest time: a consumer
+        that goes on asking for that would see its messages again and again.
+        """
+        if self.history.draining and answer.code == 208:
+            self.asks_ms = max(self.history.invisible_ms)
 
     def _hide(self, handle: Handle, topic: str, name: str) -> None:
         """Change its invisible time; acknowledge it by the new handle, or not."""
