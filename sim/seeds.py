@@ -30,7 +30,7 @@ FAILED_ONCE: dict[str, tuple[int, ...]] = {
         700389,
         710029,
     ),
-    "popping": (1, 50, 266, 2049, 2257, 3034, 3096, 3336),
+    "popping": (1, 50, 266, 2049, 2257, 3034, 3096, 3336, 5019),
     "locks": (19, 50, 58, 62),
 }
 """A seed that ever failed is played for ever."""

@@ -68,8 +68,7 @@ class Entry:
         "acked",
         "busy",
         "check_point",
-        "copies",
-        "copying",
+        "copy",
         "delivered",
         "due_ms",
         "failures",
@@ -88,8 +87,8 @@ class Entry:
         self.acked = check_point.done & self.full
         self.delivered = 0
         self.busy = False
-        self.copying = False
-        self.copies = 0
+        self.copy: CheckPoint | None = None
+        """The copy that is on the way into the log, or into our hands."""
         self.failures = 0
 
     @property
@@ -121,7 +120,7 @@ class Revive:
         """The newest that ended with a delivery: an acknowledgement is too late for them, whatever
         the wall clock says by now."""
         self._places: deque[tuple[int, Entry]] = deque()
-        self._lost: deque[tuple[int, Entry, int]] = deque()
+        self._lost: deque[tuple[int, Entry, CheckPoint]] = deque()
         self._due: list[tuple[int, int, Entry]] = []
         self._number = 0
         self._orphans = 0
@@ -140,7 +139,7 @@ class Revive:
             return
         known = entry.done
         entry.acked |= found.done & entry.full
-        entry.copying = False
+        entry.copy = None
         if known & ~found.done == 0:
             entry.place = place
             self._places.append((place, entry))
@@ -232,26 +231,26 @@ class Revive:
         entry = self._places[0][1]
         stays = entry.due_ms > now + COPY_LEFT_MS
         behind = self.position - entry.place > COPY_BEHIND
-        if not (stays and behind) or entry.busy or entry.copying:
+        if not (stays and behind) or entry.busy or entry.copy is not None:
             return None
-        entry.copying = True
-        entry.copies += 1
-        return with_done(entry.check_point, entry.done)
+        entry.copy = with_done(entry.check_point, entry.done)
+        return entry.copy
 
-    def copy_failed(self, key: Key, end: int) -> None:
+    def copy_failed(self, copy: CheckPoint, end: int) -> None:
         """The copy was not held in time. It may be in the queue all the same, before `end`: until
-        that is read the check point stays, else the copy would open it again.
+        that is read the check point stays, else the copy would open it again. It may have been
+        read already, and another one be on the way.
         """
-        entry = self._entries.get(key)
-        if entry is not None:
-            self._lost.append((end, entry, entry.copies))
+        entry = self._entries.get(copy.key)
+        if entry is not None and entry.copy is copy:
+            self._lost.append((end, entry, copy))
 
     def _give_up_copies(self) -> None:
         """Those that were not found where they should be: another one, some time."""
         while self._lost and self._lost[0][0] <= self.position:
-            _, entry, number = self._lost.popleft()
-            if entry.copying and entry.copies == number:
-                entry.copying = False
+            _, entry, copy = self._lost.popleft()
+            if entry.copy is copy:
+                entry.copy = None
                 self._look(entry)
 
     # How far ---------------------------------------------------------------------------------
@@ -317,7 +316,7 @@ class Revive:
 
     def _look(self, entry: Entry) -> bool:
         """Forget the check point when nothing of it is open; whether that is so."""
-        if entry.finished and not entry.copying:
+        if entry.finished and entry.copy is None:
             self._entries.pop(entry.check_point.key, None)
             self._note_past(entry)
             if self.position - entry.first_place > COPY_BEHIND:
@@ -348,4 +347,4 @@ class Revive:
 
     @staticmethod
     def _is_over(place: int, entry: Entry) -> bool:
-        return (entry.finished and not entry.copying) or entry.place != place
+        return (entry.finished and entry.copy is None) or entry.place != place

@@ -334,7 +334,7 @@ class ReviveHands:
 
         def failed() -> None:
             _, high = self._store.queue_bounds(self.topic, queue_id)
-            core.copy_failed(check_point.key, high)
+            core.copy_failed(check_point, high)
 
         self._outlet.put([draft], Origin.POP, wall, done)
 
