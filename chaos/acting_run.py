@@ -28,10 +28,13 @@ from epochmq.client.aio import (
     TransactionState,
 )
 from epochmq.client.core.send_policy import SendStatus
+from epochmq.model import property_names as names
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue
 
 ORDERED, DELAYED, TIMED, HALF, POP = KINDS = ("Ordered", "Delayed", "Timed", "Half", "Pop")
+OPEN = "Open"
+"""One transaction: older than all others at the kill, and silent until after the return."""
 DIES, STAYS, ALSO = "broker-a", "broker-b", "broker-c"
 QUEUES = 4
 DELAY_LEVEL, DELAY_MS = 2, 5_000
@@ -42,6 +45,8 @@ LISTEN_S = 0.08
 DRAIN_S = 90.0
 QUICK = {"transactionTimeOut": 3_000, "transactionCheckInterval": 2_000}
 INVISIBLE_MS = 10_000
+OPEN_AFTER_S = 5.0
+"""It is asked for so long after the master's return."""
 HANDED_OVER_S = 30
 _RUNTIME_INFO = 28
 
@@ -109,7 +114,7 @@ class Run:
         others = [master for name, master in pairs.masters.items() if name != DIES]
         self.targets: list[Server] = [*others, *pairs.alone.values()]
         """Masters that may be handed to; the first is the one to be killed, if one is."""
-        self.kinds = {kind: Kind() for kind in KINDS}
+        self.kinds = {kind: Kind() for kind in (*KINDS, OPEN)}
         self.disorder = 0
         self.killed_ms = self.back_ms = 0.0
         self._last: dict[int, int] = {}
@@ -119,10 +124,11 @@ class Run:
 
     async def run(self) -> None:
         for broker in (self.pairs.masters[DIES], *self.targets):
-            for kind in KINDS:
+            for kind in self.kinds:
                 admin.create_topic(broker.address, kind, QUEUES)
         async with contextlib.AsyncExitStack() as stack:
             await self._consume(stack)
+            await self._leave_open(stack)
             tasks = [asyncio.create_task(each) for each in (*self._loads(), self._watch_offsets())]
             await asyncio.sleep(self.plan.before_s)
             await self._kill()
@@ -181,7 +187,7 @@ class Run:
         await self._consume_plain(stack)
 
     async def _consume_plain(self, stack: contextlib.AsyncExitStack) -> None:
-        for kind in (DELAYED, TIMED, HALF):
+        for kind in (DELAYED, TIMED, HALF, OPEN):
             plain = await stack.enter_async_context(
                 PushConsumer(self.pairs.namesrv_addr, "G" + kind, start="first")
             )
@@ -258,6 +264,18 @@ class Run:
 
             await self._send_all(HALF, send)
             await self._drain()  # it must be there to be asked
+
+    async def _leave_open(self, stack: contextlib.AsyncExitStack) -> None:
+        """What the stand-in ends behind this one ends out of order (ADR 0063)."""
+        plan = self.plan
+        open_s = plan.before_s + plan.target_dead_s + plan.dead_s + OPEN_AFTER_S
+        producer = await stack.enter_async_context(
+            TransactionProducer(self.pairs.namesrv_addr, "P" + OPEN, Silent(), topics=[OPEN])
+        )
+        properties = {names.CHECK_IMMUNITY_TIME_IN_SECONDS: str(int(open_s))}
+        message = Message(OPEN, OPEN.encode(), properties=properties)
+        await producer.send_in_transaction(message, queue=MessageQueue(OPEN, DIES, 0))
+        self.kinds[OPEN].sent[OPEN] = now_ms()
 
     async def _send_all(
         self, kind: str, send: Callable[[str, MessageQueue], Awaitable[bool]]

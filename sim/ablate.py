@@ -78,6 +78,7 @@ PLAIN: tuple[Ablation, ...] = (
     Ablation("pre_online_version_check", "acting", "", 17, ("INV-29", "INV-33")),
     Ablation("escape_advances_after_ack", "acting", "S31", 0, ("INV-27",)),
     Ablation("slaves_copy_offsets", "acting", "", 17, ("INV-29",)),
+    Ablation("ended_are_handed_over", "acting", "", 114, ("INV-26",)),
 )
 """Of groups without controllers."""
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)

@@ -214,8 +214,18 @@ def slaves_copy_offsets(process: "BrokerProcess") -> None:
     tables.take_offsets = lambda _body, *, delta: None  # type: ignore[method-assign]
 
 
+def ended_are_handed_over(process: "BrokerProcess") -> None:
+    """What a stand-in ended while an older transaction is open, nobody is told (ADR 0063)."""
+    process.node.offsets.note_ended = lambda _origin, _mark: None  # type: ignore[method-assign]
+
+
 ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
     spoil.__name__: spoil
-    for spoil in (pre_online_version_check, escape_advances_after_ack, slaves_copy_offsets)
+    for spoil in (
+        pre_online_version_check,
+        escape_advances_after_ack,
+        slaves_copy_offsets,
+        ended_are_handed_over,
+    )
 }
 """Those of groups without controllers (the world `acting`)."""

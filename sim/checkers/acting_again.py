@@ -114,16 +114,6 @@ class Again(Checker):
             for _, put in batch:
                 if put.broker is broker:
                     put.end_us = self.world.time_us  # its answer comes too late
-        if before is Role.ACTING_MASTER and broker.node.transactions.statistics()["window"]:
-            self.leave_open(broker)
-
-    def leave_open(self, broker: "BrokerProcess") -> None:
-        """A stand-in writes no op messages: what it ended while an older transaction is open is
-        asked for again (ADR 0051)."""
-        for number, puts in self._puts.items():
-            for put in puts:
-                if put.broker is broker and self.history.book.sends[number].kind == "half":
-                    put.is_held = False
 
     def is_master(self, name: str) -> bool:
         process = self.world.hosts[name].process

@@ -27,6 +27,9 @@ NAME_LENGTH_MAX = 255
 
 TRANSACTIONS_OPEN_MAX = 200_000
 """Transactions of one broker that are not over; more half messages are refused as "busy"."""
+ENDED_HALVES_MAX = 8_192
+"""Transactions that a stand-in ended while an older one is open, and hands over as ended: 35 bytes
+each in the table of consumer offsets. Beyond, they end in order only."""
 TRANSACTION_ENDS_HELD_MAX = 2_000
 """Ends of transactions that wait until their half message is visible, or free."""
 PULL_COUNT_MAX = 1024

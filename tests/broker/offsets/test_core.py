@@ -11,8 +11,10 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.metadata.files import load_table
-from epochmq.broker.offsets.core import NONE, ConsumerOffsets
+from epochmq.broker.offsets.core import NONE, TRANSACTIONS, ConsumerOffsets
+from epochmq.broker.offsets.ended import ENDED_FIELD, Mark
 from epochmq.model.data_version import DataVersion
+from epochmq.model.names import HALF_TOPIC
 
 WALL = 1_700_000_000_000
 
@@ -404,3 +406,20 @@ def test_deletions_are_saved() -> None:
     again = ConsumerOffsets()
     again.load(json.loads(offsets.encode()))
     assert again.begun_at("g", "U", 0) == WALL
+
+
+def test_ended_transactions_go_where_their_progress_goes() -> None:
+    """More of them in `test_ended.py`."""
+    offsets = ConsumerOffsets()
+    offsets.note_ended(5, Mark(5, "a"))
+    assert offsets.changed_since(0) is None, "without a progress they go with the whole table"
+    offsets.commit(TRANSACTIONS, HALF_TOPIC, 0, 3)
+    before = offsets.changes
+    offsets.note_ended(7, Mark(8, "b"))
+    rows = offsets.changed_since(before)
+    assert rows is not None
+    assert offsets.content(rows)[ENDED_FIELD] == offsets.content()[ENDED_FIELD]
+    assert ENDED_FIELD not in offsets.content({})
+    offsets.forget_ended()
+    assert ENDED_FIELD not in offsets.content()
+    assert offsets.changed_since(before) == rows

@@ -119,6 +119,64 @@ def test_a_copy_of_one_that_just_ended_is_over_as_well() -> None:
     assert core.find(1) is not None
 
 
+def test_one_that_a_stand_in_ended_is_over_and_so_are_its_copies() -> None:
+    core = Transactions(TERMS)
+    core.begin(0, Progress(0, 0), 4)
+    core.took_half(half(0))
+    core.took_half(half(1))
+    core.took_half(half(2, origin=1), ended=True)
+    core.took_half(half(3, origin=1))
+    core.caught_up()
+    assert core.find(1) is None
+    assert core.statistics()["window"] == 1
+    assert core.progress().halves == 0
+
+
+def test_one_that_ended_elsewhere_is_over_unless_something_is_written_of_it() -> None:
+    core = ready(half(0), half(1))
+    first, second = core.find(0), core.find(1)
+    assert first is not None
+    assert second is not None
+    core.busy(second)
+    core.ended_elsewhere(first)
+    core.ended_elsewhere(second)
+    assert core.find(0) is None
+    assert core.find(1) is second
+    core.took_half(half(2, origin=0))
+    assert core.find(0) is None
+    core.done(second, 0, committed=True)
+    assert core.statistics()["window"] == 1
+
+
+def test_the_oldest_is_the_first_that_is_not_over() -> None:
+    core = ready(half(0), half(1), half(2), half(3))
+    each = [core.find(at) for at in range(4)]
+    assert all(each)
+    core.took_ops(1, [1])
+    assert [core.is_oldest(one) for one in each if one] == [True, False, False, False]
+    end(core, 0)
+    assert [core.is_oldest(one) for one in each if one] == [False, False, True, False]
+    end(core, 2)
+    end(core, 3)
+    assert not any(core.is_oldest(one) for one in each if one)
+
+
+def test_what_is_under_way_is_counted() -> None:
+    core = ready(half(0), half(1), half(2))
+    first, second, third = (core.find(at) for at in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    core.busy(first)
+    core.busy(second)
+    assert core.busy_count == 2
+    core.again(first)
+    core.again(first)
+    core.done(second, 0, committed=True)
+    core.done(third, 0, committed=False)
+    assert core.busy_count == 0
+
+
 def test_what_is_over_may_be_named_again() -> None:
     core = ready(half(0), half(1))
     core.took_ops(1, [0])

@@ -166,3 +166,18 @@ def test_an_op_message_is_as_5_3_writes_it() -> None:
     assert made.body == b"1,20,"
     assert made.properties == b"TAGS\x01d"
     assert made.tags_code == 100  # Java's hash of "d"
+
+
+def test_copies_have_one_identity_and_no_two_transactions_have() -> None:
+    sent = {names.UNIQ_KEY: "K", names.PGROUP: "G"}
+    plain = raw(**sent)
+    copied = raw(
+        at=9, **sent, TRAN_PREPARED_QUEUE_OFFSET="7", TRANSACTION_CHECK_TIMES="1", REAL_TOPIC="T"
+    )
+    assert module.identity(plain) == module.identity(copied)
+    others = [raw(b"c", **sent), raw(**sent | {names.PGROUP: "H"}), raw(UNIQ_KEY="K"), raw()]
+    born = bytearray(plain)
+    born[record.BORN_TIME_AT + 7] ^= 1
+    found = [module.identity(one) for one in (plain, bytes(born), *others)]
+    assert len({*found}) == len(found)
+    assert all(len(name) == 16 for name in found)

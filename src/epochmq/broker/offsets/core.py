@@ -12,11 +12,17 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.offsets.ahead import Ahead
 from epochmq.broker.offsets.dropped import FIELD, Dropped
+from epochmq.broker.offsets.ended import ENDED_FIELD, Ended, Mark, marks_in
 from epochmq.model.data_version import DataVersion
+from epochmq.model.names import HALF_TOPIC
 from epochmq.wire import json_tolerant
 
 _SYSTEM_ERROR = 1
 _SEPARATOR = "@"
+TRANSACTIONS = "CID_RMQ_SYS_TRANS"
+"""Whose offsets the progress of transactions is, as in RocketMQ."""
+_ENDED_WITH = f"{HALF_TOPIC}@{TRANSACTIONS}"
+"""The row that ended transactions travel with."""
 NONE = -1
 """What `get` says when a group never committed for a queue."""
 
@@ -52,6 +58,8 @@ class ConsumerOffsets:
         """Rows went away at this count: what changed since an earlier one is the whole table."""
         self.ahead: Ahead | None = None
         """While something here may be newer than what our master tells; see `keep_own`."""
+        self.ended = Ended()
+        """Transactions that are over, and no op message says so."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None:
         """Remember that `group` wants `offset` next. Raises `Refused` when the table is full."""
@@ -92,6 +100,7 @@ class ConsumerOffsets:
         marks, dropped = _marks(content), Dropped.told(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
+        self._adopt_ended(content, rows, whole=whole)
         if self.ahead is not None:
             self._settle_deletions(rows, dropped)
             version = self._keep(self.ahead, rows, marks, version, whole=whole)
@@ -109,6 +118,32 @@ class ConsumerOffsets:
     def keep_own(self) -> None:
         """What a master tells from now on takes nothing back, until it has all that is here."""
         self.ahead = Ahead()
+        self.ended.ahead = bool(self.ended.marks)
+
+    def _adopt_ended(
+        self, content: dict[str, Any], rows: dict[str, dict[int, int]], *, whole: bool
+    ) -> None:
+        """A whole table, or the progress of transactions, says which ended as well."""
+        told = marks_in(content)
+        if _ENDED_WITH in rows or (whole and rows):
+            progress = rows.get(_ENDED_WITH, {}).get(0, NONE)
+            self.ended.adopt(told, progress, keep=self.ahead is not None)
+
+    def note_ended(self, origin: int, mark: Mark) -> None:
+        """A transaction ended where no op message can be written."""
+        self.ended.add(origin, mark)
+        self._ended_changed()
+
+    def forget_ended(self) -> None:
+        """The progress has come past all of them."""
+        self.ended.marks = {}
+        self._ended_changed()
+
+    def _ended_changed(self) -> None:
+        if _ENDED_WITH in self.table:
+            self._touch(_ENDED_WITH)
+        else:
+            self._all_changed()
 
     def _keep(
         self,
@@ -126,7 +161,7 @@ class ConsumerOffsets:
         elif rows:
             ahead.heard(version)
             ahead.keep(ours, theirs)
-        if rows and not ahead.queues:
+        if rows and not ahead.queues and not self.ended.ahead:
             self.ahead = None
         return max(version, self.version)
 
@@ -147,12 +182,14 @@ class ConsumerOffsets:
 
         The larger offset is the newer one, unless an admin reset the queue at only one of the two,
         or there later (H6); or their queue, or group, is another one by now, as deletions tell, or
-        as `end` does, the end of a queue in a log that has everything. Rows of either side stay.
-        The version steps past both.
+        as `end` does, the end of a queue in a log that has everything. Rows of either side stay,
+        and what ended at either. The version steps past both.
         """
         rows, version = _rows(content)
         marks = _marks(content)
-        self._settle_deletions(rows, Dropped.told(content))
+        dropped, ended = Dropped.told(content), marks_in(content)
+        self._settle_deletions(rows, dropped)
+        self.ended.merge(ended)
         taken = 0
         for key, row in rows.items():
             if key not in self.table and len(self.table) >= limits.OFFSET_ROWS_MAX:
@@ -305,7 +342,8 @@ class ConsumerOffsets:
     def content(self, rows: Mapping[str, dict[int, int]] | None = None) -> dict[str, Any]:
         """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body; of these rows only, or all.
 
-        `epochmqResetMarks` is ours, and there only if somebody reset something; `epochmqDropped`
+        `epochmqResetMarks` and `epochmqEndedHalves` are ours, and there only if somebody reset
+        something, or transactions ended where no op message could be written; `epochmqDropped`
         is in each whole table, so that who reads it knows that deletions are told.
         """
         table = self.table if rows is None else rows
@@ -315,6 +353,8 @@ class ConsumerOffsets:
         if self.reset_marks:
             marks = {key: row for key, row in self.reset_marks.items() if key in table}
             content["epochmqResetMarks"] = marks
+        if self.ended.marks and (rows is None or _ENDED_WITH in rows):
+            content[ENDED_FIELD] = self.ended.marks
         return content
 
     def encode(self) -> bytes:
@@ -325,6 +365,7 @@ class ConsumerOffsets:
         self.table, self.version = _rows(content)
         self.reset_marks = _marks(content)
         self.dropped = Dropped.told(content) or Dropped()
+        self.ended.marks = marks_in(content)
 
 
 def _topic_of(key: str) -> str:

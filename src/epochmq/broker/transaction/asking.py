@@ -38,7 +38,8 @@ class Asking:
     def tick(self, now: int, wall: int) -> None:
         work: list[tuple[Look, StoredMessage, Draft]] = []
         for look in self._parts.core.looks(now, wall):
-            message = self._message(look.half, now)
+            may_end = self._parts.may_end(look.half, now)
+            message = self._message(look.half, now) if may_end else None
             if message is None:
                 continue
             draft = self._draft(look, message)
@@ -94,7 +95,7 @@ class Asking:
             core.again(half)
         elif self._parts.node.escapes:
             self.counts["handed_over"] += 1
-            core.done(half, self._parts.node.clock.now_ms(), committed=False)
+            self._parts.done(half, self._parts.node.clock.now_ms(), committed=False)
         elif look.why is Why.GIVE_UP:
             self.counts["given_up"] += 1
             log.warning(

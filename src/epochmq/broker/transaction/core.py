@@ -141,6 +141,8 @@ class Transactions:
         self._round: deque[int] = deque()
         self._mark: Progress | None = None
         self._ops_from = progress.ops
+        self.busy_count = 0
+        """For how many half messages something is being written."""
 
     # What is in the queues -------------------------------------------------------------------
 
@@ -164,18 +166,24 @@ class Transactions:
         while len(self._ended) > self.terms.open_max:
             del self._ended[next(iter(self._ended))]
 
-    def took_half(self, half: Half) -> None:
-        """The next half message of the queue was read."""
+    def ended_elsewhere(self, half: Half) -> None:
+        """Who stood in says, only now, that this one is over; what is written of it goes on."""
+        if half.state is State.OPEN:
+            self._ended[half.origin] = None
+            self._drop(half.queue_offset)
+
+    def took_half(self, half: Half, *, ended: bool = False) -> None:
+        """The next half message of the queue was read; `ended`: who stood in says it is over."""
         at = half.queue_offset
         check(at >= self.seen, "transactions: half messages are read in order, each once")
         self.seen = at + 1
         before = self._window.get(self._newest.get(half.origin, half.origin))
         # An op message of RocketMQ's may name the first half message in place of a copy of it.
         over = at in self._named or half.origin in self._named or half.origin in self._ended
+        if ended or (before is not None and before.state is State.DONE):
+            self._ended[half.origin] = None
+            over = True
         if before is not None:
-            if before.state is State.DONE:
-                self._ended[half.origin] = None
-                over = True
             self._drop(before.queue_offset)
         if over:
             return
@@ -225,20 +233,31 @@ class Transactions:
         """Something is about to be written because of `half`."""
         check(half.state is State.OPEN, "transactions: one thing at a time")
         half.state = State.BUSY
+        self.busy_count += 1
 
     def again(self, half: Half) -> None:
         """That was not written."""
         if half.state is State.BUSY:
             half.state = State.OPEN
+            self.busy_count -= 1
 
     def done(self, half: Half, now: int, *, committed: bool) -> None:
         """The transaction is over: its message is held, or there is none; the op is to follow."""
         check(half.state is not State.DONE, "transactions: each ends once")
+        self.busy_count -= half.state is State.BUSY
         half.state = State.DONE
         half.committed = committed
         self._unwritten.append(half.queue_offset)
         if self._op_at_ms is None:
             self._op_at_ms = now + self.terms.op_interval_ms
+
+    def is_oldest(self, half: Half) -> bool:
+        """Whether all before it are over: the progress comes past it as soon as it is."""
+        for at in self._order:
+            before = self._window.get(at)
+            if before is not None and before.state is not State.DONE:
+                return before is half
+        return False
 
     def hurry(self, now: int) -> None:
         """Somebody waits for the op message."""

@@ -94,11 +94,13 @@ class TransactionDesk:
         self._reading.step()
         if not self._parts.core.ready:
             return
+        self._parts.look_at_ended()
         self._parts.ask_again(now)
         self.ending.look(now)
         self.flush(now, wall)
         self.asking.tick(now, wall)
         self.keep_progress(wall)
+        self._forget_ended()
 
     def next_deadline(self, now: int) -> int | None:
         """Monotonic time of the next tick that does something."""
@@ -179,6 +181,14 @@ class TransactionDesk:
         with suppress(Refused):  # the table is full: the old progress is as true, and longer
             for topic, at in zip((HALF_TOPIC, OP_HALF_TOPIC), progress, strict=True):
                 self._node.offsets.commit(GROUP, topic, 0, at, wall)
+
+    def _forget_ended(self) -> None:
+        """The master's own progress says by now that what a stand-in ended is over (ADR 0063)."""
+        kept, parts = self._kept, self._parts
+        if kept is None or parts.escapes or not self._node.offsets.ended.marks:
+            return
+        if kept.halves >= parts.ended_to:
+            self._node.offsets.forget_ended()
 
     def statistics(self) -> dict[str, int]:
         return {**self._parts.core.statistics(), **self.ending.counts, **self.asking.counts}

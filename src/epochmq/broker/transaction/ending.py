@@ -108,6 +108,8 @@ class Ending:
                 self._hold(end, now)
             elif half.state is State.DONE:
                 self._repeat(end, half, now)
+            elif not self._parts.may_end(half, now):
+                self._hold(end, now)
             else:
                 self._open(end, half, now)
         except Refused as error:
@@ -162,7 +164,7 @@ class Ending:
         if end.header.commitLogOffset == half.offset:
             _check_id(end.header, message)
         if not end.commits:
-            parts.core.done(half, now, committed=False)
+            parts.done(half, now, committed=False)
             self.counts["rolled_back"] += 1
             self._when_named(end, half, now)
             return
@@ -251,7 +253,7 @@ class Ending:
     def written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
         core = self._parts.core
         if outcome is Outcome.STORED:
-            core.done(half, now, committed=True)
+            self._parts.done(half, now, committed=True)
             self.counts["committed"] += 1
             end.answer(Reply())
             return

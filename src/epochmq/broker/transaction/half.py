@@ -13,11 +13,13 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
 from epochmq.base.types import Buffer
 from epochmq.broker.handlers.send_properties import encode_loosely
+from epochmq.broker.offsets.core import TRANSACTIONS
 from epochmq.broker.schedule.delayed import index_keys
 from epochmq.broker.transaction.core import Half
 from epochmq.model import property_names as names
 from epochmq.model import record
 from epochmq.model.host import pack
+from epochmq.model.log_blocks import digest
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.model.properties import decode, decode_bytes, find
@@ -26,8 +28,7 @@ from epochmq.model.tags import java_hash, tags_code
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 
-GROUP = "CID_RMQ_SYS_TRANS"
-"""Whose consumer offsets the progress in both topics is, as in RocketMQ."""
+GROUP = TRANSACTIONS
 OP_TAG = "d"
 _ROOM = 128
 """Bytes of properties that copies need beside what was sent."""
@@ -126,6 +127,16 @@ def read_half(raw: Buffer) -> Half:
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
         checks=max(0, _number(_found(properties, _CHECKS))),
     )
+
+
+def identity(raw: Buffer) -> str:
+    """What the record of a half message and those of all its copies have in common, and no other
+    transaction's: 16 hexadecimal digits of when it was sent, by whom, its key and its body."""
+    properties = record.properties_at(raw, 0)
+    group, key = _found(properties, _GROUP), _found(properties, _UNIQ_KEY)
+    start, end = record.body_span(raw, 0)
+    said = f"{record.born_time_at(raw, 0)}\x01{group}\x01{key}\x01"
+    return digest([said.encode(), raw[start:end]])[:16]
 
 
 def _found(properties: bytes, name: bytes) -> str:

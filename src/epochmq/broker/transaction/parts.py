@@ -5,13 +5,17 @@ from functools import partial
 from typing import Protocol
 
 from epochmq.base.ports import Clock
+from epochmq.base.types import Buffer
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.offsets.ended import Mark
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.place import Place
 from epochmq.broker.transaction.core import Half, Terms, Transactions
 from epochmq.broker.transaction.evidence import is_committed, is_given_up
+from epochmq.broker.transaction.half import GROUP, identity
+from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
 from epochmq.wire.command import Reply
@@ -82,10 +86,16 @@ class Parts:
         self.tenure = 0
         self._unsure: list[tuple[int, Callable[[Outcome], None]]] = []
         self._unsure_at = 0
+        self.ended_to = 0
+        """Where the half queue ended when marks of ended transactions came: all theirs lie before,
+        and nobody writes another copy of what is over."""
+        self._came: int | None = None
+        """How much had been told of them then."""
 
     def begin(self) -> None:
         self.tenure += 1
         self._unsure.clear()
+        self._came = None
 
     def put(
         self, drafts: Sequence[Draft], settled: Callable[[int, Outcome], None], wall: int
@@ -144,5 +154,49 @@ class Parts:
         committed = is_committed(store, raw, indexed=indexed)
         if not committed and not is_given_up(store, raw, indexed=indexed):
             return False
-        self.core.done(half, now, committed=committed)
+        self.done(half, now, committed=committed)
         return True
+
+    # Where no op message is written (ADR 0063) -----------------------------------------------
+
+    def done(self, half: Half, now: int, *, committed: bool) -> None:
+        """The transaction is over; who stands in notes it for the master that returns."""
+        self.core.done(half, now, committed=committed)
+        if not self.escapes:
+            return
+        raw = self.node.store.message_at(half.offset, half.size)
+        if raw is not None:
+            mark = Mark(half.queue_offset, identity(raw))
+            self.node.offsets.note_ended(half.origin, mark)
+
+    def may_end(self, half: Half, now: int) -> bool:
+        """Whether it can be remembered that this one is over while older ones are open.
+
+        If not, they end in order, and the progress alone says it: the others wait.
+        """
+        if not self.escapes:
+            return True
+        offsets, core = self.node.offsets, self.core
+        progress = offsets.get(GROUP, HALF_TOPIC, 0)
+        if offsets.ended.has_room(progress, core.busy_count):
+            return True
+        core.hurry(now)
+        return core.is_oldest(half)
+
+    def is_ended(self, half: Half, raw: Buffer) -> bool:
+        """Whether somebody who stood in ended the transaction of this record."""
+        mark = self.node.offsets.ended.marks.get(half.origin)
+        return mark is not None and mark.name == identity(raw)
+
+    def look_at_ended(self) -> None:
+        """Once it is known what is open; some are told later (`pre_online/late`)."""
+        ended = self.node.offsets.ended
+        if ended.came == self._came:
+            return
+        self._came = ended.came
+        self.ended_to = max(0, self.node.store.queue_bounds(HALF_TOPIC, 0)[1])
+        for origin in ended.marks:
+            half = self.core.find(origin)
+            raw = None if half is None else self.node.store.message_at(half.offset, half.size)
+            if half is not None and raw is not None and self.is_ended(half, raw):
+                self.core.ended_elsewhere(half)

@@ -76,7 +76,8 @@ class Reading:
         core = self._parts.core
         found = self._parts.node.store.read_queue(HALF_TOPIC, 0, core.seen, HALVES, BYTES)
         for raw in records_of(found):
-            core.took_half(read_half(raw))
+            half = read_half(raw)
+            core.took_half(half, ended=self._parts.is_ended(half, raw))
         core.passed(min(found.next_offset, max(found.max_offset, 0)))
         return _more(found)
 
