@@ -335,15 +335,22 @@ def knows_master(slave: Server) -> bool:
     return table["epochmqMetadataCopied"] == "true" and "0@" in table["epochmqGroupMembers"]
 
 
-def test_a_java_pair_in_our_name_server() -> None:
-    """Its slave is shown as master, for reading only, when its master is killed."""
+def test_java_brokers_in_our_name_server() -> None:
+    """The slave of 5.3 is shown as master, for reading only, when its master is killed; a master of
+    4.9, which knows nothing of all this, comes and goes as ever."""
     config: Config = {**SMALL, "compatibleWithOldNameSrv": False}
-    with had(
-        lambda: Pairs(JAVA, names=("JavaPair",), namesrv=EPOCHMQ, broker_config=config)
-    ) as pairs:
+    whose = {"names": ("JavaPair",), "alone": {"Old": JAVA}, "namesrv": EPOCHMQ}
+    pairs = had(lambda: Pairs(JAVA, **whose, broker_config=config))
+    old = pairs.alone["Old"] = had(lambda: of_version_4(pairs.alone["Old"]))
+    with pairs:
         master, slave = pairs.masters["JavaPair"], pairs.slaves["JavaPair"]
-        admin.create_topic(master.address, "t_java")
-        wait_until(lambda: route(pairs.namesrv_addr, "t_java") is not None, 20, "a route")
+        for topic, broker in (("t_java", master), ("t_old", old)):
+            admin.create_topic(broker.address, topic)
+            wait_until(
+                lambda topic=topic: route(pairs.namesrv_addr, topic) is not None, 20, "a route"
+            )
+        assert route(pairs.namesrv_addr, "t_old") == ({0: old.address}, 6)
+        old.process.kill9()
         master.process.kill9()
         wait_until(
             lambda: route(pairs.namesrv_addr, "t_java") == ({0: slave.address}, 4),
@@ -351,3 +358,9 @@ def test_a_java_pair_in_our_name_server() -> None:
             "the Java slave is shown as master",
         )
         assert members(pairs.namesrv_addr, "JavaPair") == {1: slave.address}
+        wait_until(lambda: members(pairs.namesrv_addr, "Old") == {}, 20, "the old one is gone")
+
+
+def of_version_4(server: Server) -> Server:
+    """The same broker by a release that passes over all options of standing in."""
+    return Server(*(JAVA, "broker", server.root, server.port, server.config), version=OLD)
