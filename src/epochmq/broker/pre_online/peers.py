@@ -1,4 +1,5 @@
-"""Asks another member how its log fits ours: its end by 907, its last bytes by LOG_DIGESTS."""
+"""Asks other members: to make way by 906; how a log fits ours, its end by 907 and its last bytes by
+LOG_DIGESTS."""
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.node import BrokerNode
@@ -10,8 +11,40 @@ from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.bulk import LogDigestsHeader
+from epochmq.wire.headers.ha import ExchangeHAInfoHeader
 
 TIMEOUT_MS = 3_000
+"""For one request, as upstream's (facts/acting-master.md 3.2)."""
+
+
+class Asking:
+    """What a member refuses is a `PeerError`, `NotReachable` that it does not answer."""
+
+    def __init__(self, node: BrokerNode, peers: Peers) -> None:
+        self._node = node
+        self._peers = peers
+
+    async def ask(self, address: str, command: Command) -> Command:
+        answer = await self._peers.invoke(address, command, TIMEOUT_MS)
+        check(answer)
+        return answer
+
+    async def announce(self, address: str, *, hand_over: bool = True) -> Command:
+        """906 with our addresses; ours step down before they answer, unless told not yet to."""
+        node = self._node
+        header = ExchangeHAInfoHeader(
+            masterHaAddress=node.ha_address,
+            masterFlushOffset=node.started_at_offset,
+            masterAddress=node.address,
+            handOver=None if hand_over else False,
+        )
+        return await self.ask(address, request(RequestCode.EXCHANGE_BROKER_HA_INFO, header))
+
+
+def check(answer: Command) -> None:
+    """`PeerError` unless it is a success."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
 
 
 class LogsAsked:
@@ -61,6 +94,5 @@ class LogsAsked:
         answer = await self._peers.invoke(address, command, TIMEOUT_MS)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return None
-        if answer.code != ResponseCode.SUCCESS:
-            raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
+        check(answer)
         return answer

@@ -15,18 +15,16 @@ from epochmq.broker.acting.view import Verdict
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pre_online.core import Call, GoOnline, PreOnline, Step
 from epochmq.broker.pre_online.merge import TAKEN, Merge
-from epochmq.broker.pre_online.peers import LogsAsked
+from epochmq.broker.pre_online.peers import TIMEOUT_MS, Asking, LogsAsked, check
 from epochmq.broker.replica_sync.core import NEW, OPTIONAL, Table
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, request
+from epochmq.wire.command import request
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
-TIMEOUT_MS = 3_000
-"""For one request, as upstream's (facts/acting-master.md 3.2)."""
 SAID_AFTER_MS = 2_000
 """What is waited for for so long is said in the log."""
 
@@ -81,6 +79,7 @@ class PreOnlineService:
         hold_ms = node.options.broker_not_active_timeout_millis // 2
         self.core = PreOnline(node.options.broker_id, hold_ms)
         self._logs = LogsAsked(node, peers)
+        self._asking = Asking(node, peers)
         self._merge = Merge(node)
         self._acts_on: set[str] = set()
         """Members that did not say that they stepped down: RocketMQ's find out by themselves."""
@@ -180,15 +179,7 @@ class PreOnlineService:
     # A master's steps ------------------------------------------------------------------------
 
     async def _announce(self, address: str, *, hand_over: bool) -> None:
-        """906 with our addresses; ours step down before they answer, unless told not yet to."""
-        node = self._node
-        header = ExchangeHAInfoHeader(
-            masterHaAddress=node.ha_address,
-            masterFlushOffset=node.started_at_offset,
-            masterAddress=node.address,
-            handOver=None if hand_over else False,
-        )
-        answer = await self._invoke(address, request(RequestCode.EXCHANGE_BROKER_HA_INFO, header))
+        answer = await self._asking.announce(address, hand_over=hand_over)
         if hand_over:
             says = decode_header(ExchangeHAInfoAnswer, answer.ext)
             self._acts_on.discard(address)
@@ -198,7 +189,7 @@ class PreOnlineService:
     async def _look_at_link(self, address: str) -> None:
         """The member says whom it copies, and we see that somebody does (H10)."""
         node = self._node
-        answer = await self._invoke(address, request(RequestCode.GET_BROKER_HA_STATUS))
+        answer = await self._asking.ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
         found = decode_body(HARuntimeInfo, answer.body).ha_client_runtime_info
         follows = found.master_addr or "nobody"
         if follows != node.ha_address:
@@ -217,7 +208,7 @@ class PreOnlineService:
             unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW
             if unknown or (answer.code != ResponseCode.SUCCESS and table in OPTIONAL):
                 continue  # a slave without a timer refuses (H11)
-            _check(answer)
+            check(answer)
             bodies[table] = bytes(answer.body)
         wall = self._node.clock.wall_ms()
         for table, body in bodies.items():
@@ -231,7 +222,7 @@ class PreOnlineService:
     async def _ask_master(self, address: str) -> None:
         """906 without fields (facts/acting-master.md 3.5)."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
-        answer = await self._invoke(address, command)
+        answer = await self._asking.ask(address, command)
         found = decode_header(ExchangeHAInfoHeader, answer.ext)
         if not found.masterHaAddress:
             raise NotReachable("it does not say that it is the master")
@@ -239,13 +230,3 @@ class PreOnlineService:
         if node.options.sync_master_flush_offset_when_startup and not node.master_flush_offset:
             node.master_flush_offset = found.masterFlushOffset or 0
         self._host.told(found.masterAddress or address, found.masterHaAddress, online=True)
-
-    async def _invoke(self, address: str, command: Command) -> Command:
-        answer = await self._peers.invoke(address, command, TIMEOUT_MS)
-        _check(answer)
-        return answer
-
-
-def _check(answer: Command) -> None:
-    if answer.code != ResponseCode.SUCCESS:
-        raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())

@@ -12,16 +12,14 @@ import logging
 
 import msgspec
 
-from epochmq.base.errors import EpochError, PeerError
+from epochmq.base.errors import EpochError
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
+from epochmq.broker.pre_online.peers import Asking
 from epochmq.broker.replica_sync.core import Table
 from epochmq.runtime.peers import Peers
-from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, request
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader
-
-TIMEOUT_MS = 3_000
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ class LateTake:
 
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
         self._node = node
-        self._peers = peers
+        self._asking = Asking(node, peers)
         self._task: asyncio.Task[None] | None = None
 
     def take(self, address: str) -> None:
@@ -45,11 +43,11 @@ class LateTake:
             await asyncio.wait([self._task])
 
     async def _take(self, address: str) -> None:
-        """Offsets, the step-down, and what was committed until then: in this order nothing is
-        forgotten there before it is here."""
+        """Offsets, the step-down (906, as of a master that comes back), and what was committed until
+        then: in this order nothing is forgotten there before it is here."""
         try:
             await self._pull(address)
-            await self._announce(address)
+            await self._asking.announce(address)
             await self._pull(address)
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
             log.warning("what %s did for this master is not taken back yet: %s", address, error)
@@ -57,22 +55,6 @@ class LateTake:
             log.info("took back from %s what groups consumed there", address)
 
     async def _pull(self, address: str) -> None:
-        answer = await self._invoke(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
+        answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
         wall = self._node.clock.wall_ms()
         Merge(self._node).take(Table.OFFSETS, bytes(answer.body), wall)
-
-    async def _announce(self, address: str) -> None:
-        """906 as a master that comes back sends it: whoever stands in steps down."""
-        node = self._node
-        header = ExchangeHAInfoHeader(
-            masterHaAddress=node.ha_address,
-            masterFlushOffset=node.started_at_offset,
-            masterAddress=node.address,
-        )
-        await self._invoke(address, request(RequestCode.EXCHANGE_BROKER_HA_INFO, header))
-
-    async def _invoke(self, address: str, command: Command) -> Command:
-        answer = await self._peers.invoke(address, command, TIMEOUT_MS)
-        if answer.code != ResponseCode.SUCCESS:
-            raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
-        return answer
