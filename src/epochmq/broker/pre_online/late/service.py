@@ -43,8 +43,8 @@ class LateTake:
             await asyncio.wait([self._task])
 
     async def _take(self, address: str) -> None:
-        """Offsets, the step-down (906, as of a master that comes back), and what was committed until
-        then: in this order nothing is forgotten there before it is here."""
+        """Offsets, the step-down (906, as of a master that comes back), and what was committed
+        until then: in this order nothing is forgotten there before it is here."""
         try:
             await self._pull(address)
             await self._asking.announce(address)
