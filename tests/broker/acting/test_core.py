@@ -511,6 +511,29 @@ def test_a_master_that_nobody_knew_comes_back_unless_its_slave_was_there(linked:
     assert len(world.of(Return)) == (0 if linked else 1)
 
 
+def test_a_master_that_nobody_hears_says_that_it_may_have_a_rival() -> None:
+    world = World(A, B, C, options=LEADS)
+    world.run(1_000)
+    world.says = dict.fromkeys(world.says)
+    world.run(LEADS.not_active_ms - 1_000)
+    assert not world.of(Report)
+    world.core.linked = True
+    world.run(2_000)
+    assert not world.of(Report), "its slave hears it"
+    for times in (1, 2):
+        world.core.linked = False
+        world.run(30_000)
+        assert len(world.of(Report)) == times
+        assert "both deliver" in str(world.of(Report)[-1])
+        world.core.linked = True
+        world.run(100)
+
+
+def test_a_master_without_name_servers_has_no_rival() -> None:
+    core = Acting(LEADS, (), 0)
+    assert not [one for one in core.tick(99_000, VERSION) if isinstance(one, Report)]
+
+
 def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> None:
     """A slave stood in for it in a pause that was too short to be noticed here (INV-29)."""
     world = World(options=LEADS)

@@ -379,6 +379,19 @@ def stand_in(slave: Broker) -> None:
     member(slave)._change(Act("test"))
 
 
+async def test_a_master_that_nobody_hears_says_that_a_slave_may_stand_in(
+    group: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """docs/OPERATING.md, "Both at once"."""
+    master = await group.start_broker(0, **ACTING)
+    group.brokers.append(master)
+    await until(lambda: master.node.role is Role.MASTER)
+    await group.namesrv.stop()
+    await until(lambda: "a slave stands in, and both deliver" in caplog.text)
+    assert member(master).figures()["epochmqNameServersSaid"] == "failed=1"
+    assert master.node.delivers
+
+
 async def test_a_master_that_is_not_online_is_not_copied_from(group: InProcess) -> None:
     """Its tables are old until it has taken ours back: 906 tells where its log is, no more."""
     slave = await acting(group)

@@ -53,6 +53,7 @@ REGISTER_AGAIN_MS = 5_000
 twice before somebody may believe that nobody is there (`not_active_ms`)."""
 BEATS_PER_TIMEOUT = 3
 """Heartbeats that fit into the time after which a name server forgets us, at least."""
+UNSEEN = "unseen"
 OLD_SERVER = "does not know GET_BROKER_MEMBER_GROUP: set compatibleWithOldNameSrv=true"
 
 Effects = list[Effect]
@@ -120,7 +121,7 @@ class Acting:
         if still_ms >= self._options.not_active_ms:
             self.view.forget()  # it is an old story who was there
             effects += self._return(f"this process stood still for {still_ms} ms", now)
-        effects += self._judge(now)
+        effects += self._judge(now) + self._warn_of_a_stand_in(now)
         if self.registers and now >= self._beat_at:
             options = self._options
             pace = min(options.heartbeat_ms, options.not_active_ms // BEATS_PER_TIMEOUT)
@@ -239,6 +240,20 @@ class Acting:
             return []
         self._confirmed_at = now
         return [Return(why, address)]
+
+    def _warn_of_a_stand_in(self, now: int) -> Effects:
+        """Nobody hears a master, and it hears nobody: it goes on, for it cannot know whether all
+        others are dead, or one of them stands in for it (docs/OPERATING.md)."""
+        lapsed = now - self._confirmed_at >= self._options.not_active_ms
+        if not self._leads or not self.view.servers or not lapsed or self.linked:
+            self._said.pop(UNSEEN, None)
+            return []
+        text = (
+            "no majority of the name servers names this master, and no slave copies its log: if"
+            " only it is cut off, a slave stands in, and both deliver delayed, transactional and"
+            " popped messages"
+        )
+        return self._say(UNSEEN, text)
 
     def _cease(self, why: str) -> Effects:
         self.acting = False
