@@ -5,13 +5,14 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.client import RawClient
 from tests.broker.desk import send
 from tests.compat.peers.ports import free_broker_port
 
-from epochmq.base.errors import ConfigError, PortInUse
+from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse
 from epochmq.broker.container.inner import Identity
 from epochmq.broker.container.options import ContainerOptions
 from epochmq.broker.container.service import CHANGES_MAX, Container
@@ -125,6 +126,26 @@ async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCapture
         client = await RawClient.connect(port)
         assert (await client.ask(send(b"m", topic="T"))).code == 0
         await client.close()
+
+
+async def test_one_whose_stop_fails_is_gone_and_may_be_added_again(files: Files) -> None:
+    """rocketmq#5900: there it could be neither removed nor added any more."""
+    names = files.write("a"), files.write("b")
+    async with container(files, *names) as running:
+        identity = Identity("DefaultCluster", "b", 0)
+        broker: Any = running.brokers[identity]
+        stop = broker.stop
+
+        async def fails(grace_ms: int) -> None:
+            await stop(grace_ms)
+            raise EnvironmentFault("the disk is gone")
+
+        broker.stop = fails
+        told = {"brokerClusterName": "DefaultCluster", "brokerName": "b", "brokerId": 0}
+        assert (await ask(running.port, Code.REMOVE_BROKER, told)).code != 0
+        assert list(running.brokers) == [Identity("DefaultCluster", "a", 0)]
+        assert (await ask(running.port, Code.ADD_BROKER, {"configPath": names[1]})).code == 0
+        assert identity in running.brokers
 
 
 async def test_a_container_of_which_nothing_starts_says_why(files: Files) -> None:

@@ -248,6 +248,23 @@ def test_an_ordered_pop_hands_out_one_batch_at_a_time() -> None:
     assert [one.body for one in desk.pop(order="true")] == [b"c"]
 
 
+def test_an_ordered_pop_passes_over_what_the_filter_does_not_want() -> None:
+    """rocketmq#8268: there the group stood still at it."""
+    desk = PopDesk()
+    desk.put(b"a", b"b", TAGS="blue")
+    desk.put(b"c", TAGS="red")
+    desk.put(b"d", TAGS="blue")
+    red = {"order": "true", "exp": "red", "expType": "TAG"}
+    (one,) = desk.pop(**red)
+    assert one.body == b"c"
+    assert desk.pop(**red) == []
+    desk.ack(one)
+    assert desk.pop(**red) == []
+    assert desk.offset() == 4
+    desk.put(b"e", TAGS="red")
+    assert [one.body for one in desk.pop(**red)] == [b"e"]
+
+
 def test_what_is_over_comes_again_in_order_and_counted() -> None:
     desk = PopDesk()
     desk.put(b"a", b"b", b"c")

@@ -55,6 +55,16 @@ def test_a_new_group_begins_at_the_first_or_with_the_last() -> None:
     assert bodies(desk, topic="E", group="last", initMode=1) == [b"x", b"y"]
 
 
+def test_retries_are_read_from_the_first_by_a_group_that_begins_at_the_end() -> None:
+    """rocketmq#8402: those that another group's broker put here, whose consumers come later."""
+    desk = PopDesk()
+    retries = "%RETRY%G_T"
+    desk.topic(retries, queues=1)
+    desk.put(b"r", b"s", b"t", topic=retries)
+    desk.put(b"a", b"b")
+    assert sorted(bodies(desk, initMode=1)) == [b"b", b"r", b"s", b"t"]
+
+
 def test_tags_choose_and_the_others_are_passed() -> None:
     desk = PopDesk()
     desk.put(b"a", TAGS="red")

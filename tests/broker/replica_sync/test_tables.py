@@ -22,6 +22,18 @@ def test_an_equal_table_changes_nothing() -> None:
     assert not node.topics.dirty
 
 
+def test_topics_come_with_their_attributes() -> None:
+    """rocketmq#9403: a master's table as RocketMQ writes it."""
+    node = FakeNode()
+    Tables(node).take_topics(
+        b'{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1},"topicConfigTable":{"T":'
+        b'{"attributes":{"message.type":"FIFO"},"order":false,"perm":6,"readQueueNums":4,'
+        b'"topicFilterType":"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":4}}}'
+    )
+    assert node.topics.table["T"].attributes == {"message.type": "FIFO"}
+    assert b'"FIFO"' in node.topics.encode()
+
+
 def test_rows_are_added_by_a_delta_and_taken_whole_otherwise() -> None:
     node = FakeNode()
     node.offsets.commit("G", "T", 0, 5)

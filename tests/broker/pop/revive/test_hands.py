@@ -1,10 +1,12 @@
 """Reviving through a whole broker: retry topics, progress, failures, restarts, other brokers."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.broker.desk import send
 from tests.broker.pop_desk import PopDesk, ack, pop
 
 from epochmq.base import limits
@@ -15,6 +17,7 @@ from epochmq.broker.pop.records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import core
 from epochmq.broker.pop.revive.hands import Came
 from epochmq.broker.roles import Role
+from epochmq.model.sys_flag import COMPRESSED
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.store import Store
@@ -51,6 +54,17 @@ def test_what_nobody_acknowledges_comes_back() -> None:
     assert len(desk.stored(RETRY)) == 2
     assert desk.pop() == []
     assert desk.node.pop.statistics()["open"] == 0
+
+
+def test_a_compressed_body_comes_back_as_it_was_stored() -> None:
+    """rocketmq#5402: there it came back plain, and flagged as compressed."""
+    desk = PopDesk()
+    data = zlib.compress(b"a" * 100)
+    assert desk.client().ask(send(data, sysFlag=COMPRESSED)).code == 0
+    desk.pop(invisible_ms=5_000)
+    desk.tick(5_000)
+    (copy,) = desk.stored(RETRY)
+    assert (copy.body, copy.sys_flag & COMPRESSED) == (data, COMPRESSED)
 
 
 def test_retry_topics_of_the_second_generation() -> None:
