@@ -48,7 +48,7 @@ from sim.brokers import REFUSED, Broker
 from sim.host import Host, HostClocks
 from sim.member import CLUSTER, GROUP
 from sim.rpc import Session
-from sim.secondary_parts import Saver, Watched, WatchedSession, watch_revives
+from sim.secondary_parts import Saver, Watched, WatchedSession, watch_pops
 from sim.workload import QUEUES, TOPICS
 from sim.world import MS
 
@@ -104,7 +104,7 @@ class SecondaryBroker(Broker):
         self._open_timer(owned, host)
         owned.pop.orders.begin(host.now, host.wall)
         owned.take_role(Role.FENCED)
-        watch_revives(self)
+        watch_pops(self)
         history.alter(self)
 
     def _own_levels(self, owned: BrokerNode) -> None:

@@ -8,6 +8,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.metadata.files import Saved
 from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
 from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.pop.state import Stored, Taken
 from epochmq.store.draft import Draft
 from epochmq.store.twin.remake import Remade
 from epochmq.wire.command import Command, Reply
@@ -105,14 +106,22 @@ class WatchedSession:
         self._session.answer(request, reply)
 
 
-def watch_revives(broker: "SecondaryBroker") -> None:
-    """Tell checkers which messages of which check point are about to be handed out again."""
-    hands = broker.owned.pop.hands
+def watch_pops(broker: "SecondaryBroker") -> None:
+    """Tell checkers which check points are made, and which messages of which are about to be
+    handed out again."""
+    pop = broker.owned.pop
+    hands, keep = pop.hands, pop.keep
     deliver = hands._deliver
+
+    def kept(taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+        for one in taken:
+            broker.world.tell("keeps", broker, one.check_point)
+        keep(taken, now, wall, done)
 
     def watched(core: Revive, entry: Entry, now: int, wall: int) -> None:
         offsets = [offset for _, offset in entry.open_messages()]
         broker.world.tell("revives", broker, entry, offsets)
         deliver(core, entry, now, wall)
 
+    pop.keep = kept  # type: ignore[method-assign]
     hands._deliver = watched  # type: ignore[method-assign]

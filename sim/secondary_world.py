@@ -79,7 +79,6 @@ class SecondaryInjector(GroupInjector):
         for host in self._hosts(fault):
             step = fault.size**2 * 360 if fault.size % 5 == 0 else fault.size * STEP_MS
             host.clock.step_wall(step if fault.size % 2 else -step)
-            self.world.tell("clock_set", host.name, host.now)
 
     def _clog_master(self, fault: Fault) -> Callable[[], None] | None:
         """Its links to followers stand still, all else goes on; mostly it dies so."""
@@ -225,7 +224,6 @@ class SecondaryHistory(GroupHistory):
             host = self.world.hosts[name]
             clock = host.clock
             clock.step_wall(right + ahead_ms - clock.wall_at_start_ms)
-            self.world.tell("clock_set", name, host.now)
 
     def calm_begins(self) -> None:
         for name in self.cluster.broker_names:

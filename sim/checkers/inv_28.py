@@ -2,13 +2,15 @@
 
 Heard at the broker: what its pops answer, which acknowledgements it takes, what it is about to put
 into a retry topic. In one tenure (a process's time in one role) a place of a queue is handed out
-once, and nothing is revived before its invisible time is over. What was acknowledged under a check
-point is never revived because of that check point, whoever is master by then. What was handed out
-at the end of a tenure may be handed out again by the next: its offset is copied a moment later.
+once, and nothing is revived before its invisible time is over, whatever the wall clock does. What
+was acknowledged under a check point is never revived because of that check point, whoever is master
+by then. What was handed out at the end of a tenure may be handed out again by the next: its offset
+is copied a moment later.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from epochmq.broker.pop.records import CheckPoint
 from epochmq.broker.pop.revive.core import Entry
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
@@ -33,15 +35,12 @@ if TYPE_CHECKING:
 Tenure = tuple[str, int, int]
 SLACK_MS = 2
 """Clocks of whole ms, read at two moments."""
-READ_WITHIN_MS = 1_500
-"""So long after a pop its check point may be read: it waits for replicas."""
 
 
 class Held(NamedTuple):
     """Who handed a ticket out, and until when it is hidden (ms, that host's monotonic clock)."""
 
     tenure: Tenure
-    since_ms: int
     until_ms: int
 
 
@@ -60,8 +59,8 @@ class Popped(Checker):
         self.asked_for: set[Place] = set()
         """Acknowledgements that arrived; one without an answer may have been taken."""
         self.revived: dict[Ticket, tuple[Tenure, Entry]] = {}
-        self.stepped: dict[str, int] = {}
-        """Host -> its monotonic clock when its wall clock was set last."""
+        self.began: dict[tuple[str, int, int, int], int] = {}
+        """Topic, queue, start, pop time -> that host's monotonic clock at the pop."""
 
     def asked(self, request: Command) -> None:
         self.asked_for.update(ticket.place for ticket in acked_by(request, self.group))
@@ -95,13 +94,16 @@ class Popped(Checker):
                     broker.world.mark("pop.again_in_another_tenure")
                 self.places[where] = broker.tenure
                 ticket = Ticket(where, starts[place], told.popTime)
-                self.hide(broker, ticket, told.popTime, told.invisibleTime)
+                self.hide(broker, ticket, told.invisibleTime)
 
-    def hide(self, broker: Broker, ticket: Ticket, pop_time: int, invisible_ms: int) -> None:
-        host = broker.host
-        spent = min(max(0, host.wall - pop_time), invisible_ms)
-        tenure = broker.tenure  # type: ignore[attr-defined]
-        self.held[ticket] = Held(tenure, host.now, host.now + invisible_ms - spent)
+    def keeps(self, broker: Broker, check_point: CheckPoint) -> None:
+        one = check_point
+        self.began[one.topic, one.queue_id, one.start, one.pop_time] = broker.host.now
+
+    def hide(self, broker: "SecondaryBroker", ticket: Ticket, invisible_ms: int) -> None:
+        place = ticket.place
+        began = self.began[place.topic, place.queue_id, ticket.start, ticket.pop_time]
+        self.held[ticket] = Held(broker.tenure, began + invisible_ms)
 
     def hidden(
         self, broker: "SecondaryBroker", header: ChangeInvisibleTimeHeader, reply: Reply
@@ -111,7 +113,7 @@ class Popped(Checker):
         old = ticket_of(header)
         self.took_ack(broker, old)
         new = Ticket(old.place, header.offset, told.popTime)
-        self.hide(broker, new, told.popTime, told.invisibleTime)
+        self.hide(broker, new, told.invisibleTime)
 
     def took_ack(self, broker: "SecondaryBroker", ticket: Ticket) -> None:
         found = self.revived.get(ticket)
@@ -132,20 +134,11 @@ class Popped(Checker):
                 text = f"{ticket} was acknowledged, and comes back"
                 raise Violation(self.rule, text, (host.name,))
             held = self.held.get(ticket)
-            if held is not None and held.tenure == broker.tenure and not self.was_set(broker, held):
+            if held is not None and held.tenure == broker.tenure:
                 if host.now + SLACK_MS < held.until_ms:
                     text = f"{ticket} comes back {held.until_ms - host.now} ms early"
                     raise Violation(self.rule, text, (host.name,))
             self.revived[ticket] = broker.tenure, entry
-
-    def clock_set(self, host_name: str, now: int) -> None:
-        self.stepped[host_name] = now
-
-    def was_set(self, broker: Broker, held: Held) -> bool:
-        """Whether the wall clock was set at about the time of the pop: its check point is read a
-        moment later, and says when it is over by the wall clock."""
-        at = self.stepped.get(broker.host.name)
-        return at is not None and -READ_WITHIN_MS <= at - held.since_ms <= READ_WITHIN_MS
 
     # At the end ---------------------------------------------------------------------------------
 

@@ -38,5 +38,4 @@ class LaterStory(GroupStory, SecondaryHistory):
         """Somebody sets the wall clock of a host."""
         host = self.host(name)
         host.clock.step_wall(ms)
-        self.world.tell("clock_set", name, host.now)
         self.delayed.skew_us = None

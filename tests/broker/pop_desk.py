@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.broker.desk import Client, Desk, ext, send
 
+from epochmq.broker.place import FOREVER
 from epochmq.broker.pop.names import mark_of
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
@@ -131,6 +132,12 @@ class PopDesk(Desk):
         self.node.pop.tick(now, wall, delivers=self.node.delivers)
         self.sink.pops.tick(now)
         self.turn()
+
+    def rest(self, ms: int) -> None:
+        """The lease is over for as long, and is renewed."""
+        self.node.lease_until_ms = self.clock.now
+        self.tick(ms)
+        self.node.lease_until_ms = FOREVER
 
     def put(self, *bodies: bytes, topic: str = "T", queue_id: int = 0, **more: str) -> None:
         client = self.client()

@@ -15,6 +15,8 @@ from tests.broker.pop_desk import PopDesk, Popped, ack, hide
 
 from epochmq.base import limits
 from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.place import FOREVER
+from epochmq.broker.pop.revive import hands
 from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
 
@@ -109,6 +111,62 @@ def test_another_role_forgets_what_it_had() -> None:
     assert [one.body for one in desk.pop()] == [b"a"]
 
 
+def test_a_lease_that_is_over_for_a_moment_and_a_clock_that_is_set() -> None:
+    """What was read was read anew, and was due by what the wall clock said then."""
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=30_000)
+    desk.tick()
+    desk.clock.wall += 60_000
+    desk.rest(20_000)
+    desk.tick(9_999)
+    assert desk.stored(RETRY) == []
+    desk.tick(1)
+    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+
+
+def test_who_has_no_lease_has_nothing_to_revive() -> None:
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    node = desk.node
+    assert node.pop.next_deadline(desk.clock.now) == desk.clock.now + 1_000
+    node.lease_until_ms = desk.clock.now
+    desk.tick(2_000)
+    assert (node.pop.next_deadline(desk.clock.now), desk.stored(RETRY)) == (None, [])
+    node.lease_until_ms = FOREVER
+    desk.tick()
+    assert len(desk.stored(RETRY)) == 1
+
+
+@pytest.mark.parametrize("step_ms", [-60_000, 60_000])
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_clock_that_is_set_before_the_check_point_is_read(merge: bool, step_ms: int) -> None:
+    """A young one is read ten seconds after the pop."""
+    desk = PopDesk(enable_pop_buffer_merge=merge)
+    desk.put(b"a")
+    desk.pop(invisible_ms=30_000)
+    desk.clock.wall += step_ms
+    desk.tick(10_000)
+    desk.tick(19_999)
+    assert desk.stored(RETRY) == []
+    desk.tick(1)
+    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+
+
+def test_so_many_check_points_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the others the wall clock says when they are due."""
+    monkeypatch.setattr(hands, "GIVEN_MAX", 1)
+    desk = PopDesk()
+    desk.put(b"a", b"b")
+    for _ in range(2):
+        desk.pop(count=1, invisible_ms=30_000)
+    desk.clock.wall += 60_000
+    desk.tick()
+    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+
+
 def test_a_commit_that_finds_no_room(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -163,6 +221,8 @@ class Slowly(RuleBasedStateMachine):
         self.moody = Moody(self.desk)
         self.sent: set[bytes] = set()
         self.acked: set[bytes] = set()
+        self.tried: set[bytes] = set()
+        """Acknowledged without a good answer: it may have been taken (`PopBuffer.ack`)."""
         self.repeated: set[bytes] = set()
         self.held: dict[bytes, tuple[Popped, int]] = {}
         self.saved: dict[str, object] = {}
@@ -197,7 +257,9 @@ class Slowly(RuleBasedStateMachine):
         answer = self.desk.client().ask(ack(one))
         if answer.code == 0:
             self.acked.add(body)
-        elif self.moody.refuse == 0:
+            return
+        self.tried.add(body)
+        if self.moody.refuse == 0:
             assert until <= self.desk.clock.now or answer.code == 1
         else:
             self.held[body] = one, until
@@ -226,8 +288,11 @@ class Slowly(RuleBasedStateMachine):
 
     @rule(ms=st.integers(-20_000, 20_000))
     def step_the_clock(self, ms: int) -> None:
-        self.desk.tick()
         self.desk.clock.wall += ms
+
+    @rule(ms=st.integers(0, 5_000))
+    def be_without_a_lease(self, ms: int) -> None:
+        self.desk.rest(ms)
 
     @rule(count=st.integers(1, 3))
     def refuse(self, count: int) -> None:
@@ -259,7 +324,7 @@ class Slowly(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end every message is handed out until it is acknowledged."""
         self.moody.refuse = 0
-        left = self.sent - self.acked
+        left = self.sent - self.acked - self.tried
         seen: set[bytes] = set()
         for _ in range(60):
             self.desk.tick(20_000)

@@ -82,7 +82,7 @@ class PopDesk:
                 for part in taking.parts:
                     self.arrived([(part.key.topic, part.key.queue_id, 0)])
 
-        node.pop.keep(taken, now, taking.pop_time, done)
+        node.pop.keep(taken, node.clock.now_ms(), taking.pop_time, done)
         if not finished:
             waits = True
             taking.keep_bytes()

@@ -134,7 +134,8 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
                 command, Reply(ResponseCode.SYSTEM_ERROR, "the new check point was not kept")
             )
 
-    node.pop.keep([Taken(new, revive_queue, None)], now, wall, lambda kept: written(list(kept)))
+    taken = [Taken(new, revive_queue, None)]
+    node.pop.keep(taken, node.clock.now_ms(), wall, lambda kept: written(list(kept)))
     return HELD
 
 

@@ -93,7 +93,8 @@ class PopState:
         )
         self.tenure = 0
         """Counts roles: what one began is not what the next one knows."""
-        self._running = False
+        self._running = self._delivers = False
+        """Whether the revive queues are read in this role; whether that goes on now."""
         self._next_queue = -1
         self._acks: dict[tuple[int, Key], _Acked] = {}
         """Acknowledgements of this turn, by revive queue and check point."""
@@ -113,26 +114,26 @@ class PopState:
         self.confirmed.settle()
         for slot in self.buffer.due(now, WRITES_PER_TICK):
             self._write(slot, now, wall)
-        if delivers != self._running:
-            self._running = delivers
-            if delivers:
-                self.hands.start(self.revive_queues())
-            else:
-                self.hands.stop()
-        if delivers:
-            self.hands.retry_v2 = self._options.enable_retry_topic_v2
-            self.hands.tick(now, wall)
+        self._delivers = delivers
+        if not delivers:  # a lease may be renewed: by then the wall clock may say something else
+            return
+        if not self._running:
+            self._running = True
+            self.hands.start(self.revive_queues())
+        self.hands.retry_v2 = self._options.enable_retry_topic_v2
+        self.hands.tick(now, wall)
 
     def next_deadline(self, now: int) -> int | None:
         """Monotonic; None when nothing but a request brings work."""
-        wanted = [self.hands.next_deadline(now), self.buffer.next_deadline()]
-        wanted += [self.orders.next_deadline(), self.polls.polls.next_deadline()]
+        wanted = [self.hands.next_deadline(now)] if self._delivers else []
+        wanted += [self.buffer.next_deadline(), self.orders.next_deadline()]
+        wanted.append(self.polls.polls.next_deadline())
         return min((at for at in wanted if at is not None), default=None)
 
     def role_changed(self) -> None:
         """What is kept in memory was true of another role; who is master reads its own log."""
         self.tenure += 1
-        self._running = False
+        self._running = self._delivers = False
         self.hands.stop()
         self.windows.clear()
         self.confirmed.clear()
@@ -211,13 +212,15 @@ class PopState:
         writing: list[int] = []
         drafts: list[Draft] = []
         for number, one in enumerate(taken):
+            until_ms = now + one.check_point.invisible_time
             if self._buffers(one.window) and self.buffer.add(
-                Slot(one.check_point, one.queue_id, one.window), now
+                Slot(one.check_point, one.queue_id, one.window, until_ms), now
             ):
                 if one.window is not None:
                     self.windows.arrived(one.window)
                 continue
             writing.append(number)
+            self.hands.given(one.check_point.key, until_ms)
             drafts.append(
                 records.check_point_draft(one.check_point, self.topic, one.queue_id, wall)
             )
@@ -265,6 +268,7 @@ class PopState:
             log.error("the offset of %s in %s is not kept: %s", key.group, key.topic, error.remark)
 
     def _write(self, slot: Slot, now: int, wall: int) -> None:
+        self.hands.given(slot.check_point.key, slot.until_ms)
         draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)
 
         def stored(outcomes: Sequence[Outcome]) -> None:
@@ -349,7 +353,7 @@ class PopState:
     def _count(self, key: Key, queue_id: int, acked: _Acked) -> bool:
         """Acknowledgements are in the log: whether they came in time. What was handed out again
         meanwhile is not acknowledged; whether it was cannot be said of one that is late, where its
-        check point is not known, as after a pause of the lease."""
+        check point is not known, as after a start."""
         core = self.hands.queues.get(queue_id)
         if core is None:
             return not acked.late

@@ -14,7 +14,7 @@ def slot(start: int = 0, count: int = 2, invisible_ms: int = 60_000) -> Slot:
         topic="T", group="G", start=start, pop_time=1, invisible_time=invisible_ms,
         deltas=list(range(count)), count=count, broker_name="b",
     )  # fmt: skip
-    return Slot(point, 3, None)
+    return Slot(point, 3, None, invisible_ms)
 
 
 def buffer(slots: int = 100) -> PopBuffer:

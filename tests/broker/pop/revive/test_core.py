@@ -56,6 +56,71 @@ def test_what_is_acknowledged_is_never_due() -> None:
     }  # fmt: skip
 
 
+def test_where_it_is_known_how_long_it_hides_the_wall_clock_says_nothing() -> None:
+    core, one = Revive(), point()
+    core.take_check_point(one, 0, 300, WALL - 60_000, 1_000)
+    assert core.next_deadline() == 1_000
+    (entry,) = core.due(1_000, 9)
+    core.take_check_point(one, 1, 1_200, WALL, 5_000)  # a copy of it
+    core.delivered(entry, 3)
+    assert core.next_deadline() is None
+
+
+def test_two_pops_of_one_millisecond_are_one() -> None:
+    """From the same message on, by a clock that was set back: the second one's were forgotten."""
+    core, one, two = Revive(), point(count=1), point(count=3, ms=5_000)
+    read(core, one)
+    read(core, two)
+    acks(core, two, 1)
+    assert [core.seen(one.key, at) for at in range(4)] == [
+        Seen.OPEN, Seen.ACKED, Seen.OPEN, Seen.FOREIGN,
+    ]  # fmt: skip
+    assert core.due(4_999, 9) == []
+    (entry,) = core.due(5_000, 9)
+    assert entry.open_messages() == [(0, 0), (2, 2)]
+    core.failed(entry, 1, 5_000, hard=False)
+    assert core.progress == 0
+    (entry,) = core.due(5_000 + RETRY_MS, 9)
+    core.delivered(entry, 4)
+    assert (core.progress, len(core)) == (3, 0)
+
+
+def test_a_second_one_comes_while_the_first_is_delivered() -> None:
+    core, one, two = Revive(), point(count=1), point(count=2, ms=5_000)
+    read(core, one)
+    (entry,) = core.due(1_000, 9)
+    read(core, two, 1_000)
+    assert core.next_deadline() is None
+    core.delivered(entry, 1)
+    assert core.next_deadline() == 5_000
+    (entry,) = core.due(5_000, 9)
+    assert entry.open_messages() == [(1, 1)]
+
+
+def test_what_is_acknowledged_of_both_is_over() -> None:
+    core, one, two = Revive(), point(count=2), point(count=1)
+    read(core, one)
+    acks(core, one, 1)
+    read(core, two)
+    acks(core, two, 0)
+    assert (core.progress, len(core)) == (4, 0)
+
+
+def test_who_stands_for_two_is_not_copied() -> None:
+    core, one, two = Revive(), point(count=1, ms=60_000), point(count=2, ms=60_000)
+    read(core, one)
+    core.position += COPY_BEHIND
+    copied = core.copy(0)
+    assert copied is not None
+    read(core, two)
+    core.position += COPY_BEHIND
+    read(core, copied)
+    assert core.copy(0) is None
+    assert (core.progress, core.next_deadline()) == (0, 60_000)
+    acks(core, one, 0, 1)
+    assert core.progress == core.position  # behind the copy, which knows of nothing
+
+
 def test_a_plan_that_came_to_nothing_is_passed_over() -> None:
     core, one, two = Revive(), point(), point(start=10)
     read(core, one)

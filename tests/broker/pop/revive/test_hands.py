@@ -199,6 +199,19 @@ def write(desk: PopDesk, **more: Any) -> None:
     desk.store.append([draft], desk.clock.wall)
 
 
+def test_of_two_pops_of_one_millisecond_everything_comes_back() -> None:
+    """After a crash that forgot the group's offset, by a clock that was set back."""
+    desk = PopDesk()
+    desk.put(b"a")
+    write(desk)
+    desk.put(b"b")
+    write(desk, deltas=[0, 1], count=2)
+    desk.tick(1_000)
+    desk.tick(1_000)
+    assert [one.body for one in desk.stored(RETRY)] == [b"a", b"b"]
+    assert progress(desk)[0] == 1
+
+
 def test_one_that_cannot_be_read_is_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

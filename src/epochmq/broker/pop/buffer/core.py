@@ -23,13 +23,27 @@ RETRY_MS = 1_000
 class Slot:
     """One young check point; `queue_id` is its revive queue."""
 
-    __slots__ = ("acked", "check_point", "full", "offsets", "queue_id", "unsure", "window",
-                 "write_at_ms", "writing")  # fmt: skip
+    __slots__ = (
+        "acked",
+        "check_point",
+        "full",
+        "offsets",
+        "queue_id",
+        "unsure",
+        "until_ms",
+        "window",
+        "write_at_ms",
+        "writing",
+    )  # fmt: skip
 
-    def __init__(self, check_point: CheckPoint, queue_id: int, window: Window | None) -> None:
+    def __init__(
+        self, check_point: CheckPoint, queue_id: int, window: Window | None, until_ms: int
+    ) -> None:
         self.check_point = check_point
         self.queue_id = queue_id
         self.window = window
+        self.until_ms = until_ms
+        """Monotonic: its messages are hidden as long."""
         self.offsets = check_point.offsets()
         self.full = (1 << len(self.offsets)) - 1
         self.acked = 0

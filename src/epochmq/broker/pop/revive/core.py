@@ -6,9 +6,10 @@ the first record that is still needed: everything before it may be forgotten. It
 point only when nothing of it is open, so a crash reads the open ones again and repeats a delivery
 rather than lose a message (INV-28).
 
-- Invisible times are measured on the monotonic clock from the moment the check point is read, never
-  longer than they were asked for: a step of the wall clock neither hurries nor delays them
-  (rocketmq#7914 lost messages over a step).
+- Invisible times are measured on the monotonic clock: of what this broker handed out in its present
+  role from the pop on, of other check points from the moment they are read, never longer than they
+  were asked for. A step of the wall clock neither hurries nor delays them (rocketmq#7914 lost
+  messages over a step).
 - A check point that stays open for long while others pass it would hold `progress` back. It is
   written again at the queue's end, with what is known of it (`copy`); the copy takes its place when
   it is read and knows as much as is known then, else another copy is made.
@@ -74,6 +75,7 @@ class Entry:
         "failures",
         "first_place",
         "full",
+        "last_place",
         "offsets",
         "place",
     )
@@ -81,7 +83,8 @@ class Entry:
     def __init__(self, check_point: CheckPoint, place: int, due_ms: int) -> None:
         self.check_point = check_point
         self.offsets = check_point.offsets()
-        self.place = self.first_place = place
+        self.place = self.first_place = self.last_place = place
+        """Of its newest copy; of the first and the last pop that it stands for."""
         self.due_ms = due_ms
         self.full = (1 << len(self.offsets)) - 1
         self.acked = check_point.done & self.full
@@ -98,6 +101,11 @@ class Entry:
     @property
     def finished(self) -> bool:
         return self.done == self.full
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it stands for several check points: none of them speaks of all its messages."""
+        return len(self.offsets) > len(self.check_point.offsets())
 
     def open_messages(self) -> list[tuple[int, int]]:
         """(bit number, queue offset) of what nobody acknowledged."""
@@ -131,11 +139,20 @@ class Revive:
 
     # What is read ----------------------------------------------------------------------------
 
-    def take_check_point(self, found: CheckPoint, place: int, now: int, wall: int) -> None:
-        """A check point, or the copy of one, was read at `place`."""
+    def take_check_point(
+        self, found: CheckPoint, place: int, now: int, wall: int, until_ms: int | None = None
+    ) -> None:
+        """A check point, or the copy of one, was read at `place`; `until_ms` (monotonic) where it
+        is known until when it hides its messages."""
         entry = self._entries.get(found.key)
+        if until_ms is None:
+            left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
+            until_ms = now + left
         if entry is None:
-            self._open(found, place, now, wall)
+            self._open(found, place, until_ms)
+            return
+        if found.offsets() != entry.offsets:
+            self._widen(entry, found, place, until_ms)
             return
         known = entry.done
         entry.acked |= found.done & entry.full
@@ -204,7 +221,6 @@ class Revive:
         entry.failures = 0
         self._revived += bits.bit_count()
         if not self._look(entry):
-            entry.due_ms = 0  # the rest is due still
             self._plan(entry)
 
     def failed(self, entry: Entry, bits: int, now: int, *, hard: bool) -> None:
@@ -219,7 +235,7 @@ class Revive:
         else:
             pause = min(RETRY_MS << min(entry.failures, 10), RETRY_MAX_MS)
         entry.failures += 1
-        entry.due_ms = now + pause
+        entry.due_ms = max(entry.due_ms, now + pause)
         self._plan(entry)
 
     def copy(self, now: int) -> CheckPoint | None:
@@ -231,7 +247,8 @@ class Revive:
         entry = self._places[0][1]
         stays = entry.due_ms > now + COPY_LEFT_MS
         behind = self.position - entry.place > COPY_BEHIND
-        if not (stays and behind) or entry.busy or entry.copy is not None:
+        stops = entry.busy or entry.copy is not None or entry.is_wide
+        if not (stays and behind) or stops:
             return None
         entry.copy = with_done(entry.check_point, entry.done)
         return entry.copy
@@ -292,20 +309,38 @@ class Revive:
         """Whether copies may lie ahead that a former life wrote."""
         return self.position < self._end
 
-    def _open(self, found: CheckPoint, place: int, now: int, wall: int) -> None:
-        left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
-        entry = Entry(found, place, now + left)
+    def _open(self, found: CheckPoint, place: int, due_ms: int) -> None:
+        entry = Entry(found, place, due_ms)
         known_from, done = self._done_before.get(found.key, (place, set()))
         known = sum(1 << bit for bit, at in enumerate(entry.offsets) if at in done)
         if known & ~entry.acked:
             self._stale.append((known_from, place))
             entry.acked |= known
-            entry.first_place = known_from
+            entry.first_place = entry.last_place = known_from
         kept = self._kept.get(found.key, ())
         entry.acked |= sum(1 << bit for bit, at in enumerate(entry.offsets) if at in kept)
         if not entry.finished:
             self._entries[found.key] = entry
             self._places.append((place, entry))
+            self._plan(entry)
+
+    def _widen(self, entry: Entry, found: CheckPoint, place: int, due_ms: int) -> None:
+        """Another pop had the same key: of the same millisecond and from the same message on, as
+        after a crash by a clock that was set back. What acknowledges the one acknowledges the
+        other; their messages come back together.
+        """
+        offsets = found.offsets()
+        entry.offsets += [at for at in offsets if at not in entry.offsets]
+        entry.full = (1 << len(entry.offsets)) - 1
+        for bit, at in enumerate(offsets):
+            entry.acked |= (found.done >> bit & 1) << entry.offsets.index(at)
+        if offsets == entry.check_point.offsets():  # its copy, from before it was widened
+            entry.copy = None
+            self._stale.append((entry.first_place, place))
+        else:
+            entry.last_place = place
+            entry.due_ms = max(entry.due_ms, due_ms)
+        if not self._look(entry) and not entry.busy:
             self._plan(entry)
 
     def _remember(self, key: Key, place: int, offsets: Sequence[int]) -> None:

@@ -18,7 +18,7 @@ from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.pop import records
 from epochmq.broker.pop.confirmed import Confirmed
 from epochmq.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.schedule.delayed import index_keys
 from epochmq.model import record
@@ -33,6 +33,8 @@ from epochmq.store.read import GetStatus, ReadResult
 READ_COUNT = 1024
 READ_BYTES = 1024 * 1024
 DUE_PER_TICK = 64
+GIVEN_MAX = 10_000
+"""Check points that were written and are not read yet, of which it is known when they are due."""
 _FAR = 1 << 62
 
 log = logging.getLogger(__name__)
@@ -112,6 +114,7 @@ class ReviveHands:
         self._confirmed = confirmed
         self._end = end
         self.queues: dict[int, Revive] = {}
+        self._given: dict[Key, int] = {}
         self.fetch: Fetch = _nobody
         """Reads what another group's check points name; the service sets it."""
         self.retry_v2 = False
@@ -127,6 +130,17 @@ class ReviveHands:
     def stop(self) -> None:
         """Another role: what is known here may be wrong elsewhere."""
         self.queues = {}
+        self._given.clear()
+
+    def given(self, key: Key, until_ms: int) -> None:
+        """A check point is about to be written, of messages that are hidden until then (monotonic).
+
+        It is read a moment later, or much later where replicas are slow: the wall clock may have
+        been set by then. Of those that are never read only so many are remembered.
+        """
+        self._given[key] = until_ms
+        if len(self._given) > GIVEN_MAX:
+            del self._given[next(iter(self._given))]
 
     def __len__(self) -> int:
         return sum(map(len, self.queues.values()))
@@ -193,7 +207,8 @@ class ReviveHands:
             found = records.read(raw, self._broker_name)
             core.position = record.queue_offset_at(raw, 0)
             if isinstance(found, CheckPoint):
-                core.take_check_point(found, core.position, now, wall)
+                until_ms = self._given.pop(found.key, None)
+                core.take_check_point(found, core.position, now, wall, until_ms)
             elif found is not None:
                 core.take_acks(found.key, found.offsets)
             else:
@@ -296,7 +311,7 @@ class ReviveHands:
         """Where the check point lies in the log; behind everything when it cannot be told."""
         for queue_id, mine in self.queues.items():
             if mine is core:
-                found = self._store.read_queue(self.topic, queue_id, entry.first_place, 1, 1)
+                found = self._store.read_queue(self.topic, queue_id, entry.last_place, 1, 1)
                 if found.count:
                     return record.offset_at(found.chunks[0], 0)
         return _FAR
