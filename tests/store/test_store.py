@@ -279,6 +279,24 @@ def test_async_flush_by_interval_and_pages() -> None:
     assert store.flush_due(1200)
 
 
+def test_async_flush_at_the_next_interval_when_somebody_waits() -> None:
+    """What is saved behind the log (offsets, levels) is not older for being little (INV-29)."""
+    store = opened(flush_interval_ms=100, flush_thorough_interval_ms=1000, flush_least_pages=1)
+    assert not store.flush_due(0)
+    store.append([plain()], WALL)
+    assert store.flush_due(100)  # the thorough one
+    store.sync()
+    store.append([plain()], WALL)
+    told: list[bool] = []
+    store.when_synced(store.pointers.appended, told.append)
+    assert not store.flush_due(150)
+    assert store.flush_due(200)
+    store.sync()
+    assert told == [True]
+    store.append([plain()], WALL)
+    assert not store.flush_due(300)
+
+
 def test_locked_while_open() -> None:
     disk = SimDisk()
     store = opened(disk)

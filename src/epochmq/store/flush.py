@@ -29,6 +29,11 @@ class Flusher:
         self._cut_at = 0
         self.count = 0
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for a sync."""
+        return bool(self._waiting)
+
     def point(self, wall: int) -> tuple[int, Callable[[], None]]:
         """The log's end, whose newest message was stored at `wall`, and the call that syncs it."""
         self._log.commit()

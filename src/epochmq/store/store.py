@@ -304,15 +304,16 @@ class Store(StoreReads, StoreReplication):
         return self.pointers.synced < self.pointers.appended
 
     def flush_due(self, now: int) -> bool:
-        """Whether to sync now: with SYNC_FLUSH always when needed, else by interval and pages."""
+        """Whether to sync now: with SYNC_FLUSH if needed, else by interval, pages and who waits."""
         if self.fenced is not None or not self.needs_sync:
             return False
         if self.options.sync_flush:
             return True
         if not self._flush.due(now):
             return False
-        dirty = self.pointers.appended - self.pointers.synced
-        return dirty >= self.options.flush_least_pages * _PAGE or self._flush_thorough.due(now)
+        pages = (self.pointers.appended - self.pointers.synced) // _PAGE
+        urgent = pages >= self.options.flush_least_pages or self._flusher.awaited
+        return urgent or self._flush_thorough.due(now)
 
     def sync_point(self) -> tuple[int, Callable[[], None]]:
         """(offset, the blocking call that makes the log durable up to it; run it elsewhere)."""
