@@ -62,10 +62,30 @@ def test_an_empty_level_wakes_when_something_arrives() -> None:
     core = Schedule((1000,))
     assert core.found(1, [], wall=10) == 0
     assert core.next_deadline() is None
-    core.arrived(1, 500)
-    core.arrived(1, 600)  # the first one decides
-    core.arrived(77, 600)  # not a level
+    core.arrived(77)  # not a level
+    assert core.looks(500) == []
+    core.arrived(1)
+    assert core.looks(500) == [Look(1, 0)]
+    assert core.found(1, [1500], wall=500) == 0
+    core.arrived(1)  # the first one decides
     assert core.next_deadline() == 1500
+
+
+def test_what_replicas_had_late_waits_for_its_time_and_no_longer() -> None:
+    """A level of two hours was as late again as the replicas (`replay --scenario S12 --seed 1`)."""
+    core = Schedule((1000,))
+    core.found(1, [], wall=10)
+    core.arrived(1)  # it was put at 500
+    assert core.looks(1400) == [Look(1, 0)]
+    assert core.found(1, [1500], wall=1400) == 0
+    assert core.next_deadline() == 1500
+
+
+def test_a_clock_that_went_back_while_it_delivered_keeps_nothing_waiting() -> None:
+    core = Schedule((1000,))
+    assert core.found(1, [5000], wall=5000) == 1
+    core.delivered(1, 1)
+    assert core.looks(5000 - AHEAD_MS) == [Look(1, 1)]
 
 
 def test_all_due_units_go_at_once_and_the_level_looks_again() -> None:
@@ -175,7 +195,7 @@ def test_everything_is_delivered_once_acked_in_order_and_not_early(
     refusals = list(acks)
     while len(delivered) < len(put_walls):
         queue = [put for put in put_walls if put <= wall]
-        core.arrived(1, wall)
+        core.arrived(1)
         for look in core.looks(wall):
             due = [put + delay for put in queue[look.queue_offset :]]
             count = core.found(1, due, wall)

@@ -34,6 +34,7 @@ def run(desk: Desk, ms: int = 0) -> list[bytes]:
 def test_messages_come_when_they_are_due_and_not_before(desk: Desk) -> None:
     assert run(desk) == []  # finds all levels empty
     put(desk, b"a")
+    assert run(desk, 0) == []  # looks when it is due
     assert desk.node.delivery.next_deadline() == desk.clock.wall + 1000
     desk.clock.step(400)
     put(desk, b"b")

@@ -163,7 +163,7 @@ class PullDesk:
         before = len(woken)
         for topic, queue_id, new_max in arrivals:
             if topic == SCHEDULE_TOPIC:
-                node.delivery.arrived(queue_id, node.clock.wall_ms())
+                node.delivery.arrived(queue_id)
             if len(node.long_poll):
                 woken += node.long_poll.notify(topic, queue_id, new_max)
         if not before and woken and not self.in_turn:

@@ -19,6 +19,9 @@ from epochmq.store.append import CLOCK_STEP_MS
 AHEAD_MS = CLOCK_STEP_MS
 """Deliver times come from store times, which wait for a wall clock that went back by so much."""
 
+AT_ONCE = 0
+"""A wall time to look at that is past, also for a clock that is set back in between."""
+
 RETRY_MS = 1000
 """First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
 
@@ -48,7 +51,7 @@ class Level:
         self.delay_ms = delay_ms
         self.progress = 0
         self.batch = BATCH_FIRST
-        self.look_at: int | None = 0
+        self.look_at: int | None = AT_ONCE
         self.busy = False
         self.failures = 0
 
@@ -101,7 +104,7 @@ class Schedule:
     def look_again(self) -> None:
         """Look at every level at the next occasion: another role, other progress."""
         for level in self._levels.values():
-            level.look_at = 0
+            level.look_at = AT_ONCE
 
     def level_for(self, wanted: int) -> int:
         """The level a message gets that asks for `wanted` (> 0): too high means the highest."""
@@ -138,7 +141,7 @@ class Schedule:
         if count < len(deliver_walls):
             level.look_at = deliver_walls[count]
         else:
-            level.look_at = wall if deliver_walls else None
+            level.look_at = AT_ONCE if deliver_walls else None
         level.busy = count > 0
         return count
 
@@ -169,11 +172,14 @@ class Schedule:
         level.look_at = wall + min(RETRY_MS << min(level.failures, 10), RETRY_MAX_MS)
         level.failures += 1
 
-    def arrived(self, number: int, wall: int) -> None:
-        """A message was put into the level at `wall`; an idle level looks when that is due."""
+    def arrived(self, number: int) -> None:
+        """The level has a new message; an idle level looks when it is due.
+
+        Not a delay from now on: it may have come into the log long before replicas had it.
+        """
         level = self._levels.get(number)
         if level is not None and level.look_at is None:
-            level.look_at = wall + level.delay_ms
+            level.look_at = AT_ONCE
 
     def next_deadline(self) -> int | None:
         """Earliest wall time at which `looks` answers something."""

@@ -68,9 +68,9 @@ class Delivery:
         self._tenure += 1
         self._schedule.let_go()
 
-    def arrived(self, queue_id: int, wall: int) -> None:
+    def arrived(self, queue_id: int) -> None:
         """The store has a new message in a queue of the delay topic."""
-        self._schedule.arrived(queue_id + 1, wall)
+        self._schedule.arrived(queue_id + 1)
 
     def tick(self, wall: int) -> None:
         """Deliver what is due; at most one batch of each level, so that a tick stays short."""
