@@ -59,6 +59,7 @@ GROUP: tuple[Ablation, ...] = (
 )
 LATER: tuple[Ablation, ...] = (
     Ablation("outlet_advances_after_ack", "secondary", "", 7, ("INV-26", "INV-27", "INV-28")),
+    Ablation("put_once", "secondary", "", 19, ("INV-26", "INV-27")),
     Ablation("pop_progress_waits", "secondary", "", 0, ("INV-28",)),
     Ablation("pop_offset_waits", "secondary", "", 3, ("INV-28",)),
     Ablation("pop_windows_in_order", "popping", "", 2, ("INV-28",)),
@@ -66,7 +67,7 @@ LATER: tuple[Ablation, ...] = (
     Ablation("pop_time_is_monotonic", "group", "S13", 6, ("INV-28",)),
     Ablation("pop_drops_with_its_topic", "group", "S34", 0, ("INV-28",)),
     Ablation("pop_knows_what_is_gone", "group", "S34", 0, ("INV-27",)),
-    Ablation("timer_tries_again", "group", "S12", 0, ("INV-27",)),
+    Ablation("timer_tries_again", "group", "S12", 4, ("INV-27",)),
     Ablation("order_one_batch_out", "popping", "", 0, ("INV-28",)),
     Ablation("order_leaves_out_acked", "popping", "", 0, ("INV-28",)),
     Ablation("order_known_first", "popping", "", 0, ("INV-28",)),

@@ -83,7 +83,7 @@ class MadeAnew(Checker):
         drafts: Sequence[Draft],
         outcomes: Sequence[Outcome],
         _origin: Origin,
-        _spell: object,
+        _tenure: object,
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
             if draft.topic not in (ANEW, *TOPICS):

@@ -6,7 +6,7 @@ Each is a function that spoils a new process before it runs; the product knows n
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from epochmq.broker.outlet.core import Done, Local, Origin, Outcome
+from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.pop.records import CheckPoint
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.pop.revive.hands import _Lost
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
     """What is appended counts as kept at once, by the device and by replicas."""
-    local = broker.owned.ways_out._own
-    assert isinstance(local, Local)
-    local._kept = lambda _end, done: done(True)
+    broker.owned.when_kept = lambda _end, done: done(True)  # type: ignore[method-assign]
+
+
+def put_once(broker: "SecondaryBroker") -> None:
+    """What was appended and is not held in time is put again."""
+    patience = broker.owned.patience
+    patience.wait = patience._kept  # type: ignore[method-assign]
 
 
 def timer_tries_again(broker: "SecondaryBroker") -> None:
@@ -173,6 +177,7 @@ MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
     spoil.__name__: spoil
     for spoil in (
         outlet_advances_after_ack,
+        put_once,
         timer_tries_again,
         pop_offset_waits,
         pop_windows_in_order,

@@ -94,8 +94,7 @@ class SecondaryBroker(Broker):
         self.pulls, self.pops = PullDesk(owned), PopDesk(owned)
         self.saver = Saver(host, self.shell.latency)
         self.sync = ReplicaSync(Tables(owned), history.options.slave_metadata_period)
-        self.swaps = self.lapses = 0
-        self.delivered = False
+        self.swaps = 0
         self.roles = RoleSwitch(owned, self._role_changed)
         self.save_at = host.now + SAVE_MS
         for table in self._tables():
@@ -134,11 +133,6 @@ class SecondaryBroker(Broker):
         """One process's time in one role: what it keeps in memory lasts as long."""
         return self.host.name, self.host.incarnation, self.swaps
 
-    @property
-    def spell(self) -> tuple[str, int, int]:
-        """One time of moving messages on: ends with the role, or with the lease."""
-        return self.host.name, self.host.incarnation, self.lapses
-
     def state_line(self) -> str:
         owned = self.owned
         return (
@@ -154,14 +148,12 @@ class SecondaryBroker(Broker):
         owned, wall = self.owned, self.host.wall
         self._copy_tables(now)
         self.roles.settled()
-        if owned.delivers != self.delivered:
-            self.delivered = owned.delivers
-            self.lapses += 1
         if owned.delivers:
             owned.delivery.tick(wall)
         owned.transactions.tick(now, wall)
-        self.timer.tick(wall, delivers=owned.delivers)
+        self.timer.tick(wall, delivers=owned.delivers, rests=owned.rests)
         owned.pop.tick(now, wall, delivers=owned.delivers)
+        owned.patience.tick(now)
         self.pops.tick(now)
         if now >= self.save_at:
             self.save_at = now + SAVE_MS
@@ -177,6 +169,7 @@ class SecondaryBroker(Broker):
         wanted = [
             *(super().next_deadline(), self.save_at, self.sync.next_deadline()),
             *(owned.transactions.next_deadline(now), owned.pop.next_deadline(now)),
+            owned.patience.next_deadline(),
             *(now + due - wall for due in walls if due is not None),
         ]
         return max(now + 1, min(at for at in wanted if at is not None))

@@ -77,10 +77,10 @@ class Watched:
         if isinstance(drafts, Remade):
             drafts.drafts()  # they are told of later, too
         broker.world.tell("moves_on", broker, drafts, origin)
-        spell = broker.spell
+        tenure = broker.tenure
 
         def settled(outcomes: Sequence[Outcome]) -> None:
-            broker.world.tell("moved_on", broker, drafts, outcomes, origin, spell)
+            broker.world.tell("moved_on", broker, drafts, outcomes, origin, tenure)
             done(outcomes)
 
         self.route.put(drafts, origin, wall, settled)

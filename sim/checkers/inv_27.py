@@ -1,4 +1,4 @@
-"""INV-27: a delayed message is never early, is delivered, and again only in another spell.
+"""INV-27: a delayed message is never early, is delivered, and again only in another tenure.
 
 Delayed by a level, or for an exact time. "Early" is said by the wall clock of whoever delivers: it
 must have reached the time that the broker which took the message wrote down. A level forgives a
@@ -7,7 +7,7 @@ Where no clock is ever set, hosts are apart by `skew_us` at most, and true time 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.outlet.core import Origin, Outcome
@@ -18,7 +18,7 @@ from sim.brokers import Broker
 from sim.checkers.base import Checker
 from sim.oracle import Oracle, Result
 from sim.violation import Violation
-from sim.workload import QUEUES, TOPICS, number_of, read_all
+from sim.workload import QUEUES, TOPICS, number_of, offset_of, read_all
 from sim.world import MS, World
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Delayed(Checker):
         """number of a cancellation -> number of what it takes back."""
         self.out: set[int] = set()
         """What the outlet has acknowledged."""
-        self.by_spell: set[tuple[int, object]] = set()
+        self.by_tenure: set[tuple[int, object]] = set()
         self.unsure: set[int] = set()
-        """What may be delivered twice in one spell; see `note_repeats`."""
+        """What may be delivered twice in one tenure; see `note_rolled`."""
         self.rolled: dict[int, set[object]] = {}
-        self.repeats = 0
-        """Deliveries of levels that were not held in time."""
+        self.put_in: dict[tuple[int, int], set[object]] = {}
+        """(number, epoch) -> the tenures in which it was put."""
         self.masters = 0
         self.calm: dict[str, int] = {}
         """Host -> its wall clock when calm began."""
@@ -83,11 +83,16 @@ class Delayed(Checker):
         if cancels:
             self.cancels[number] = int(cancels[1:])
 
-    def moves_on(self, broker: Broker, drafts: Sequence[Draft], origin: Origin) -> None:
+    def moves_on(self, broker: "SecondaryBroker", drafts: Sequence[Draft], origin: Origin) -> None:
+        tenure = broker.tenure, broker.timer.hands.rebuilds
         for draft in drafts:
+            self.note_rolled(draft, origin, tenure)
             number = _delivered(draft, origin)
-            if number is not None and self.is_early(broker, self.due[number]):
+            if number is None:
+                continue
+            if self.is_early(broker, self.due[number]):
                 raise Violation(self.rule, f"message {number} is early", (broker.host.name,))
+            self.put_in.setdefault((number, broker.epochs.last_epoch), set()).add(tenure)
             if number in self.cancels:
                 text = f"message {number} is a cancellation, and is delivered"
                 raise Violation(self.rule, text, (broker.host.name,))
@@ -106,33 +111,29 @@ class Delayed(Checker):
         drafts: Sequence[Draft],
         outcomes: Sequence[Outcome],
         origin: Origin,
-        spell: object,
+        tenure: object,
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
             number = _delivered(draft, origin)
-            self.note_repeats(draft, outcome, origin, (spell, broker.timer.hands.rebuilds))
             if number is None or outcome is not Outcome.STORED:
                 continue
             self.out.add(number)
             self.check_late(broker, number)
-            key = number, spell, broker.timer.hands.rebuilds
-            if key in self.by_spell and number not in self.unsure:
-                text = f"message {number} is delivered twice in one spell"
+            key = number, tenure, broker.timer.hands.rebuilds
+            if key in self.by_tenure and number not in self.unsure:
+                text = f"message {number} is delivered twice in one tenure"
                 raise Violation(self.rule, text, (broker.host.name,))
-            self.by_spell.add(key)
+            self.by_tenure.add(key)
 
-    def note_repeats(self, draft: Draft, outcome: Outcome, origin: Origin, spell: object) -> None:
-        """What explains that a message is delivered twice in one spell: a put of it, or of a piece
-        of its wait, that was not held in time, or pieces of its wait from two spells, or from
-        before and after the clock was set back and the wheel was made anew."""
-        if origin not in (Origin.DELAYED, Origin.TIMER):
+    def note_rolled(self, draft: Draft, origin: Origin, tenure: object) -> None:
+        """What explains that a message is delivered twice in one tenure: pieces of its wait from
+        two, or from before and after the clock was set back and the wheel was made anew. That a put
+        was not held in time explains nothing: it is waited for."""
+        if origin is not Origin.TIMER or draft.topic != TIMER_TOPIC:
             return
         number = int(bytes(draft.body).partition(b":")[0])
-        if draft.topic == TIMER_TOPIC:
-            self.rolled.setdefault(number, set()).add(spell)
-        if outcome is Outcome.LATER and origin is Origin.DELAYED:
-            self.repeats += 1
-        if outcome is Outcome.LATER or len(self.rolled.get(number, ())) > 1:
+        self.rolled.setdefault(number, set()).add(tenure)
+        if len(self.rolled[number]) > 1:
             self.unsure.add(number)
 
     def check_late(self, broker: Broker, number: int) -> None:
@@ -160,30 +161,42 @@ class Delayed(Checker):
         return {*self.cancels, *self.cancels.values()}
 
     def finish(self, world: World) -> None:
+        again = 0
         for name, host in sorted(world.hosts.items()):
             if isinstance(host.process, Broker) and host.process.store.fenced is None:
-                self.judge(name, self.shown(host.process))
+                found = self.shown(host.process)
+                self.judge(name, found)
+                again = max(again, sum(map(len, found.values())) - len(found))
+        world.marks["covered.delivered_again"] += again
 
-    def shown(self, broker: Broker) -> Counter[int]:
-        """How often each message is in its queue."""
-        found: Counter[int] = Counter()
+    def shown(self, broker: Broker) -> dict[int, list[int]]:
+        """The delayed messages that are in their queues: the epoch of each copy."""
+        found: dict[int, list[int]] = {}
         for topic in TOPICS:
             for queue in range(QUEUES):
-                found.update(number_of(r) for r in read_all(broker.store, topic, queue))
+                for raw in read_all(broker.store, topic, queue):
+                    number, entry = number_of(raw), broker.epochs.entry_at(offset_of(raw))
+                    if number in self.due and entry is not None:
+                        found.setdefault(number, []).append(entry.epoch)
         return found
 
-    def judge(self, name: str, found: Counter[int]) -> None:
+    def judge(self, name: str, found: Mapping[int, Sequence[int]]) -> None:
         sends, stay = self.oracle.sends, self.may_stay
-        lost = [n for n in self.due if sends[n].result is Result.OK and not found[n]]
+        lost = [n for n in self.due if sends[n].result is Result.OK and n not in found]
         lost = [n for n in lost if n not in stay]
         if lost:
             raise Violation(self.rule, f"delayed messages are lost: {sorted(lost)[:20]}", (name,))
-        wrong = sorted(n for n in self.cancels if found[n])
+        wrong = sorted(n for n in self.cancels if n in found)
         if wrong:
             raise Violation(self.rule, f"cancellations are delivered: {wrong[:20]}", (name,))
-        levels = [n for n, due in self.due.items() if due.delay_ms]
-        again = sum(found[n] - 1 for n in levels if found[n] > 1)
-        if again > BATCH_MAX * self.levels * self.masters + self.repeats:
+        for number in found.keys() - self.unsure:
+            for epoch, copies in Counter(found[number]).items():
+                if copies > len(self.put_in[number, epoch]):
+                    text = f"message {number} is in the log {copies} times of epoch {epoch}"
+                    raise Violation(self.rule, text, (name,))
+        levels = [n for n, due in self.due.items() if due.delay_ms and n in found]
+        again = sum(len(found[n]) - 1 for n in levels)
+        if again > BATCH_MAX * self.levels * self.masters:
             raise Violation(self.rule, f"{again} deliveries too many", (name,))
 
 

@@ -26,8 +26,13 @@ class Story(LaterStory):
         else:
             self.cut_way(tuple(self.others(a)), a)
         tries = chance.randint(5, 8)
-        yield lambda: self.failures(a) >= tries or not self.is_master(a)
-        self.world.mark("covered.S12.failed" if self.failures(a) >= 5 else "covered.S12.deposed")
+        if full:
+            yield lambda: self.failures(a) >= tries or not self.is_master(a)
+        else:
+            yield lambda: self.waits(a) or not self.is_master(a)
+            yield tries * 300 * MS
+        failed = self.failures(a) >= 5 or self.waits(a)
+        self.world.mark("covered.S12.failed" if failed else "covered.S12.deposed")
         for name in self.cluster.broker_names:
             if chance.randrange(2):
                 self.set_clock(name, chance.randint(-4000, 4000))
@@ -46,3 +51,8 @@ class Story(LaterStory):
         if self.host(name).process is None:
             return 0
         return self.secondary(name).timer.hands.core.statistics()["failures"]
+
+    def waits(self, name: str) -> bool:
+        """Whether a delivery of the timer's is in the log of a broker that runs, and not held."""
+        process = self.host(name).process
+        return process is not None and self.secondary(name).timer.hands.core.flying

@@ -155,6 +155,16 @@ async def test_a_stop_saves_the_last_offsets_and_not_older_ones(tmp_path: Path) 
         assert broker.node.offsets.get("g", "T", 0) == 3
 
 
+async def test_a_stop_keeps_no_neighbour_waiting(tmp_path: Path) -> None:
+    """A broker of the same process waits for replicas here, and goes on (RIP-32)."""
+    said: list[bool] = []
+    async with running(tmp_path) as broker:
+        broker.node.when_kept = lambda end, done: done(False)  # type: ignore[method-assign]
+        broker.node.patience.wait(1, said.append)
+        assert said == []
+    assert said == [False]
+
+
 async def test_the_fast_port_sends_only(tmp_path: Path) -> None:
     fast = free_port("127.0.0.1")
     async with running(tmp_path, fastListenPort=fast):

@@ -87,6 +87,8 @@ class BrokerNode:
     end_elsewhere: EndElsewhere = staticmethod(lambda header, key, answer: False)
     """Ends a transaction whose half message another master has; the service sets it."""
 
+    tenure = 0
+    """Counts roles."""
     digest_runs = 0
     """Requests for digests that are being worked at."""
     lock_votes: Votes | None = None
@@ -178,16 +180,15 @@ class BrokerNode:
         return pop
 
     def _own_outlet(self) -> Outlet:
-        self.ways_out = ByRole(self._own_log(), lambda: self.rights)
-        return Outlet(self.ways_out)
-
-    def _own_log(self) -> Local:
-        return Local(
+        own_log = Local(
             self.store,
             sync_flush=self.options.flush_disk_type == "SYNC_FLUSH",
-            kept=self.when_kept,
+            kept=lambda end, done: self.when_kept(end, done),
             writable=lambda: self.rights.writable,
         )
+        self.patience = own_log.patience
+        self.ways_out = ByRole(own_log, lambda: self.rights)
+        return Outlet(self.ways_out)
 
     def open_timer(self) -> None:
         """Begin with messages for an exact time, unless they are switched off."""
@@ -220,6 +221,11 @@ class BrokerNode:
         return self.rights.secondary and self.settle_at is None
 
     @property
+    def rests(self) -> bool:
+        """Whether it would deliver, but for a lease that is over and may yet be renewed."""
+        return ROLES[self.role].secondary and self.settle_at is None and not self.delivers
+
+    @property
     def escapes(self) -> bool:
         """Whether what it moves on goes to another master: it stands in for its own (RIP-32)."""
         rights = self.rights
@@ -237,11 +243,13 @@ class BrokerNode:
     def take_role(self, role: Role) -> None:
         """The one swap of the row; only a master's tables take what is made in passing."""
         self.role = role
+        self.tenure += 1
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
         if ROLES[role].consumes:
             self.pop.settle_orders(self.clock.now_ms(), self.clock.wall_ms())
         self.delivery.role_changed()
+        self.patience.role_changed()
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""

@@ -257,9 +257,8 @@ class Broker:
             self.registrar.next_deadline(),
             self.routes.next_deadline(),
             self.escape.next_deadline(),
-            node.stats.next_deadline(now),
-            node.transactions.next_deadline(now),
-            node.pop.next_deadline(now),
+            *(node.stats.next_deadline(now), node.patience.next_deadline()),
+            *(node.transactions.next_deadline(now), node.pop.next_deadline(now)),
         ]
         if self.member is not None:
             wanted.append(self.member.next_deadline())
@@ -282,8 +281,9 @@ class Broker:
             node.delivery.tick(wall)
         node.transactions.tick(now, wall)
         if node.timer is not None:
-            node.timer.tick(wall, delivers=node.delivers)
+            node.timer.tick(wall, delivers=node.delivers, rests=node.rests)
         node.pop.tick(now, wall, delivers=node.delivers)
+        node.patience.tick(now)
         sink.pops.tick(now)
         node.announce()
         sink.stage.lanes.count()
@@ -401,6 +401,7 @@ class Broker:
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)
         if self._ticker is not None:
+            self.node.patience.stop()
             await self._saver.close()
             self._save_everything()  # while the store's lock still keeps others away
         if hasattr(self, "_store_service"):

@@ -74,6 +74,11 @@ class Waits:
         else:
             self._waiting.append((offset, deadline_at_ms, done))
 
+    def comes_first(self, offset: int) -> bool:
+        """Whether nobody waits for less: who asks again for an old offset need not queue up behind
+        those whose own are not held yet."""
+        return not self._waiting or offset <= self._waiting[0][0]
+
     def release(self, position: int) -> None:
         """Everything up to `position` is held by enough replicas."""
         waiting = self._waiting

@@ -247,7 +247,7 @@ class MasterCore:
         """`done` once as many replicas as the options say hold the log up to `offset`."""
         if self.fenced is not None:
             done(AckStatus.FENCED)
-        elif not self.waits and self._acknowledged(self._log.safe) >= offset:
+        elif self.waits.comes_first(offset) and self._acknowledged(self._log.safe) >= offset:
             done(AckStatus.ACKED)
         else:
             self.waits.add(offset, deadline_at_ms, done)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 from tests.broker.desk import Desk
+from tests.broker.slow import Slow
 
 from epochmq.broker.escape.neighbours import NobodyNear, NodeNear
 from epochmq.broker.escape.pins import pinned, place_of
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import encode
@@ -52,20 +53,18 @@ def test_what_a_consumer_sent_back_waits_there() -> None:
     assert waiting.properties["REAL_TOPIC"] == "%RETRY%G"
 
 
-def test_a_transactions_message_is_never_unsure_there() -> None:
-    """Its putter would ask its own log whether that holds it."""
+def test_what_its_replicas_have_not_yet_is_waited_for_there() -> None:
+    """It is in that log: to hand it over once more would deliver it twice."""
     desk = Desk()
-    origins: list[Origin] = []
-
-    class Route:
-        def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-            origins.append(origin)
-            done([Outcome.STORED] * len(drafts))
-
-    desk.node.outlet.route = Route()
-    for origin in (Origin.TRANSACTION, Origin.TIMER):
-        NodeNear(desk.node).put([Draft("T", 0, b"x", b"")], origin, 0, lambda outcomes: None)
-    assert origins == [Origin.DELAYED, Origin.TIMER]
+    desk.topic()
+    slow = Slow(desk)
+    said: list[Sequence[Outcome]] = []
+    NodeNear(desk.node).put([Draft("T", 0, b"x", b"")], Origin.DELAYED, 0, said.append)
+    slow.answer(held=False)
+    desk.node.patience.tick(desk.clock.now)
+    assert said == []
+    slow.answer(held=True)
+    assert said == [[Outcome.STORED]]
 
 
 def test_a_check_point_lies_in_the_queue_that_its_number_names() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from epochmq.broker.outlet.core import Local, Origin, Outcome, Outlet
+from epochmq.broker.outlet.core import PATIENT, Local, Origin, Outcome, Outlet
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
 from epochmq.store.twin.send import SendRun
@@ -75,7 +75,7 @@ def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
     store = FakeStore(stored(100), stored(110))
     outlet = Outlet(Local(store, sync_flush=True))
     said: list[Sequence[Outcome]] = []
-    outlet.put(drafts(2), Origin.DELAYED, 5, said.append)
+    outlet.put(drafts(2), Origin.RETRY, 5, said.append)
     assert said == []
     assert outlet.statistics()["waiting"] == 2
     ((end, release),) = store.waiting
@@ -126,19 +126,32 @@ def test_who_may_not_write_keeps_it_for_later() -> None:
     assert store.appended == []
 
 
-@pytest.mark.parametrize(
-    ("origin", "outcome"),
-    [(Origin.TRANSACTION, Outcome.UNSURE), (Origin.TIMER, Outcome.LATER)],
-)
-def test_what_was_written_and_perhaps_not_kept(origin: Origin, outcome: Outcome) -> None:
-    """A transaction must not be put twice: it says that nobody knows."""
+@pytest.mark.parametrize("origin", sorted(PATIENT, key=str))
+def test_what_was_written_and_is_not_kept_in_time_is_waited_for(origin: Origin) -> None:
+    """To put it again would deliver it twice."""
     store = FakeStore(stored(100), PutStatus.MESSAGE_ILLEGAL)
     said: list[Sequence[Outcome]] = []
-    Outlet(Local(store, sync_flush=True)).put(drafts(2), origin, 5, said.append)
-    ((_, release),) = store.waiting
-    release(False)
-    other = Outcome.ILLEGAL if origin is Origin.TRANSACTION else Outcome.LATER
-    assert said == [[outcome, other]]
+    local = Local(store, sync_flush=True)
+    Outlet(local).put(drafts(2), origin, 5, said.append)
+    store.waiting.pop()[1](False)
+    assert said == []
+    local.patience.tick(7)
+    ((end, release),) = store.waiting
+    assert end == 110
+    release(True)
+    assert said == [[Outcome.STORED, Outcome.ILLEGAL]]
+
+
+def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:
+    store = FakeStore(stored(100), stored(110))
+    said: list[Sequence[Outcome]] = []
+    local = Local(store, sync_flush=True)
+    Outlet(local).put(drafts(2), Origin.DELAYED, 5, said.append)
+    store.waiting.pop()[1](False)
+    local.patience.role_changed()
+    local.patience.tick(7)
+    assert said == [[Outcome.LATER] * 2]
+    assert store.waiting == []
 
 
 @pytest.mark.parametrize("whole", [True, False])

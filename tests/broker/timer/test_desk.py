@@ -1,9 +1,11 @@
 """The timer of a broker: how it begins, what it refuses, how it is saved."""
 
 import pytest
+from tests.broker.slow import Slow
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.base.errors import SyncFailed
+from epochmq.broker.roles import Role
 from epochmq.store.timer.checkpoint import FILE, decode
 from epochmq.store.timer.files import TimerFiles
 from epochmq.wire.codes import ResponseCode
@@ -129,3 +131,33 @@ def test_after_a_failed_sync_the_files_are_made_anew() -> None:
     assert broker.run(100) == []
     assert broker.timer.hands.rebuilds == 1
     assert broker.run(5000) == [b"a"]
+
+
+def test_who_rests_puts_nothing_and_repeats_nothing() -> None:
+    """A lease that is over for a moment: what was under way came twice when it was renewed."""
+    broker = TimerBroker()
+    broker.put(b"a", TIMER_DELAY_MS=500)
+    slow = Slow(broker)
+    assert broker.run(1500) == [b"a"]
+    broker.put(b"b", TIMER_DELAY_MS=500)
+    for _ in range(20):
+        broker.clock.step(100)
+        broker.timer.tick(broker.clock.wall, delivers=False, rests=True)
+    assert broker.timer.next_deadline(broker.clock.wall) is None
+    assert broker.timer.hands.behind() == 0
+    slow.answer(held=True)
+    assert broker.bodies() == [b"a"]
+    del broker.node.when_kept
+    assert broker.run(1000) == [b"a", b"b"]
+
+
+def test_a_lease_that_is_over_is_rest_and_another_role_is_not() -> None:
+    node = TimerBroker().node
+    assert (node.delivers, node.rests) == (True, False)
+    node.lease_until_ms = node.clock.now_ms()
+    assert (node.delivers, node.rests) == (False, True)
+    node.settle_at = 7
+    assert (node.delivers, node.rests) == (False, False)
+    node.settle_at = None
+    node.take_role(Role.SLAVE)
+    assert (node.delivers, node.rests) == (False, False)

@@ -391,6 +391,8 @@ def test_a_large_slot_is_collected_in_pieces(
     broker.put(*[b"%d" % n for n in range(40)], TIMER_DELIVER_MS=at)
     assert broker.run(2000) == []
     assert broker.timer.next_deadline(broker.clock.wall) == broker.clock.wall
+    broker.timer.tick(broker.clock.wall, delivers=False, rests=True)
+    assert broker.timer.next_deadline(broker.clock.wall) is None
     broker.put(b"late", TIMER_DELIVER_MS=at)
     assert broker.run(999, 50) == []
     assert len(broker.run(1)) == 41

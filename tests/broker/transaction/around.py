@@ -31,6 +31,7 @@ def tick(desk: Desk, ms: int = 0) -> None:
     desk.clock.step(ms)
     for _ in range(4):
         desk.node.transactions.tick(desk.clock.now, desk.clock.wall)
+        desk.node.patience.tick(desk.clock.now)
     desk.store.sync()
 
 
@@ -105,7 +106,7 @@ def answered(check: Command, how: int) -> Command:
 
 
 class Moody:
-    """A route that answers as it is told; what is UNSURE or STORED is appended."""
+    """A route that answers as it is told; what is STORED is appended."""
 
     def __init__(self, desk: Desk, *answers: Outcome) -> None:
         self.inner = desk.node.outlet.route
@@ -115,7 +116,7 @@ class Moody:
         outcomes = []
         for draft in drafts:
             outcome = self.answers.pop(0) if self.answers else Outcome.STORED
-            if outcome in (Outcome.STORED, Outcome.UNSURE):
+            if outcome is Outcome.STORED:
                 self.inner.put([draft], origin, wall, lambda _: None)
             outcomes.append(outcome)
         done(outcomes)

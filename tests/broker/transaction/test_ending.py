@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.broker.desk import WALL, Desk
+from tests.broker.slow import Slow
 from tests.broker.transaction.around import (
     KEY,
     ROLLBACK,
@@ -94,9 +95,7 @@ def test_a_commit_that_is_not_written_can_be_repeated(
 def test_an_end_that_waits_too_long_is_told(desk: Desk) -> None:
     client = desk.client()
     answer = client.ask(half())
-    kept: list[Any] = []
-    desk.node.when_kept = lambda end, done: kept.append(done)  # type: ignore[method-assign]
-    desk.node.outlet.route = Moody(desk, Outcome.UNSURE)
+    slow = Slow(desk)
     client.put(end(answer))
     desk.turn()
     again = desk.client()
@@ -105,9 +104,9 @@ def test_an_end_that_waits_too_long_is_told(desk: Desk) -> None:
     tick(desk, 2_500)
     (late,) = again.take()
     assert late.code == ResponseCode.SYSTEM_BUSY
-    kept.pop()(False)
+    slow.answer(held=False)
     tick(desk, 200)
-    kept.pop()(True)
+    slow.answer(held=True)
     assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
     assert bodies(desk) == [b"hello"]
 

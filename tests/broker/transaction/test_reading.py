@@ -2,10 +2,10 @@
 
 import pytest
 from tests.broker.desk import Desk
+from tests.broker.slow import Slow
 from tests.broker.transaction.around import (
     COMMIT,
     ROLLBACK,
-    Moody,
     bodies,
     end,
     half,
@@ -14,7 +14,6 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Outcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.desk import HELD_LOOK_MS
 from epochmq.wire.codes import ResponseCode
@@ -41,14 +40,14 @@ def test_nothing_is_ended_before_all_of_the_log_is_shown(desk: Desk) -> None:
     (`python -m sim replay --world secondary --seed 710029`)."""
     client = desk.client()
     answer = client.ask(half())
-    own = desk.node.outlet.route
     desk.store.limit_confirm(desk.store.pointers.appended)
-    desk.node.outlet.route = Moody(desk, Outcome.UNSURE)
+    slow = Slow(desk)
     client.put(end(answer))
     desk.turn()
+    slow.answer(held=False)
     desk.node.take_role(Role.SLAVE)
     tick(desk)
-    desk.node.outlet.route = own
+    del desk.node.when_kept
     desk.node.take_role(Role.MASTER)
     tick(desk)
     client.take()

@@ -68,6 +68,11 @@ def test_sync_master_waits_for_one_slave() -> None:
     assert told == [AckStatus.ACKED]
     core.when_acked(600, 3000, told.append)
     assert told[1:] == [AckStatus.ACKED]
+    held.end = held.safe = 700
+    core.appended(0)
+    core.when_acked(700, 3000, told.append)
+    core.when_acked(600, 3000, told.append)  # asked again, not behind those who wait for more
+    assert told[2:] == [AckStatus.ACKED]
 
 
 def test_async_master_and_one_replica_wait_for_nobody() -> None:

@@ -109,8 +109,6 @@ class NodeNear:
         if not self.may_write:
             done([Outcome.LATER] * len(drafts))
             return
-        if origin is Origin.TRANSACTION:
-            origin = Origin.DELAYED  # who is UNSURE would ask the own log, not this one
         node.outlet.put([self._placed(here(draft)) for draft in drafts], origin, wall, done)
         node.announce()
 

@@ -33,7 +33,7 @@ def handle_resume(node: BrokerNode, command: Command, session: Session, now: int
         held = outcomes[0] is Outcome.STORED
         session.answer(command, Reply() if held else Reply(ResponseCode.SYSTEM_ERROR, FAILED))
 
-    node.outlet.put([draft], Origin.TRANSACTION, node.clock.wall_ms(), done)
+    node.outlet.put([draft], Origin.RETRY, node.clock.wall_ms(), done)
     return HELD
 
 

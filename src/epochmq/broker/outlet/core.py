@@ -9,6 +9,9 @@ lets the caller's progress move:
   (rocketmq#9249, #7577, #7927);
 - `done` is called exactly once for each put, with one outcome for each draft in order, at once or
   in a later turn. Callers must work with both.
+- what was appended and is not held in time is LATER where a client waits for an answer, and may
+  try again. Elsewhere (`PATIENT`) it is waited for, by `patience.py`: to put it again would deliver
+  it twice.
 
 The seam for acting masters: today every draft goes to the own store. A broker that may not write
 (a slave standing in for a dead master) will instead hand the drafts to a living master by
@@ -22,6 +25,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
+from epochmq.broker.outlet.patience import Kept, Patience
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
 from epochmq.store.twin.send import SendRun
@@ -54,10 +58,9 @@ class Outcome(Enum):
     ILLEGAL = auto()
     """Can never be kept as it is."""
 
-    UNSURE = auto()
-    """Appended, but not held in time as the options ask; said to `Origin.TRANSACTION` only, whose
-    messages must not be put a second time as long as the first may still come to be held."""
 
+PATIENT = frozenset({Origin.TRANSACTION, Origin.DELAYED, Origin.TIMER})
+"""They hear nothing before what was appended is held, or this broker's role has changed."""
 
 Done = Callable[[Sequence[Outcome]], None]
 
@@ -81,10 +84,6 @@ class LocalStore(Protocol):
 ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
-Kept = Callable[[int, Callable[[bool], None]], None]
-"""Calls back with True once the log up to an offset is kept as safely as the options ask for."""
-
-
 def _always() -> bool:
     return True
 
@@ -95,7 +94,7 @@ class Local:
     With synchronous flush a draft is STORED once it is synced, with replicas once they have it: a
     delivered delay message whose progress were saved before its own bytes would be lost by a power
     cut or a failover. `kept` says when; `writable` whether this broker is the master at all
-    (INV-32).
+    (INV-32). `patience` must be ticked, and told of another role.
     """
 
     def __init__(
@@ -109,6 +108,7 @@ class Local:
         self._store = store
         self._kept = kept or (store.when_synced if sync_flush else _at_once)
         self._writable = writable
+        self.patience = Patience(self._kept)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         if not self._writable():
@@ -120,14 +120,10 @@ class Local:
             return
 
         def kept(ok: bool) -> None:
-            if ok:
-                done(outcomes)
-            elif origin is Origin.TRANSACTION:
-                done([Outcome.UNSURE if o is Outcome.STORED else o for o in outcomes])
-            else:
-                done([Outcome.LATER] * len(outcomes))
+            done(outcomes if ok else [Outcome.LATER] * len(outcomes))
 
-        self._kept(end, kept)
+        wait = self.patience.wait if origin in PATIENT else self._kept
+        wait(end, kept)
 
     def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[Outcome], int]:
         """What became of each, and where the last record ends; 0: none was appended."""

@@ -30,8 +30,8 @@ RETRY_MAX_MS = 10_000
 
 BATCH_FIRST, BATCH_MAX = 32, 256
 """Deliveries at once of a level: at first, and at most. Each full batch that is held doubles the
-next; one that is not held in time quarters it: else what replicas cannot take in time as a whole
-would be written again and again."""
+next; one that is refused quarters it: part of it may have been taken, and what is under way when
+the role changes comes twice (INV-27)."""
 
 
 class Look(NamedTuple):

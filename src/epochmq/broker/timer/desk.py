@@ -81,16 +81,17 @@ class TimerDesk:
             log.warning("the timer's files are made anew from the timer topic: %s", error)
             hands.rebuild()
 
-    def tick(self, wall: int, *, delivers: bool) -> None:
-        keys = self._options()
-        self.hands.stop_enqueue = keys.timer_stop_enqueue
-        self.hands.stop_dequeue = keys.timer_stop_dequeue
-        hands = self.hands
+    def tick(self, wall: int, *, delivers: bool, rests: bool = False) -> None:
+        """Everything whose time has come. Who `rests` puts nothing, and keeps what it knows: what
+        is under way would come twice else, though nobody delivered meanwhile."""
+        keys, hands = self._options(), self.hands
+        hands.stop_enqueue = keys.timer_stop_enqueue
+        hands.stop_dequeue = keys.timer_stop_dequeue or rests
         if self._sync_failed:
             self._sync_failed = False
             log.error("the timer's files are made anew: the device did not take them")
             hands.rebuild()
-        hands.tick(wall, delivers=delivers)
+        hands.tick(wall, delivers=delivers or rests)
         if not 0 <= wall - self._sampled_at < SAMPLE_MS:
             self._sampled_at = wall
             self.taken.total, self.given.total = hands.enqueued, hands.delivered

@@ -132,9 +132,10 @@ class TimerHands:
 
     def next_deadline(self, wall: int) -> int | None:
         """Wall time of the next tick that does something."""
-        if self._backlog or (self._collecting and self.delivers):
+        puts = self.delivers and not self.stop_dequeue
+        if self._backlog or (self._collecting and puts):
             return wall
-        return self.core.next_deadline(wall) if self.delivers else None
+        return self.core.next_deadline(wall) if puts else None
 
     def rebuild(self) -> None:
         """Forget the own files; everything the timer topic still has is hung up again."""

@@ -35,9 +35,9 @@ class TransactionDesk:
         self._together = Together(self._parts, self._reading, self.ending)
         self.asking = Asking(self._parts, self._reading)
         self._options = node.options
-        self._time: int | None = None
-        """The master epoch that the core knows the queues of; None: nobody's; below 0 it is one
-        in which this broker stands in."""
+        self._time: tuple[int, int] | None = None
+        """The master epoch and the tenure that the core knows the queues of; None: nobody's; below
+        0 the epoch is one in which this broker stands in."""
         self._kept: Progress | None = None
         self._to_keep: tuple[Progress, int] | None = None
 
@@ -54,10 +54,9 @@ class TransactionDesk:
     def serves(self, now: int) -> bool:
         """Whether this broker may end transactions now; notices another time as master."""
         node = self._node
-        time = node.place.epoch if node.delivers else None
-        escapes = time is not None and node.escapes
-        if time is not None and escapes:
-            time = -1 - time
+        escapes = node.delivers and node.escapes
+        epoch = -1 - node.place.epoch if escapes else node.place.epoch
+        time = (epoch, node.tenure) if node.delivers else None
         if time != self._time:
             self._time = time
             self._parts.escapes = escapes
@@ -95,7 +94,6 @@ class TransactionDesk:
         if not self._parts.core.ready:
             return
         self._parts.look_at_ended()
-        self._parts.ask_again(now)
         self.ending.look(now)
         self.flush(now, wall)
         self.asking.tick(now, wall)
@@ -108,8 +106,7 @@ class TransactionDesk:
             return None
         if self._reading.behind:
             return now
-        looks = self.ending.waits or self._parts.unsure or not self.ready
-        held = now + HELD_LOOK_MS if looks else None
+        held = now + HELD_LOOK_MS if self.ending.waits or not self.ready else None
         wanted = [at for at in (self._parts.core.next_deadline(), held) if at is not None]
         return min(wanted, default=None)
 

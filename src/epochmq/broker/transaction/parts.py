@@ -1,7 +1,6 @@
 """What the parts of the transaction desk share: the broker around them, and careful writing."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol
 
 from epochmq.base.ports import Clock
@@ -20,10 +19,6 @@ from epochmq.store.draft import Draft
 from epochmq.store.store import Store
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.fast import AnyEnd
-
-UNSURE_PAUSE_MS = 200
-"""How often it is asked again whether what was appended is held by now."""
-
 
 ESCAPE_INTERVAL_MS = 1_000
 """How often a broker that stands in looks for silent transactions."""
@@ -44,6 +39,7 @@ class Around(Protocol):
     producers: ProducerManager
     place: Place
     store_host: bytes
+    tenure: int
 
     @property
     def delivers(self) -> bool: ...
@@ -53,8 +49,6 @@ class Around(Protocol):
 
     @property
     def end_elsewhere(self) -> EndElsewhere: ...
-
-    def when_kept(self, end: int, done: Callable[[bool], None]) -> None: ...
 
 
 def terms_of(options: BrokerOptions, *, escapes: bool = False) -> Terms:
@@ -84,8 +78,6 @@ class Parts:
         self.escapes = False
         """Whether the queues are a master's that this broker stands in for."""
         self.tenure = 0
-        self._unsure: list[tuple[int, Callable[[Outcome], None]]] = []
-        self._unsure_at = 0
         self.ended_to = 0
         """Where the half queue ended when marks of ended transactions came: all theirs lie before,
         and nobody writes another copy of what is over."""
@@ -94,55 +86,22 @@ class Parts:
 
     def begin(self) -> None:
         self.tenure += 1
-        self._unsure.clear()
         self._came = None
 
     def put(
         self, drafts: Sequence[Draft], settled: Callable[[int, Outcome], None], wall: int
     ) -> None:
-        """Write `drafts`; `settled` gets each one's number and what became of it, exactly once.
-
-        Never UNSURE: one that was appended but is not held yet is waited for, as long as this
-        master's time lasts, since a second try could deliver it twice.
+        """Write `drafts`; `settled` gets each one's number and what became of it, once, or never
+        when this master's time ends before. LATER only of what is not in the log.
         """
-        tenure, end = self.tenure, 0
+        tenure = self.tenure
 
         def done(outcomes: Sequence[Outcome]) -> None:
-            nonlocal end
-            end = end or self.node.store.pointers.appended
-            if tenure != self.tenure:
-                return
-            for number, outcome in enumerate(outcomes):
-                if outcome is Outcome.UNSURE:
-                    self._unsure.append((end, partial(settled, number)))
-                else:
+            if tenure == self.tenure:
+                for number, outcome in enumerate(outcomes):
                     settled(number, outcome)
 
         self.node.outlet.put(drafts, Origin.TRANSACTION, wall, done)
-        end = end or self.node.store.pointers.appended
-
-    def ask_again(self, now: int) -> None:
-        """Ask whether what was unsure is held by now; nothing is written again."""
-        if not self._unsure or now < self._unsure_at:
-            return
-        self._unsure_at = now + UNSURE_PAUSE_MS
-        waiting, self._unsure = self._unsure, []
-        tenure = self.tenure
-        for end, settled in waiting:
-            self.node.when_kept(end, partial(self._held, tenure, end, settled))
-
-    def _held(self, tenure: int, end: int, settled: Callable[[Outcome], None], ok: bool) -> None:
-        if tenure != self.tenure:
-            return
-        if ok:
-            settled(Outcome.STORED)
-        else:
-            self._unsure.append((end, settled))
-
-    @property
-    def unsure(self) -> int:
-        """How much was appended and is not held yet."""
-        return len(self._unsure)
 
     def is_over(self, half: Half, raw: memoryview, now: int) -> bool:
         """Whether a doubted half message turns out to be committed, or given up; if so it is over
