@@ -129,6 +129,8 @@ class Again(Checker):
             return True
         if fact.by_master and calm.was_away(name, since_us, copied_us):
             return True
+        if by != name and self.is_master(by) and calm.was_away(by, now, copied_us):
+            return True
         return by != name and calm.is_stale(by, since_us)
 
     # Pulled ----------------------------------------------------------------------------------
