@@ -189,6 +189,15 @@ def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(desk: PopDesk
     assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]
 
 
+def test_an_attempt_gets_its_batch_whole_though_it_asks_for_less(desk: PopDesk) -> None:
+    """Else what it has in its hands besides goes to the next one (popping 5141)."""
+    desk.pop(order="true", attemptId="a")
+    one, *rest = desk.pop(order="true", attemptId="a", count=1)
+    assert [again.body for again in (one, *rest)] == [b"a", b"b", b"c"]
+    desk.ack(one)
+    assert desk.pop(order="true", attemptId="b") == []
+
+
 def test_a_deleted_topic_or_group_has_no_batches(desk: PopDesk) -> None:
     desk.pop(order="true")
     desk.client().ask(request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}))

@@ -173,12 +173,15 @@ class Taking:
     def _read(self, key: QueueKey, mark: str, offset: int) -> ReadResult:
         request = self._request
         wanted = mark == NORMAL
-        stop = offset + limits.POP_ORDER_SPAN_MAX if request.order else _FAR
+        count, stop = self.room, _FAR
+        if request.order:
+            count = max(count, self._pop.orders.out_of(key, request.attempt_id))
+            stop = offset + limits.POP_ORDER_SPAN_MAX
         return self._node.store.read_queue(
             key.topic,
             key.queue_id,
             offset,
-            self.room,
+            count,
             self._node.options.max_transfer_bytes_on_message_in_memory,
             request.accept if wanted else None,
             self._verify(key, wanted),

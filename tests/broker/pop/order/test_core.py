@@ -52,6 +52,21 @@ def test_the_same_attempt_may_read_its_batch_again() -> None:
     assert out(core, 5, 6, attempt="a") == ({}, 0)
 
 
+def test_an_attempt_reads_all_that_it_has_and_has_it_for_the_longer_time() -> None:
+    """An earlier request may be executed after its repetition (popping 5141)."""
+    core = Orders()
+    assert core.out_of(KEY, "a") == 0
+    core.out(KEY, "a", (WALL, 2_000), [5, 6, 7], 0)
+    core.ack(KEY, 5, WALL)
+    assert [core.out_of(KEY, attempt) for attempt in ("a", "b", None, "")] == [2, 0, 0, 0]
+    core.out(KEY, "a", (WALL + 500, 100), [6, 7, 8], 500)
+    core.ack(KEY, 8, WALL + 500)
+    replica = Orders()
+    replica.adopt(told(core, WALL + 500), 0, WALL, whole=True)
+    assert [core.blocked(KEY, None, at) for at in (1_999, 2_000)] == [True, False]
+    assert [replica.blocked(KEY, None, at) for at in (1_499, 1_500)] == [True, False]
+
+
 def test_what_is_acknowledged_stays_so_though_less_of_the_batch_is_out_again() -> None:
     """Found by the simulator: of four the third was late, was out alone, and then the fourth."""
     core = Orders()

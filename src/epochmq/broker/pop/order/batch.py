@@ -73,6 +73,14 @@ class Batch:
         it, or what lies before, is out again."""
         self.ahead = frozenset(at for at in old.acked_offsets() if at > self.offsets[0])
 
+    def hold_as(self, old: "Batch", now: int) -> None:
+        """Its consumer may have `old` in its hands as well: what that hides longer stays so."""
+        held = dict(zip(old.offsets, old.until, strict=True))
+        for bit, offset in enumerate(self.offsets):
+            if (until := held.get(offset, 0)) > self.until[bit]:
+                self.until[bit] = until
+                self.visible_wall_ms[offset] = self.pop_time + until - now
+
     def ack_before(self, offset: int) -> bool:
         """What lies before the committed `offset` is acknowledged; whether that is news."""
         before = self.acked

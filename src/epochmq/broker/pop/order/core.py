@@ -72,6 +72,13 @@ class Orders:
             return False
         return batch.open_until() > now
 
+    def out_of(self, key: QueueKey, attempt_id: str | None) -> int:
+        """How many messages an attempt may have in its hands: it reads all of them again."""
+        batch = self._batches.get(key)
+        if batch is None or not attempt_id or batch.attempt_id != attempt_id:
+            return 0
+        return len(batch.offsets) - batch.acked.bit_count()
+
     def done_with(self, key: QueueKey) -> frozenset[int]:
         """Messages of the last batch that are acknowledged: they are not handed out again."""
         batch = self._batches.get(key)
@@ -95,6 +102,8 @@ class Orders:
         if old is not None:
             batch.follow(old)
             again = old.counts if attempt_id and attempt_id == old.attempt_id else None
+            if again is not None:
+                batch.hold_as(old, now)
             before = set(old.offsets)
             for offset in batch.offsets:
                 if again is not None and offset in again:
