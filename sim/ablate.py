@@ -72,6 +72,10 @@ LATER: tuple[Ablation, ...] = (
     Ablation("order_leaves_out_acked", "popping", "", 0, ("INV-28",)),
     Ablation("order_known_first", "popping", "", 0, ("INV-28",)),
     Ablation("order_acks_of_its_batch", "popping", "", 0, ("INV-28",)),
+    Ablation("order_settles_first", "popping", "", 3, ("INV-28",)),
+    Ablation("pop_acks_are_kept", "popping", "", 1, ("INV-28",)),
+    Ablation("transaction_progress_is_read_back", "popping", "", 0, ("INV-26",)),
+    Ablation("transaction_asks_the_log", "popping", "", 1, ("INV-26",)),
 )
 """Of what is moved on later: the switches of `sim/mutants.py`."""
 PLAIN: tuple[Ablation, ...] = (

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epochmq.broker.outlet.core import Done, Origin, Outcome
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.pop.revive.hands import _Lost
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.broker.pop.windows.core import QueueKey, Window
+from epochmq.broker.transaction.core import Progress
 from epochmq.model.message import StoredMessage
 from epochmq.store.draft import Draft
 
@@ -40,6 +41,36 @@ def timer_tries_again(broker: "SecondaryBroker") -> None:
         settled([True] * len(held), wall, position)
 
     core.settled = all_held  # type: ignore[method-assign]
+
+
+def transaction_asks_the_log(broker: "SecondaryBroker") -> None:
+    """A half message of another master's time is believed to be open."""
+    broker.owned.transactions._parts.is_over = lambda *_: False  # type: ignore[method-assign]
+
+
+def transaction_progress_is_read_back(broker: "SecondaryBroker") -> None:
+    """Both queues count as done as far as they were read."""
+    core = broker.owned.transactions._parts.core
+    core.progress = lambda: Progress(core.seen, core.op_at)  # type: ignore[method-assign]
+
+
+def pop_acks_are_kept(broker: "SecondaryBroker") -> None:
+    """An acknowledgement is answered as taken though it was not kept, as by RocketMQ."""
+    pop = broker.owned.pop
+    ack = pop.ack
+
+    def acked(
+        key: Key,
+        queue_id: int,
+        offsets: list[int],
+        wall: int,
+        done: Callable[[bool], None],
+        *,
+        invisible_ms: int = 0,
+    ) -> None:
+        ack(key, queue_id, offsets, wall, lambda _kept: done(True), invisible_ms=invisible_ms)
+
+    pop.ack = acked  # type: ignore[method-assign]
 
 
 def pop_offset_waits(broker: "SecondaryBroker") -> None:
@@ -173,6 +204,11 @@ def order_acks_of_its_batch(broker: "SecondaryBroker") -> None:
     orders.ack = any_batch  # type: ignore[method-assign]
 
 
+def order_settles_first(broker: "SecondaryBroker") -> None:
+    """Batches and offsets stay as they were copied, each by itself (ADR 0055)."""
+    broker.owned.pop.settle_orders = lambda now, wall: None  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
     spoil.__name__: spoil
     for spoil in (
@@ -190,6 +226,10 @@ MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
         order_leaves_out_acked,
         order_known_first,
         order_acks_of_its_batch,
+        order_settles_first,
+        pop_acks_are_kept,
+        transaction_asks_the_log,
+        transaction_progress_is_read_back,
     )
 }
 
