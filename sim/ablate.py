@@ -58,7 +58,7 @@ GROUP: tuple[Ablation, ...] = (
     Ablation("route_picks_highest_epoch", "group", "S16", 0, ("INV-34",)),
 )
 LATER: tuple[Ablation, ...] = (
-    Ablation("outlet_advances_after_ack", "secondary", "", 7, ("INV-26", "INV-27", "INV-28")),
+    Ablation("outlet_advances_after_ack", "secondary", "", 10, ("INV-26", "INV-27", "INV-28")),
     Ablation("put_once", "secondary", "", 19, ("INV-26", "INV-27")),
     Ablation("pop_progress_waits", "secondary", "", 0, ("INV-28",)),
     Ablation("pop_offset_waits", "secondary", "", 3, ("INV-28",)),
