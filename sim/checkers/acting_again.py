@@ -163,7 +163,7 @@ class Again(Checker):
             number = number_in(bytes(draft.body[:12]))
             if number < 0:
                 continue
-            revived, waits = origin is Origin.POP, draft.topic == TIMER_TOPIC
+            revived, waits = origin is Origin.REVIVE, draft.topic == TIMER_TOPIC
             if not (revived or waits or draft.topic in TOPICS):
                 continue
             waits = waits or bool(draft.sys_flag & TX_PREPARED)

@@ -42,6 +42,10 @@ class Origin(Enum):
     """The message of a commit, an op message, a copy of a half message (`broker/transaction`)."""
     TIMER = auto()
     POP = auto()
+    """Check points and acknowledgements; a consumer waits for the answer."""
+    REVIVE = auto()
+    """What POP writes by itself: messages whose invisible time is over, check points out of memory,
+    copies of them."""
     RECALL = auto()
     """Takes a timed message back: a client asked for it by its handle."""
 
@@ -59,7 +63,7 @@ class Outcome(Enum):
     """Can never be kept as it is."""
 
 
-PATIENT = frozenset({Origin.TRANSACTION, Origin.DELAYED, Origin.TIMER})
+PATIENT = frozenset({Origin.TRANSACTION, Origin.DELAYED, Origin.TIMER, Origin.REVIVE})
 """They hear nothing before what was appended is held, or this broker's role has changed."""
 
 Done = Callable[[Sequence[Outcome]], None]

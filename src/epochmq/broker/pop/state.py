@@ -279,7 +279,7 @@ class PopState:
             if slot.window is not None:
                 self._commit_when_confirmed(slot.window, wall)
 
-        self._outlet.put([draft], Origin.POP, wall, stored)
+        self._outlet.put([draft], Origin.REVIVE, wall, stored)
 
     # Acknowledgements ------------------------------------------------------------------------
 

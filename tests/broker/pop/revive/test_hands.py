@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.desk import send
 from tests.broker.pop_desk import PopDesk, ack, pop
+from tests.broker.slow import Slow
 
 from epochmq.base import limits
 from epochmq.broker.handlers.topic import delete_topic
@@ -112,7 +113,7 @@ class Moody:
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
-        assert origin is Origin.POP
+        assert origin is Origin.REVIVE
         outcomes = []
         for draft in drafts:
             outcome = self.answers.pop(0) if self.answers else Outcome.STORED
@@ -135,6 +136,40 @@ def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
     desk.tick(1)
     assert [message.body for message in desk.stored(RETRY)] == [b"a", b"b"]
     assert max(progress(desk)) == 0
+
+
+def test_what_slow_replicas_do_not_hold_in_time_is_not_put_again() -> None:
+    """What is in the log is there: written once more it would be consumed twice (ADR 0058)."""
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    slow = Slow(desk)
+    desk.tick(1_000)
+    for _ in range(3):
+        assert slow.answer(held=False) == 1
+        desk.tick(core.RETRY_MAX_MS)
+    assert slow.answer(held=True) == 1
+    desk.tick(core.RETRY_MAX_MS)
+    assert [message.body for message in desk.stored(RETRY)] == [b"a"]
+    assert slow.asked == []
+    assert max(progress(desk)) == 0
+
+
+def test_in_another_role_it_is_put_again() -> None:
+    """Who is master next does not know of what was cut."""
+    desk = PopDesk()
+    desk.put(b"a")
+    desk.pop(invisible_ms=1_000)
+    desk.tick()
+    slow = Slow(desk)
+    desk.tick(1_000)
+    desk.node.take_role(Role.FENCED)
+    slow.answer(held=True)
+    desk.tick()
+    desk.node.take_role(Role.MASTER)
+    desk.tick()
+    assert [message.body for message in desk.stored(RETRY)] == [b"a", b"a"]
 
 
 def test_an_illegal_one_is_tried_much_later() -> None:

@@ -294,7 +294,7 @@ class ReviveHands:
             else:
                 core.delivered(entry, kept)
 
-        self._outlet.put(drafts, Origin.POP, wall, done)
+        self._outlet.put(drafts, Origin.REVIVE, wall, done)
 
     def _retry_topic(self, check_point: CheckPoint, wall: int) -> str | None:
         """Where its messages go; None when the broker cannot deliver them now."""
@@ -351,7 +351,7 @@ class ReviveHands:
             _, high = self._store.queue_bounds(self.topic, queue_id)
             core.copy_failed(check_point, high)
 
-        self._outlet.put([draft], Origin.POP, wall, done)
+        self._outlet.put([draft], Origin.REVIVE, wall, done)
 
     def _keep(self, core: Revive, queue_id: int, wall: int) -> None:
         last = core.progress - 1
