@@ -84,6 +84,7 @@ PLAIN: tuple[Ablation, ...] = (
     Ablation("escape_advances_after_ack", "acting", "S31", 0, ("INV-27",)),
     Ablation("slaves_copy_offsets", "acting", "", 17, ("INV-29",)),
     Ablation("ended_are_handed_over", "acting", "", 114, ("INV-26",)),
+    Ablation("sends_wait_for_copies", "hard", "", 54, ("INV-20",)),
 )
 """Of groups without controllers."""
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)

@@ -18,7 +18,6 @@ from epochmq.store.draft import Draft
 from epochmq.store.twin.send import SendRun
 from sim.doors import Served
 from sim.host import Host, HostClocks
-from sim.violation import Violation
 from sim.workload import QUEUES, TOPICS
 
 if TYPE_CHECKING:
@@ -133,14 +132,6 @@ class BrokerProcess(Served):
         self._hear(node.store, "append_run", self._appends)
         self._hear(node.outlet, "put", self._puts)
         self._hear(self.member, "master_returns", self._master_returns)
-
-    def tell(self, fact: str, *values: object) -> None:
-        """A checker's violation ends the history, though a service may catch it here."""
-        try:
-            self.world.tell(fact, *values)
-        except Violation as found:
-            self.loop.violation = found
-            raise
 
     def _hear(self, owner: Any, verb: str, heard: Callable[..., Any]) -> None:
         """Calls of `verb` go to `heard`, which gets the verb itself before the arguments."""

@@ -36,6 +36,8 @@ class Book:
     popped: set[int] = field(default_factory=set)
     """Numbers that a pop brought, once at least."""
     deliveries: int = 0
+    torn: set[str] = field(default_factory=set)
+    """Groups that lost a disk, and with it what was readable there and in no second copy."""
 
     def call(self, kind: str, queue: "Queue") -> Sent:
         sent = Sent(len(self.sends), kind, queue)
@@ -49,9 +51,17 @@ class Book:
         if not 0 <= number < len(self.sends):
             raise Violation("INV-21", f"a message that nobody sent is in {queue}", (), (offset,))
         there = self.places.setdefault((queue, offset), number)
-        if there != number:
+        if there != number and queue.group in self.torn and not self.stays(there):
+            self.places[queue, offset] = number
+        elif there != number:
             text = f"messages {there} and {number} at one place of {queue}"
             raise Violation("INV-22", text, (), (offset,))
+
+    def stays(self, number: int) -> bool:
+        """Whether its place was promised to a client. What the broker itself puts into a queue it
+        puts there again, elsewhere, when it was not in two copies (INV-27)."""
+        sent = self.sends[number]
+        return sent.acked and sent.kind == "plain"
 
     def acked(self, *kinds: str) -> list[Sent]:
         return [sent for sent in self.sends if sent.acked and sent.kind in kinds]

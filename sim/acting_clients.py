@@ -187,7 +187,7 @@ class ActingClient(Served):
             if answer.code == ResponseCode.SUCCESS:
                 at = decode_header(OffsetResponseHeader, answer.ext).offset
             self.cursors[queue] = at
-            self.world.tell("begins_anew", queue, at, self.history.host_at(address))
+            self.tell("begins_anew", queue, at, self.history.host_at(address))
         await self._pull(queue, address)
 
     async def _pull(self, queue: Queue, address: str) -> None:
@@ -217,4 +217,4 @@ class ActingClient(Served):
         said = await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, wanted)
         if said is not None and said.code == ResponseCode.SUCCESS:
             self.world.mark("covered.committed")
-            self.world.tell("committed", queue, at, self.history.host_at(address), since_us)
+            self.tell("committed", queue, at, self.history.host_at(address), since_us)

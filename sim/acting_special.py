@@ -139,7 +139,7 @@ class SpecialClient(ActingClient):
             self.history.book.popped.add(number)
             self.world.mark("covered.popped")
             by = self.history.host_at(address)
-            self.world.tell("popped", number, handle, by, since_us)
+            self.tell("popped", number, handle, by, since_us)
             if calm or self.chance.randrange(5):
                 await self._ack(handle, topic, address, number)
 
@@ -153,7 +153,7 @@ class SpecialClient(ActingClient):
         if answer is not None:
             self.world.mark(f"covered.ack_{answer.code}")
             if answer.code == ResponseCode.SUCCESS:
-                self.world.tell("acked_pop", number, handle, since_us)
+                self.tell("acked_pop", number, handle, since_us)
 
 
 def _ending(sent: Sent, place: tuple[int, int], *, checked: bool) -> Command:

@@ -2,15 +2,15 @@
 
 The product's broker and name server as they are, on `sim.loop`, under kills, pauses, cuts and slow
 links. Shows INV-20, INV-27, INV-29, INV-32 and INV-33 where a slave acts as master (ADR 0049 to
-0051, 0053). Kills only: a group without controllers whose master loses its log's end with the power
-waits for an operator (ADR 0050).
+0051, 0053). Kills only: a group without controllers whose master loses its log's end with the
+power waits for an operator (ADR 0050), whom the world `hard` has (ADR 0064).
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from epochmq.broker import service as broker_service
 from epochmq.broker.acting import core as acting
@@ -112,10 +112,16 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
 class ActingHistory:
     """Some seconds of two groups, or three."""
 
+    world_kind: ClassVar[type[World]] = World
+    injector_kind: ClassVar[type[ActingInjector]] = ActingInjector
+    master_role = "ASYNC_MASTER"
+    sets_clocks = False
+    """Whether wall clocks of brokers are set."""
+
     def __init__(self, plan: Plan) -> None:
         sizes = Random(f"{plan.seed}:sizes")
         self.plan = plan
-        self.world = World(plan.seed)
+        self.world = self.world_kind(plan.seed)
         self.net = Net(self.world)
         self.book = Book()
         self.draining = False
@@ -124,7 +130,7 @@ class ActingHistory:
         self._ips: dict[str, str] = {}
         self.draw(sizes)
         self.add_hosts()
-        self.injector = ActingInjector(self.world, self.net)
+        self.injector = self.injector_kind(self.world, self.net)
         self.faults = self.draw_faults()
         self.world.check_with(self.checkers())
 
@@ -153,6 +159,8 @@ class ActingHistory:
             "timer_precision_ms": sizes.choice((100, 200, 500)),
             "timer_roll_window_slot": sizes.choice((4, 10, 100)),
             "enable_retry_topic_v2": sizes.randrange(2) > 0,
+            "enable_remote_escape": True,
+            "mapped_file_size_commit_log": 65_536,
         }
         self.names_options = NamesrvOptions(
             listen_port=NAMES_PORT,
@@ -169,7 +177,7 @@ class ActingHistory:
             broker_cluster_name=CLUSTER,
             broker_name=name[0],
             broker_id=number,
-            broker_role="SLAVE" if number else "ASYNC_MASTER",
+            broker_role="SLAVE" if number else self.master_role,
             listen_port=BROKER_PORT,
             fast_listen_port=-1,
             bind_address=ip,
@@ -177,7 +185,6 @@ class ActingHistory:
             broker_ip2=ip,
             namesrv_addr=";".join(self.names_addresses),
             enable_slave_acting_master=True,
-            enable_remote_escape=True,
             slave_read_enable=True,
             total_replicas=1 + self.slaves,
             broker_not_active_timeout_millis=self.not_active_ms,
@@ -188,7 +195,6 @@ class ActingHistory:
             register_name_server_period=2_000,
             ha_send_heartbeat_interval=200,
             ha_housekeeping_interval=900,
-            mapped_file_size_commit_log=65_536,
             mapped_file_size_consume_queue=2_000,
             mapped_file_size_timer_log=5_200,
             message_index_enable=False,
@@ -231,11 +237,14 @@ class ActingHistory:
         ip = f"10.0.0.{len(self._ips) + 1}"
         self._ips[name], self.places[ip] = ip, name
 
+    def fault_kinds(self) -> dict[str, int]:
+        return KINDS
+
     def draw_faults(self) -> list[Fault]:
         brokers = tuple(name for name in self._ips if name[0] in self.groups)
         names = tuple(name for name in self._ips if name[0] == "n")
         swarm = Swarm(
-            *(KINDS, (*brokers, *names), 1_200 * MS, self.safety_us, 8, 3 * SECOND),
+            *(self.fault_kinds(), (*brokers, *names), 1_200 * MS, self.safety_us, 8, 3 * SECOND),
             (brokers, names),
         )
         drawn = swarm.draw(self.world.streams["faults"])
@@ -318,10 +327,15 @@ class ActingHistory:
         self.storm()
         self.injector.heal()
         self.be_well()
+        self.listen()
+        self.world.finish()
+
+    def listen(self) -> None:
+        """Raise what a task kept to itself: a client that fell is the cause, what waits for it is
+        the effect."""
         for loop in self.loops:
             loop.look_at_tasks()
             loop.complain()
-        self.world.finish()
 
     def storm(self) -> None:
         """The safety phase."""
@@ -335,6 +349,7 @@ class ActingHistory:
             if wrong is None:
                 break
             if self.world.time_us >= until:
+                self.listen()
                 raise Violation(wrong[0], f"30 s after the heal: {wrong[1]}")
             self.world.run_until(self.world.time_us + LOOK_US)
         self.draining = True

@@ -25,6 +25,7 @@ from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Stream
 from sim.replaced import replaced
+from sim.violation import Violation
 
 T = TypeVar("T")
 WHEEL_SLOTS = 256
@@ -266,6 +267,14 @@ class Served:
             world, host = self.loop.world, self.loop.host
             world.mark(f"start.{type(error).__name__}")
             world.after(0, f"exit {host.name}", lambda: world.exit(host), host)
+
+    def tell(self, fact: str, *values: object) -> None:
+        """A checker's violation ends the history, though a task or a service may catch it here."""
+        try:
+            self.loop.world.tell(fact, *values)
+        except Violation as found:
+            self.loop.violation = found
+            raise
 
     def wake(self, now: int) -> int | None:
         return None

@@ -15,6 +15,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from sim.disk import PowerCut
 from sim.host import Host
 from sim.net import Ends, Net, Stream
 from sim.violation import Violation
@@ -124,6 +125,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             call(*args)
         finally:
             events._set_running_loop(None)
+        if not self.host.disk.is_on:
+            raise PowerCut  # a task may have kept it to itself
         if self.violation is not None or self.faults:
             self.complain()
 
@@ -157,6 +160,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         for task in self._tasks:
             if task.done() and not task.cancelled() and getattr(task, "_log_traceback", False):
                 error = task.exception()
+                if isinstance(error, PowerCut):
+                    continue
                 if isinstance(error, Violation):
                     self.violation = self.violation or error
                 self.faults.append(f"a task failed: {type(error).__name__}: {error}")

@@ -14,6 +14,7 @@ from epochmq.broker.pop.state import Stored, Taken
 from epochmq.broker.pop.windows.core import QueueKey, Window
 from epochmq.broker.transaction.core import Progress
 from epochmq.model.message import StoredMessage
+from epochmq.replication.ack_policy import AckStatus
 from epochmq.store.draft import Draft
 
 if TYPE_CHECKING:
@@ -264,6 +265,16 @@ def ended_are_handed_over(process: "BrokerProcess") -> None:
     process.node.offsets.note_ended = lambda _origin, _mark: None  # type: ignore[method-assign]
 
 
+def sends_wait_for_copies(process: "BrokerProcess") -> None:
+    """A SYNC_MASTER answers before its slaves have what was sent."""
+    replication = process.member.replication
+
+    def at_once(_offset: int, _deadline_at_ms: int, done: Callable[[AckStatus], None]) -> None:
+        done(AckStatus.ACKED)
+
+    replication.when_acked = at_once  # type: ignore[method-assign]
+
+
 ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
     spoil.__name__: spoil
     for spoil in (
@@ -271,6 +282,7 @@ ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
         escape_advances_after_ack,
         slaves_copy_offsets,
         ended_are_handed_over,
+        sends_wait_for_copies,
     )
 }
-"""Those of groups without controllers (the world `acting`)."""
+"""Those of groups without controllers (the worlds `acting` and `hard`)."""

@@ -15,6 +15,7 @@ MODULES = {
     "popping": "sim.popping_world",
     "locks": "sim.locks_world",
     "acting": "sim.acting_world",
+    "hard": "sim.hard_world",
 }
 
 

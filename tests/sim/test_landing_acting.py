@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.sim.landing import name, parts, play_all
 
-COUNT = 250
+COUNT = 150
 SEEN: Counter[str] = Counter()
 
 
