@@ -376,12 +376,20 @@ class SimDisk:
     def write_file(self, path: str, data: bytes, *, backup: bool = False) -> None:
         path = self._path(path)
         old = self.read_file(path)
+        self._make_synced(_parent(path))
         self._write_synced(path + ".tmp", data)
         if backup and old is not None:
             self._write_synced(path + ".bak.tmp", old)
             self.rename(path + ".bak.tmp", path + ".bak")
         self.rename(path + ".tmp", path)
         self.sync_dir(_parent(path))
+
+    def _make_synced(self, folder: str) -> None:
+        """With all above it, as `runtime/disk.py` does for a file that is written whole."""
+        if folder not in self._dirs:
+            self._make_synced(_parent(folder))
+            self.make_dir(folder)
+            self.sync_dir(_parent(folder))
 
     def _write_synced(self, path: str, data: bytes) -> None:
         file = self.open(path, create_size=0)
