@@ -32,6 +32,7 @@ class NamesProcess(Served):
 
     def __init__(self, history: "ActingHistory", host: Host) -> None:
         self.server = NameServer(history.names_options, disk=host.disk, clock=HostClocks(host))
+        self.began_us = host.world.time_us
         super().__init__(history.new_loop(host))
 
     async def main(self) -> None:

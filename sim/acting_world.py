@@ -277,9 +277,17 @@ class ActingHistory:
 
     def unheard(self, name: str) -> bool:
         """Whether name servers had a reason not to know the broker for as long as it takes until
-        another may believe that it is alone."""
-        span_ms = 2 * self.not_active_ms + 2 * self.poll_ms
-        return self.injector.hindered(name, span_ms * MS)
+        another may believe that it is alone: it was cut off, or one of them has just been started
+        and knew nobody."""
+        span_us = (self.not_active_ms + self.poll_ms) * MS
+        if self.injector.hindered(name, 2 * span_us):
+            return True
+        servers = (host.process for host in self.world.hosts.values())
+        return any(
+            self.world.time_us - server.began_us < span_us
+            for server in servers
+            if isinstance(server, NamesProcess)
+        )
 
     def busy(self) -> bool:
         """Whether producers go on."""
