@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.timer.core import BACK_MS, RETRY_MAX_MS, RETRY_MS, Place, Timer
+from epochmq.broker.timer.core import BACK_MS, PAIRS_MAX, RETRY_MAX_MS, RETRY_MS, Place, Timer
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
 
 WALL = 1_700_000_000_000
@@ -233,6 +233,42 @@ def test_a_clock_that_goes_back_is_followed() -> None:
     assert not core.is_behind(WALL)
 
 
+def is_done(core: Timer, offset: int, deliver: int) -> bool:
+    return core.place(offset, deliver, deliver - 10) is None
+
+
+def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
+    """Found by the simulator: a wheel made anew after it held all of that again (INV-27)."""
+    core = timer()
+    core.restore(WALL + 20_000, 2, 2, 104)
+    core.set_back(WALL)
+    core.begin_again(0, 104)
+    assert is_done(core, 1, WALL + 20_000)
+    assert not is_done(core, 1, WALL + 20_001)
+    assert not is_done(core, 2, WALL + 20_000)  # sent when the clock had gone back
+    core.adopt(WALL + 10_000, 3)
+    core.set_back(WALL - 5_000)
+    assert is_done(core, 1, WALL + 20_000)
+    assert is_done(core, 2, WALL + 10_000)
+    assert not is_done(core, 2, WALL + 10_001)
+    core.take_over(WALL, 1)  # the log was cut
+    assert is_done(core, 0, WALL + 20_000)
+    assert not is_done(core, 1, WALL + 10_000)
+    core.fall_back()
+    assert not is_done(core, 0, WALL + 20_000)
+
+
+def test_clocks_that_go_back_again_and_again_take_no_more_room() -> None:
+    core = timer(WALL + 1_000_000)
+    for count in range(2 * PAIRS_MAX):
+        core.covered = count + 1
+        core.set_back(WALL + 100_000 - count * 1000)
+    time = WALL + 100_000 - (2 * PAIRS_MAX - 2) * 1000
+    assert is_done(core, 2 * PAIRS_MAX - 1, time)
+    assert is_done(core, PAIRS_MAX, time)
+    assert not is_done(core, 0, WALL + 1_000_000)  # forgotten, and delivered again
+
+
 def test_a_clock_that_was_far_behind_is_made_up_for() -> None:
     core = timer(WALL)
     core.restore(WALL, 5, 5, 260)
@@ -434,6 +470,11 @@ class Machine(RuleBasedStateMachine):
         self._make_anew()
 
     @rule()
+    def find_the_files_damaged(self) -> None:
+        self.core.begin_again(0, 0)
+        self._make_anew()
+
+    @rule()
     def stand_down(self) -> None:
         self._cut(self.core.fall_back())
 
@@ -466,6 +507,11 @@ class Machine(RuleBasedStateMachine):
         for done_ms, covered in (self.saved[:2], (self.core.done_ms, self.core.covered)):
             for offset, (time, _) in enumerate(self.log.rows[:covered]):
                 assert time > done_ms or offset in self.delivered, (offset, done_ms, covered)
+
+    @invariant()
+    def only_what_was_delivered_is_left_out(self) -> None:
+        for offset, (time, stored) in enumerate(self.log.rows):
+            assert self.core.place(offset, time, stored) or offset in self.delivered, offset
 
     def teardown(self) -> None:
         """In the end everything comes."""

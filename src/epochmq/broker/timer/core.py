@@ -31,6 +31,9 @@ RETRY_MAX_MS = 5_000
 BACK_MS = 2_000
 """A wall clock that goes back by more than this takes `read_ms` with it."""
 
+PAIRS_MAX = 8
+"""Clocks that went back, each from an earlier time than the one before, and have not come again."""
+
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
 _LATEST = (1 << 16) - 1
@@ -72,6 +75,9 @@ class Timer:
         self._partly: tuple[int, int, int] | None = None
         """A slot that was delivered in part when the clock went back: its time, how far, and where
         the timer log ended."""
+        self._before: list[tuple[int, int]] = []
+        """Pairs (`done_ms`, `covered`) that hold though the clock went back since: the older, the
+        later its time and the lower its offset."""
 
     # Progress --------------------------------------------------------------------------------
 
@@ -81,6 +87,7 @@ class Timer:
         self.covered = covered
         self.cursor = self.kept_cursor = min(cursor, covered)
         self.position = position
+        self._before.clear()
         self._close()
 
     def take_over(self, wall: int, end: int) -> bool:
@@ -90,11 +97,16 @@ class Timer:
         if self.read_ms == 0:  # nobody ever said how far it was: all that is past is late
             self._done(self._aligned(wall))
         self.covered = min(self.covered, end)
+        self._before = [(done_ms, min(covered, end)) for done_ms, covered in self._before]
         return self.cursor <= end
 
     def fall_back(self) -> int:
-        """This broker delivers no longer: back to what is kept; where to cut the timer log."""
+        """This broker delivers no longer: back to what is kept; where to cut the timer log.
+
+        The log may be cut and go on otherwise: rather what is long done once more than nothing.
+        """
         self.cursor = self.kept_cursor
+        self._before.clear()
         self._partly = None
         self._late_ms = 0
         self._close()
@@ -123,6 +135,8 @@ class Timer:
         """Follow the clock; slots that are delivered must have been emptied, puts been settled."""
         if self.is_open and self.done_ms >= self.read_ms:
             self._partly = self.read_ms, self.done_ms, self.position
+        older = [pair for pair in self._before if pair[0] > self.done_ms]
+        self._before = [*older[1 - PAIRS_MAX :], (self.done_ms, self.covered)]
         self._done(self._aligned(wall))
         self._failures = self._retry_at = 0  # a pause until a time of the old clock
         self._close()
@@ -156,8 +170,13 @@ class Timer:
             deliver_wall_ms = store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
         if deliver_wall_ms <= self.done_ms and offset < self.covered:
             return None
+        if self._before and self._was_done(offset, deliver_wall_ms):
+            return None
         slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
         return Place(slot_ms, magic, deliver_wall_ms)
+
+    def _was_done(self, offset: int, deliver_wall_ms: int) -> bool:
+        return any(deliver_wall_ms <= ms and offset < covered for ms, covered in self._before)
 
     def farthest(self, magic: int) -> Place:
         """For a message whose time the wheel does not reach: a clock was far ahead at its store.
