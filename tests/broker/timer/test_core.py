@@ -120,6 +120,15 @@ def test_a_batch_may_be_put_in_part() -> None:
         core.settled([True], WALL, 999)
 
 
+def test_a_batch_is_not_split_amid_one_time() -> None:
+    """No progress says which of them are delivered (INV-27)."""
+    core = timer()
+    opened(core, [(WALL + 100, 0), (WALL + 200, 52), (WALL + 200, 104)])
+    assert not core.splits(0)
+    assert core.batch(WALL + 300, 10) == [0, 52, 104]
+    assert [core.splits(count) for count in range(4)] == [False, True, False, False]
+
+
 def test_late_ones_join_the_open_slot() -> None:
     core = timer(WALL + 5000)
     assert hang(core, 0, WALL + 10) == Place(WALL + 5000, DEFAULT, WALL + 10)

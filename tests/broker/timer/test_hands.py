@@ -134,6 +134,17 @@ def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
     assert route.tried == 12
 
 
+def test_what_goes_at_the_same_time_goes_in_one_put(broker: TimerBroker) -> None:
+    """Found by the simulator: the twin stopped at a topic that it did not know. What went before
+    that came again from who took over, as no progress says half of a time (INV-27)."""
+    broker.topic("U")
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    broker.client().ask(send(b"b", topic="U", properties={"TIMER_DELAY_MS": "1000"}))
+    broker.node.outlet.route = route = Moody(broker, later=True)
+    broker.run(1000)
+    assert (len(route.calls), route.tried) == (1, 2)
+
+
 def test_an_answer_from_another_life_changes_nothing(broker: TimerBroker) -> None:
     broker.put(b"a", TIMER_DELAY_MS=1000)
     inner = broker.node.outlet.route

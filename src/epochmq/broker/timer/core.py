@@ -261,6 +261,14 @@ class Timer:
         self._at = at
         return [key & _POSITION_MASK for key in self._flying]
 
+    def splits(self, count: int) -> bool:
+        """Whether the last `count` of the batch go at the time of the one before them: a progress
+        in between says nothing of that one, which would come again after a hand-over (INV-27)."""
+        at = self._at - count
+        if not 0 < count < len(self._flying):
+            return False
+        return self._due[at - 1] >> _POSITION_BITS == self._due[at] >> _POSITION_BITS
+
     def put_back(self, count: int) -> None:
         """The last `count` of the batch are not put this time."""
         if count:

@@ -354,15 +354,19 @@ class TimerHands:
         self._outlet.put(drafts, Origin.TIMER, wall, done)
 
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
-        """The same for those at the front that the compiled twin makes; False: there are none."""
+        """The same for those at the front that the compiled twin makes; False: there are none, or
+        it stops amid some that go at the same time."""
         if self.core.cancels or any(unit.magic != DEFAULT for unit in units):
             return False
         sources = [(unit.offset, unit.size, unit.write_wall_ms) for unit in units]
         remade = self._store.remake(TIMED, sources, wall)
-        if remade is None:
+        if remade is not None and self.core.splits(len(units) - len(remade)):
+            self._store.remake(TIMED, sources[len(remade) :], wall)  # learns the topic it stops at
+            remade = self._store.remake(TIMED, sources, wall)
+        if remade is None or self.core.splits(len(units) - len(remade)):
             return False
-        count, topics, turn = len(remade), remade.run.topics(), self._turn
-        self.core.put_back(len(units) - count)
+        topics, turn = remade.run.topics(), self._turn
+        self.core.put_back(len(units) - len(remade))
 
         def done(outcomes: Sequence[Outcome]) -> None:
             if turn != self._turn:
