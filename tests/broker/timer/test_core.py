@@ -32,7 +32,7 @@ def hang(core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool
 
 def opened(core: Timer, units: list[tuple[int, int]]) -> None:
     """The slot that the core wants is read."""
-    keys = (core.key_of(time, position) for time, position in units)
+    keys = (core.key_of(time, position, False) for time, position in units)
     core.opened(array("Q", sorted(key for key in keys if key is not None)))
 
 
@@ -265,6 +265,20 @@ def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
     assert not is_done(core, 1, WALL + 10_000)
     core.fall_back()
     assert not is_done(core, 0, WALL + 20_000)
+
+
+def test_what_a_master_ahead_of_its_time_delivered_stays_done() -> None:
+    """Found by the simulator: it hung on the wheel of a replica whose clock was right (INV-27)."""
+    core = Timer(1000, WINDOW)
+    core.adopt(WALL, 1)
+    hang(core, 0, WALL + 2500)
+    core.adopt(WALL + 60_000, 1)
+    core.set_back(WALL + 2000)
+    assert core.take_over(WALL + 2000, 2)
+    hang(core, 1, WALL + 2600, WALL + 2000)
+    assert core.key_of(WALL + 2500, 0, True) is not None  # its time may be this wheel's own
+    units = [(WALL + 2500, 0), (WALL + 2600, 52)]
+    assert deliver(core, units, WALL + 2900) == [52]
 
 
 def test_clocks_that_go_back_again_and_again_take_no_more_room() -> None:

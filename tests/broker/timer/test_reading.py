@@ -31,7 +31,7 @@ def key(position: int) -> int:
 def test_in_pieces(steps: list[tuple[int, int]]) -> None:
     files = made()
     wanted: list[int] = []
-    reading = SlotReading(files, WALL, lambda _, at: key(at))
+    reading = SlotReading(files, WALL, lambda _, at, __: key(at))
     over = False
     for join, pieces in steps:
         wanted += add(files, join)
@@ -48,14 +48,14 @@ def test_cancellations_are_named() -> None:
     add(files, 2)
     (delete,) = add(files, 1, DEFAULT | DELETE)
     add(files, 1, DEFAULT | DELETE | ROLL)
-    reading = SlotReading(files, WALL, lambda _, at: key(at))
+    reading = SlotReading(files, WALL, lambda _, at, __: key(at))
     assert reading.read(100)
     assert reading.deletes == [delete]
     assert len(reading.keys()) == 4
 
 
 def test_an_empty_slot() -> None:
-    reading = SlotReading(made(), WALL, lambda _, at: key(at))
+    reading = SlotReading(made(), WALL, lambda _, at, __: key(at))
     assert reading.read(1)
     assert list(reading.keys()) == []
 
@@ -63,7 +63,7 @@ def test_an_empty_slot() -> None:
 def test_what_has_no_key_is_left_out_and_cancels_all_the_same() -> None:
     files = made()
     positions = add(files, 9, DEFAULT | DELETE)
-    reading = SlotReading(files, WALL, lambda _, at: None if at == positions[3] else -at + 900)
+    reading = SlotReading(files, WALL, lambda _, at, __: None if at == positions[3] else -at + 900)
     while not reading.read(2):
         pass
     assert list(reading.keys()) == [900 - at for at in reversed(positions) if at != positions[3]]
@@ -75,7 +75,7 @@ def test_no_step_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epochmq.broker.timer.reading.MERGED_PER_READ", 2)
     files = made()
     add(files, 64)
-    reading = SlotReading(files, WALL, lambda time, at: key(at))
+    reading = SlotReading(files, WALL, lambda time, at, _: key(at))
     steps = 1
     while not reading.read(4):
         steps += 1

@@ -75,9 +75,9 @@ class Timer:
         self._partly: tuple[int, int, int] | None = None
         """A slot that was delivered in part when the clock went back: its time, how far, and where
         the timer log ended."""
-        self._before: list[tuple[int, int]] = []
-        """Pairs (`done_ms`, `covered`) that hold though the clock went back since: the older, the
-        later its time and the lower its offset."""
+        self._before: list[tuple[int, int, int]] = []
+        """Pairs (`done_ms`, `covered`) that hold though the clock went back since, and the end of
+        what hung then and is before `covered`: the older, the later its time."""
 
     # Progress --------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Timer:
         if self.read_ms == 0:  # nobody ever said how far it was: all that is past is late
             self._done(self._aligned(wall))
         self.covered = min(self.covered, end)
-        self._before = [(done_ms, min(covered, end)) for done_ms, covered in self._before]
+        self._before = [(done, min(covered, end), hung) for done, covered, hung in self._before]
         return self.cursor <= end
 
     def fall_back(self) -> int:
@@ -136,7 +136,7 @@ class Timer:
         if self.is_open and self.done_ms >= self.read_ms:
             self._partly = self.read_ms, self.done_ms, self.position
         older = [pair for pair in self._before if pair[0] > self.done_ms]
-        self._before = [*older[1 - PAIRS_MAX :], (self.done_ms, self.covered)]
+        self._before = [*older[1 - PAIRS_MAX :], (self.done_ms, self.covered, self.position)]
         self._done(self._aligned(wall))
         self._failures = self._retry_at = 0  # a pause until a time of the old clock
         self._close()
@@ -176,7 +176,7 @@ class Timer:
         return Place(slot_ms, magic, deliver_wall_ms)
 
     def _was_done(self, offset: int, deliver_wall_ms: int) -> bool:
-        return any(deliver_wall_ms <= ms and offset < covered for ms, covered in self._before)
+        return any(deliver_wall_ms <= ms and offset < covered for ms, covered, _ in self._before)
 
     def farthest(self, magic: int) -> Place:
         """For a message whose time the wheel does not reach: a clock was far ahead at its store.
@@ -211,17 +211,24 @@ class Timer:
             return None
         return self.read_ms
 
-    def key_of(self, deliver_wall_ms: int, position: int) -> int | None:
+    def key_of(self, deliver_wall_ms: int, position: int, rolls: bool) -> int | None:
         """Where a unit of the slot `wants` named comes in its order; None for one that is done.
 
-        After a start it may be a slot that is delivered in part: what hung there then is done.
+        After a start it may be a slot that is delivered in part: what hung there then is done. So
+        is what a master whose clock was ahead said to be, if the time is the message's own: that of
+        one that `rolls` may follow from where this wheel stood (`farthest`).
         """
         done, before = self.done_ms, self.position
         if self._partly is not None and self._partly[0] == self.read_ms:
             _, done, before = self._partly
         if deliver_wall_ms <= done and position < before:
             return None
+        if self._before and not rolls and self._had_gone(deliver_wall_ms, position):
+            return None
         return self._key(deliver_wall_ms, position)
+
+    def _had_gone(self, deliver_wall_ms: int, position: int) -> bool:
+        return any(deliver_wall_ms <= ms and position < end for ms, _, end in self._before)
 
     def opened(self, keys: "array[int]") -> None:
         """The slot `wants` named holds these, in order."""

@@ -24,11 +24,12 @@ def takes_back(unit: Unit | Link) -> bool:
 class SlotReading:
     """8 bytes a unit; `TimerDamaged` from `read` when the chain breaks.
 
-    `key_of` makes a number of a unit's time and position that sorts, or None for one to leave out.
+    `key_of` makes a number that sorts of a unit's time and position, and whether it rolls, or None
+    for one to leave out.
     """
 
     def __init__(
-        self, files: TimerFiles, slot_ms: int, key_of: Callable[[int, int], int | None]
+        self, files: TimerFiles, slot_ms: int, key_of: Callable[[int, int, bool], int | None]
     ) -> None:
         self.slot_ms = slot_ms
         self.deletes: list[int] = []
@@ -80,7 +81,7 @@ class SlotReading:
                 self._walk_from = position
             if position <= self._read_to:
                 break
-            key = self._key_of(unit.deliver_wall_ms, position)
+            key = self._key_of(unit.deliver_wall_ms, position, bool(unit.magic & ROLL))
             if key is not None:
                 piece.append(key)
             if takes_back(unit):
