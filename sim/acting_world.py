@@ -32,6 +32,7 @@ from epochmq.broker.roles import Role
 from epochmq.broker.schedule import core as schedule
 from epochmq.broker.timer import core as timer
 from epochmq.nameserver.options import NamesrvOptions
+from epochmq.replication import server as log_server
 from epochmq.replication import service as replication
 from epochmq.store import service as store_service
 from sim.acting import BROKER_PORT, NAMES_PORT, BrokerProcess, NamesProcess
@@ -100,13 +101,15 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
     (replica_sync, "JAVA_PERIOD_MS", 1_000),
     (replica_sync, "RETRY_MAX_MS", 400),
     (replica_sync_service, "TIMEOUT_MS", 1_800),
+    (log_server, "COPY_BYTES_MAX", 1 << 30),
     (replication, "TICK_MS", 50),
     (schedule, "RETRY_MS", 100),
     (schedule, "RETRY_MAX_MS", 1_000),
     (store_service, "TICK_MS", 40),
     (timer, "RETRY_MAX_MS", 1_000),
 )
-"""Pauses of the product that would outlast a history."""
+"""Pauses of the product that would outlast a history; and no piece of a log goes by `sendfile`, for
+simulated files are none of the kernel's."""
 
 
 class ActingHistory:
