@@ -305,6 +305,50 @@ def test_a_clock_that_was_far_behind_is_made_up_for() -> None:
     assert core.wants(later) == later
 
 
+def skipped() -> Timer:
+    """The clock leapt an hour: two that were not due hang late in the slot of now."""
+    core = timer(WALL)
+    core.restore(WALL, 2, 2, 104)
+    later = WALL + 3_600_000
+    core.skip_to(later)
+    core.begin_again(0, 0)
+    assert hang(core, 0, WALL + 1) == Place(later, DEFAULT, WALL + 1)
+    assert hang(core, 1, WALL + 5000) == Place(later, DEFAULT, WALL + 5000)
+    return core
+
+
+def test_nothing_is_done_before_all_that_hangs_late_is() -> None:
+    core, later = skipped(), WALL + 3_600_000
+    opened(core, [(WALL + 1, 0), (WALL + 5000, 52)])
+    assert core.batch(later, 1) == [0]
+    core.settled([True], later, 104)
+    assert (core.done_ms, core.kept_cursor) == (WALL, 0)
+    assert deliver(core, [], later) == [52]
+    assert (core.done_ms, core.kept_cursor) == (later, 2)
+    assert not core.has_skipped
+
+
+def test_what_hangs_late_is_hung_anew_when_the_clock_goes_back() -> None:
+    core = skipped()
+    assert core.is_behind(WALL + 3000)
+    core.unskip()
+    core.begin_again(0, 0)
+    assert (core.read_ms, core.done_ms) == (WALL, WALL)
+    assert not core.is_behind(WALL + 3000)
+    assert hang(core, 1, WALL + 5000) == Place(WALL + 4000, DEFAULT, WALL + 5000)
+
+
+def test_what_hangs_late_is_hung_anew_in_another_role() -> None:
+    core = skipped()
+    assert (core.fall_back(), core.cursor) == (0, 0)
+    assert (core.read_ms, core.done_ms) == (WALL, WALL)
+
+
+def test_what_hangs_late_does_not_count_as_delivered_by_a_clock_that_went_back() -> None:
+    with pytest.raises(OurBug, match="hangs late"):
+        skipped().set_back(WALL + 3000)
+
+
 def test_what_the_wheel_does_not_reach_is_looked_at_again() -> None:
     core = timer(WALL)
     later = WALL + core.window_ms
@@ -424,13 +468,27 @@ class Machine(RuleBasedStateMachine):
     def clock_steps_back(self, ms: int) -> None:
         self.wall -= ms
 
+    @rule(ms=st.integers(10_000, 60_000))
+    def clock_leaps(self, ms: int) -> None:
+        """Further than the wheel reaches."""
+        self.wall += ms
+        if not self.flying and self.wall > self.core.read_ms:
+            self.core.skip_to(self.wall)
+            self.core.begin_again(0, 0)
+            self._make_anew()
+
     @rule(count=st.integers(1, 6))
     def enqueue(self, count: int) -> None:
         core = self.core
         if core.is_behind(self.wall):
             for slot in [slot for slot in self.wheel if slot < core.read_ms]:
                 del self.wheel[slot]
-            core.set_back(self.wall)
+            if core.has_skipped:
+                core.unskip()
+                core.begin_again(0, 0)
+                self._make_anew()
+            if core.is_behind(self.wall):
+                core.set_back(self.wall)
             self.flying = []
         for offset in range(core.cursor, min(core.cursor + count, len(self.log.rows))):
             time, stored = self.log.rows[offset]

@@ -209,6 +209,27 @@ def test_a_clock_that_was_days_behind_is_set_right(broker: TimerBroker) -> None:
     assert broker.timer.hands.rebuilds == 1
 
 
+@pytest.mark.parametrize("stands_down", [False, True])
+def test_a_clock_that_leapt_and_is_set_right(broker: TimerBroker, stands_down: bool) -> None:
+    """Found by the simulator: what was late for the wrong clock and refused was lost (INV-27)."""
+    broker.put(b"a", b"b", TIMER_DELAY_MS=5000)
+    assert broker.run(2000) == []
+    inner = broker.node.outlet.route
+    broker.node.outlet.route = route = Moody(broker, *[Outcome.LATER] * 20)
+    broker.clock.wall += 3_600_000
+    assert broker.run(100) == []
+    assert route.tried == 2
+    if stands_down:
+        broker.delivers = False
+        broker.tick()
+    broker.clock.wall -= 3_600_000
+    broker.tick(2)
+    broker.delivers = True
+    broker.node.outlet.route = inner
+    assert broker.run(2800) == []
+    assert broker.run(100) == [b"a", b"b"]
+
+
 @pytest.mark.parametrize("cancels", [False, True])
 def test_what_was_stored_while_a_clock_was_far_ahead_waits_in_pieces(
     broker: TimerBroker, cancels: bool

@@ -107,6 +107,7 @@ class Timer:
         """
         self.cursor = self.kept_cursor
         self._before.clear()
+        self.unskip()
         self._partly = None
         self._late_ms = 0
         self._close()
@@ -132,7 +133,10 @@ class Timer:
         return self.read_ms > wall + BACK_MS
 
     def set_back(self, wall: int) -> None:
-        """Follow the clock; slots that are delivered must have been emptied, puts been settled."""
+        """Follow the clock; slots that are delivered must have been emptied, puts been settled,
+        and who `has_skipped` gone back (`unskip`): what is before `wall` would count as delivered.
+        """
+        check(not self.has_skipped, "timer: what hangs late is taken out before the clock counts")
         if self.is_open and self.done_ms >= self.read_ms:
             self._partly = self.read_ms, self.done_ms, self.position
         older = [pair for pair in self._before if pair[0] > self.done_ms]
@@ -145,8 +149,20 @@ class Timer:
     def skip_to(self, wall: int) -> None:
         """Go on with the slot of now, on an empty wheel (`begin_again`): what is past and was not
         delivered hangs there, late. `done_ms` stays, which tells the two apart.
+
+        Until that slot is delivered the wheel is nobody else's: of what hangs there nothing is
+        kept, and before another role, or a clock that goes back, it is taken out (`unskip`).
         """
         self.read_ms = self._aligned(wall)
+
+    @property
+    def has_skipped(self) -> bool:
+        """Whether what was due before the open slot hangs in it, and may not be delivered."""
+        return self.read_ms > self.done_ms
+
+    def unskip(self) -> None:
+        """Go on where everything is delivered up to: what hangs late has to be hung up anew."""
+        self.read_ms = self._aligned(self.done_ms)
 
     # Enqueue ---------------------------------------------------------------------------------
 
@@ -190,7 +206,7 @@ class Timer:
     def enqueued(self, next_offset: int, position: int) -> None:
         """Everything before `next_offset` hangs on the wheel; the timer log ends at `position`."""
         self.cursor = next_offset
-        if next_offset <= self.covered:
+        if next_offset <= self.covered and not self.has_skipped:
             self.kept_cursor, self.position = next_offset, position
             self.updates += 1
 
@@ -318,7 +334,7 @@ class Timer:
         done = min(wall, self.read_ms + self.precision_ms - 1)
         if self._at < len(self._due):
             done = min(done, self.read_ms + (self._due[self._at] >> _POSITION_BITS) - 1)
-        if done >= self.done_ms:
+        if done >= max(self.done_ms, self.read_ms):
             self._cover(position)
             self.done_ms = done
             self.updates += 1

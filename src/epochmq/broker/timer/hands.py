@@ -111,9 +111,7 @@ class TimerHands:
             self._change_role(delivers, wall)
             if self.core.is_behind(wall):
                 if not self.finished and not self.core.flying:
-                    self._turn += 1
-                    self._reading = None
-                    self.core.set_back(wall)
+                    self._follow_back(wall)
                 return
             if delivers and not self.core.flying and self._is_out_of_reach(wall):
                 log.warning("the timer stood at %d, too far back for its wheel", self.core.read_ms)
@@ -198,6 +196,18 @@ class TimerHands:
                 self.rebuild()
         else:
             self.files.rewind(self.core.fall_back())
+
+    def _follow_back(self, wall: int) -> None:
+        """The clock went back. What an hour ahead was late hangs in a slot that does not come for
+        an hour, and is not delivered: it is hung up anew (INV-27)."""
+        core = self.core
+        self._turn += 1
+        self._reading = None
+        if core.has_skipped:
+            core.unskip()
+            self.rebuild()
+        if core.is_behind(wall):
+            core.set_back(wall)
 
     # Enqueue ---------------------------------------------------------------------------------
 
