@@ -235,6 +235,26 @@ def test_answers_of_a_former_master_change_nothing() -> None:
     assert "T" not in pair.slave.topics
 
 
+def test_answers_from_before_it_stood_in_change_nothing() -> None:
+    """Found by the simulator: a cut held the answer back, and its master's disk was lost."""
+    pair = Pair()
+    pair.topic("T")
+    late = pair.core.due(0)
+    pair.core.stop()
+    pair.core.follow(MASTER, 0)
+    asked = pair.core.due(0)
+    for fetch in late:
+        pair.core.answered(fetch, answer_of(pair.master, fetch), 0)
+        pair.core.failed(fetch, "no answer", 0)
+    assert "T" not in pair.slave.topics
+    assert pair.core.problem == ""
+    assert pair.core.due(60_000) == []  # the questions of now are still out
+    for fetch in asked:
+        pair.core.answered(fetch, answer_of(pair.master, fetch), 0)
+    assert pair.core.ready
+    assert "T" in pair.slave.topics
+
+
 def test_failures_are_tried_again_ever_more_slowly() -> None:
     pair = Pair()
     tries = 0

@@ -63,6 +63,8 @@ class Fetch(NamedTuple):
     address: str
     table: Table
     command: Command
+    tenure: int = 0
+    """Of what `follow` began."""
 
 
 class Copy:
@@ -87,12 +89,16 @@ class ReplicaSync:
         self._tables = tables
         self._period_ms = period_ms
         self.master: str | None = None
+        self._tenure = 0
+        """Counts masters, and the same one again after `stop`: who stood in meanwhile knows more
+        than an answer from before, and another process may have the address by now (INV-29)."""
         self._copies: dict[Table, Copy] = {}
 
     def follow(self, master: str, now: int) -> None:
         """Copy from the master at this address; again from the start if it is another."""
         if master != self.master:
             self.master = master
+            self._tenure += 1
             self._copies = {table: Copy(now) for table in Table}
 
     def stop(self) -> None:
@@ -118,13 +124,13 @@ class ReplicaSync:
                 copy.asked_at_ms = now
                 wait_ms = WATCHED_MS if table in WATCHED else 0
                 command = request(table.value, asking(copy.stamp, wait_ms))
-                fetches.append(Fetch(self.master, table, command))
+                fetches.append(Fetch(self.master, table, command, self._tenure))
         return fetches
 
     def answered(self, fetch: Fetch, answer: Command, now: int) -> None:
         """Take the table over; an answer of a former master, or a broken one, changes nothing."""
         copy = self._copies.get(fetch.table)
-        if copy is None or fetch.address != self.master:
+        if copy is None or fetch.tenure != self._tenure:
             return
         copy.asking = False
         missing = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and fetch.table in NEW
@@ -159,7 +165,7 @@ class ReplicaSync:
     def failed(self, fetch: Fetch, problem: str, now: int) -> None:
         """There was no answer."""
         copy = self._copies.get(fetch.table)
-        if copy is not None and fetch.address == self.master:
+        if copy is not None and fetch.tenure == self._tenure:
             copy.asking = False
             self._failed(copy, problem, now)
 
