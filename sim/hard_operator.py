@@ -73,6 +73,7 @@ class Operator:
         host = self.world.hosts[name]
         self.world.short.add(self.history.group_of(name))
         host.disk = SimDisk()
+        self.world.tell("emptied", name)
         self.world.start(host)
 
 

@@ -24,7 +24,7 @@ from epochmq.broker.roles import Role
 from epochmq.client.core.pop_handle import Handle
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import find
-from epochmq.model.property_names import FIRST_POP_TIME
+from epochmq.model.property_names import FIRST_POP_TIME, TIMER_ROLL_TIMES
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.store.draft import Draft
 from sim.acting_book import number_in
@@ -113,8 +113,9 @@ class Again(Checker):
         self._revived: dict[int, list[Put]] = defaultdict(list)
         self._batches: dict[object, list[tuple[int, Put]]] = {}
         self._tenures: Counter[BrokerProcess] = Counter()
-        self._arrived: set[tuple[int, BrokerProcess, int]] = set()
+        self._arrived: set[tuple[int, BrokerProcess, int, bytes | None]] = set()
         self._set_us = -1
+        self._emptied_us: dict[str, int] = {}
         self._tickets: dict[int, dict[Handle, Ticket]] = defaultdict(dict)
 
     def blame(self, rule: str, text: str, name: str) -> None:
@@ -151,6 +152,10 @@ class Again(Checker):
         point, which may be another broker than the one that was asked."""
         self._set_us = self.world.time_us
 
+    def emptied(self, name: str) -> None:
+        """Somebody gives the replica an empty store: what it had copied before is gone."""
+        self._emptied_us[name] = self.world.time_us
+
     # Pulled ----------------------------------------------------------------------------------
 
     def committed(self, queue: "Queue", offset: int, host: str, since_us: int) -> None:
@@ -179,6 +184,7 @@ class Again(Checker):
         if getattr(process, "role", None) is not Role.SLAVE:
             return False
         group, now = self.history.group_of(name), self.world.time_us
+        since_us = max(since_us, self._emptied_us.get(name, 0))
         return not self.calm.was_calm(group, since_us, now, self._copied_us)
 
     # Moved on --------------------------------------------------------------------------------
@@ -213,7 +219,8 @@ class Again(Checker):
 
     def arrives(self, broker: "BrokerProcess", drafts: Sequence[Draft]) -> None:
         """A log gets them. What another group hands over is dropped when it comes again, as long as
-        the master lives (`broker/escape/repeats.py`)."""
+        the master lives (`broker/escape/repeats.py`). But two pieces of one wait, of which one was
+        made anew by who took over, are two messages."""
         for draft in drafts:
             number = number_in(bytes(draft.body[:12])) if draft.topic in TOPICS else -1
             if number < 0 or self.is_put_by(broker, number):
@@ -221,7 +228,8 @@ class Again(Checker):
             sent = self.history.book.sends[number]
             if sent.queue.group == broker.group or sent.kind not in LATER:
                 continue
-            place = number, broker, self._tenures[broker]
+            piece = find(draft.properties, TIMER_ROLL_TIMES.encode())
+            place = number, broker, self._tenures[broker], piece
             if place in self._arrived:
                 text = f"message {number} is handed over again, and stored"
                 self.blame("INV-27", text, broker.host.name)
