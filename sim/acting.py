@@ -129,6 +129,7 @@ class BrokerProcess(Served):
         self.ready = True
         self._hear(node, "take_role", self._took_role)
         self._hear(node.offsets, "adopt", self._adopted)
+        self._hear(node.offsets, "commit", self._commits)
         self._hear(node.store, "append", self._appends)
         self._hear(node.store, "append_run", self._appends)
         self._hear(node.outlet, "put", self._puts)
@@ -167,6 +168,10 @@ class BrokerProcess(Served):
         plain(content, whole=whole)
         self.tell("adopted", self, before)
         self.settled = True
+
+    def _commits(self, plain: Callable[..., None], *args: Any) -> None:
+        self.tell("commits", self, *args[:4])
+        plain(*args)
 
     def _appends(self, plain: Callable[..., Any], *args: Any) -> Any:
         self.tell("appends", self)

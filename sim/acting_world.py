@@ -256,7 +256,7 @@ class ActingHistory:
 
     def checkers(self) -> list[Checker]:
         self.end = NothingLost(self)
-        return [OffsetsStay(), SlavesCopy(), Unseen(), Again(self), self.end]
+        return [OffsetsStay(self.world), SlavesCopy(), Unseen(), Again(self), self.end]
 
     # What processes ask -------------------------------------------------------------------------
 

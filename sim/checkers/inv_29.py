@@ -3,7 +3,9 @@
 A replica that copies another's table loses nothing by it; and who comes online as master has at
 least what every living member of its group holds, to the queue. Not asked for is what only the disk
 of a dead broker knew, or who was cut off from the name servers: a stand-in that dies takes with it
-what it did since it began, and a master that dies what it had not saved.
+what it did since it began, and a master that dies what it had not saved. Nor is a replica
+blamed for what a consumer set back: whether that one had a reason is asked by `acting_again`
+(`Again.committed`).
 """
 
 from typing import TYPE_CHECKING
@@ -11,11 +13,14 @@ from typing import TYPE_CHECKING
 from epochmq.broker.roles import Role
 from sim.checkers.base import Checker
 from sim.violation import Violation
+from sim.world import SECOND, World
 
 if TYPE_CHECKING:
     from sim.acting import BrokerProcess
 
 Rows = dict[str, dict[int, int]]
+COPIED_US = 2 * SECOND
+"""Slaves have copied a commit by then."""
 
 
 class OffsetsStay(Checker):
@@ -23,9 +28,30 @@ class OffsetsStay(Checker):
 
     rule = "INV-29"
 
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._set_back: dict[tuple[str, str, int], tuple[int, int]] = {}
+        """Group of brokers, row, queue -> where a consumer went back to, and when."""
+
+    def commits(
+        self, broker: "BrokerProcess", group: str, topic: str, queue_id: int, offset: int
+    ) -> None:
+        """A consumer, or the broker itself, is about to commit there."""
+        if offset < broker.node.offsets.get(group, topic, queue_id):
+            place = broker.group, f"{topic}@{group}", queue_id
+            self._set_back[place] = offset, self.world.time_us
+
+    def is_consumers(self, broker: "BrokerProcess", key: str, queue_id: int, offset: int) -> bool:
+        back, at_us = self._set_back.get((broker.group, key, queue_id), (0, -COPIED_US))
+        return offset >= back and self.world.time_us - at_us < COPIED_US
+
     def adopted(self, broker: "BrokerProcess", before: Rows) -> None:
         """`broker` took its master's rows over its own."""
-        lost = lower(before, broker.node.offsets.table)
+        lost = [
+            (key, queue, old, new)
+            for key, queue, old, new in lower(before, broker.node.offsets.table)
+            if not self.is_consumers(broker, key, queue, new)
+        ]
         if lost and broker.settled:
             raise Violation(self.rule, f"copying sets back {lost}", (broker.host.name,))
 
