@@ -46,6 +46,8 @@ COPY_MS = 1_000
 SYNCED_MS = 1_000
 """flushIntervalCommitLog, and a sync: with ASYNC_FLUSH every table waits so long for the log to be
 on the device, before it is saved itself."""
+APART_MS = 100
+"""More than clocks that nobody set drift apart in a history."""
 RULES = {"level": "INV-27", "timer": "INV-27", "half": "INV-26"}
 
 
@@ -151,6 +153,11 @@ class Again(Checker):
         """Somebody sets wall clocks. Invisible times are over by the clock of who has the check
         point, which may be another broker than the one that was asked."""
         self._set_us = self.world.time_us
+
+    def are_apart(self, name: str, others: list[str]) -> bool:
+        """Whether its wall clock is another's no more: who has its check points goes by that."""
+        hosts = self.world.hosts
+        return any(abs(hosts[name].wall - hosts[other].wall) > APART_MS for other in others)
 
     def emptied(self, name: str) -> None:
         """Somebody gives the replica an empty store: what it had copied before is gone."""
@@ -293,6 +300,8 @@ class Again(Checker):
         holders = [ticket.host]
         if is_pinned(ticket.handle.revive_queue_id):
             holders = [name for name in self.world.hosts if name[0] in self.history.groups]
+            if self.are_apart(ticket.host, holders):
+                return True
         times = ticket.at_us, ticket.taken_us
         return any(
             self.lost("pulled", ticket, name, at_us, by) for name in holders for at_us in times
