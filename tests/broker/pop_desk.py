@@ -120,8 +120,11 @@ def hide(one: Popped, ms: int, **more: object) -> Command:
 class PopDesk(Desk):
     """A broker without sockets whose POP works are ticked by the test."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, *, times: tuple[int, int] | None = None, **more: Any) -> None:
+        """`times`: what its clocks say, now and wall, before it does anything."""
         super().__init__(**more)
+        if times is not None:
+            self.clock.now, self.clock.wall = times
         self.topic("T", queues=1)
         self.tick()
 

@@ -310,8 +310,8 @@ class Slowly(RuleBasedStateMachine):
         if saved_last:
             self.save()
         old = self.desk
-        self.desk = PopDesk(disk=old.disk.kill(), enable_pop_buffer_merge=self.merge)
-        self.desk.clock.now, self.desk.clock.wall = old.clock.now + 5, old.clock.wall
+        times = old.clock.now + 5, old.clock.wall
+        self.desk = PopDesk(disk=old.disk.kill(), enable_pop_buffer_merge=self.merge, times=times)
         self.desk.node.offsets.adopt(self.saved, whole=True)
         self.desk.node.pop.role_changed()
         self.moody = Moody(self.desk)
