@@ -62,7 +62,8 @@ def group_of(kind: str, replicas: int) -> Group:
             del config[key]
         del config["waitTimeMillsInSendQueue"]
     return Group(
-        *(_KINDS[kind], _KINDS[kind]),
+        _KINDS[kind],
+        _KINDS[kind],
         replicas=replicas,
         broker_config=config,
         heap=HEAP,

@@ -8,8 +8,9 @@ import sys
 from sim.violation import Violation
 from tests.compat.peers.group import Group
 
-from chaos.failover import FAULTS, Failover, Outcome
+from chaos.failover import FAULTS, SHIMMED, Failover, Outcome
 from chaos.figures import percentile
+from chaos.shim import Shim, build
 
 
 def main() -> None:
@@ -40,12 +41,22 @@ def main() -> None:
         "minInSyncReplicas": 2 if args.replicas > 2 else 1,
         "flushDiskType": "SYNC_FLUSH" if args.sync_flush else "ASYNC_FLUSH",
     }
-    with Group(replicas=args.replicas, broker_config=config) as group:
+    made = Group(replicas=args.replicas, broker_config=config)
+    shims = shims_for(made, args.fault)
+    with made as group:
         try:
-            outcome = asyncio.run(Failover(group, args.fault, args.count, args.seed).run())
+            outcome = asyncio.run(Failover(group, args.fault, args.count, args.seed, shims).run())
         except Violation as violation:
             sys.exit(f"VIOLATION {violation}; replay: python -m chaos {' '.join(sys.argv[1:])}")
     print(report(outcome))
+
+
+def shims_for(group: Group, fault: str) -> list[Shim]:
+    """What the fault needs around each broker of a group that has not started."""
+    if fault not in SHIMMED:
+        return []
+    library = build(group.root)
+    return [Shim(library, server) for server in group.brokers]
 
 
 def report(outcome: Outcome) -> str:

@@ -1,12 +1,33 @@
 """The end of a run: everything that the group holds, and whether its replicas are the same."""
 
+import asyncio
+import time
 from pathlib import Path
 
 from sim.oracle import Delivery
 from tests.compat.peers.group import Group
 
 from chaos.load import Book, now_us
+from epochmq.base.errors import Refused
 from epochmq.client.aio import PullConsumer
+from epochmq.client.aio.pull_consumer import PullResult
+from epochmq.model.queue import MessageQueue
+from epochmq.wire.codes import ResponseCode
+
+BUSY_S = 15.0
+"""A broker that has just changed its role, or waits for its lease, serves nobody for a moment."""
+
+
+async def pull(consumer: PullConsumer, queue: MessageQueue, offset: int) -> PullResult:
+    """What the queue holds from `offset` on, as soon as its broker serves."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            return await consumer.pull(queue, offset)
+        except Refused as error:
+            if error.code != ResponseCode.SYSTEM_BUSY or time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.2)
 
 
 async def read_all(group: Group, topic: str, book: Book) -> int:
@@ -17,7 +38,7 @@ async def read_all(group: Group, topic: str, book: Book) -> int:
             offset, end = 0, await consumer.max_offset(queue)
             numbers: list[int] = []
             while offset < end:
-                result = await consumer.pull(queue, offset)
+                result = await pull(consumer, queue, offset)
                 for message in result.messages:
                     number = int(bytes(message.body).partition(b".")[0])
                     place = (topic, queue.queue_id)

@@ -6,14 +6,16 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.compat.peers.group import Group, Server
 
 from chaos.drain import compare_logs, read_all
 from chaos.load import Book, Client, now_us
+from chaos.shim import Shim
+from epochmq.base.errors import EpochError
 from epochmq.client.aio import Admin
 from epochmq.model.topic import TopicConfig
 
@@ -27,7 +29,15 @@ SETTLE_S = 1.0
 WHOLE_S = 60.0
 OUTAGE_S = 5.0
 """All controllers are gone for so long: well past a lease, which is two seconds."""
-FAULTS = ("kill", "pause", "kill-slave", "kill-controller", "kill-controllers", "kill-all")
+SLOW_SYNC_S = 0.7
+SLOW_FOR_S = 6.0
+"""Three leases: one that is lost for a slow device would be seen."""
+SHIMMED = ("suspend", "slow-sync")
+"""Faults that need `shim.py` around each broker."""
+FAULTS = (
+    *("kill", "pause", "kill-slave", "kill-controller", "kill-controllers", "kill-all"),
+    *SHIMMED,
+)
 
 
 @dataclass
@@ -65,8 +75,11 @@ def _no_long_collections() -> Iterator[None]:
 class Failover:
     """One run on a started group."""
 
-    def __init__(self, group: Group, fault: str, count: int, seed: int) -> None:
+    def __init__(
+        self, group: Group, fault: str, count: int, seed: int, shims: Sequence[Shim] = ()
+    ) -> None:
         self.group = group
+        self._shims = dict(zip(group.brokers, shims, strict=False))
         self.outcome = Outcome(fault, seed)
         self._count = count
         self._chance = random.Random(seed)
@@ -109,7 +122,10 @@ class Failover:
         # Time for leases and leaders to settle, so that faults come one by one.
         await asyncio.sleep(SETTLE_S + self._chance.random() * 0.3)
         began = now_us()
-        victims = await self._strike()
+        if self.outcome.fault == "slow-sync":
+            victims = await self._slow_down(number)
+        else:
+            victims = await self._strike()
         await self._book.wait_acks(SETTLE_ACKS)
         judged = None
         if self.outcome.fault == "kill-controllers":
@@ -130,10 +146,34 @@ class Failover:
         for server in victims:
             if self.outcome.fault == "pause":
                 os.kill(server.process.pid, signal.SIGSTOP)
+            elif self.outcome.fault == "suspend":
+                self._shims[server].suspend()
             else:
                 os.kill(server.process.pid, signal.SIGKILL)
         if self.outcome.fault == "kill-all":
             await asyncio.to_thread(self._heal, victims)
+        return victims
+
+    async def _slow_down(self, number: int) -> list[Server]:
+        """Every sync of one, two or all brokers takes 0.7 s longer; the master stays the master.
+
+        New topics and groups are saved meanwhile, which is where syncs once stopped the loop.
+        """
+        before = await asyncio.to_thread(self.group.sync_state)
+        victims = self.group.brokers[: 1 + number % len(self.group.brokers)]
+        for server in victims:
+            self._shims[server].delay_syncs(SLOW_SYNC_S)
+        until = time.monotonic() + SLOW_FOR_S
+        made = 0
+        async with Admin(self.group.namesrv_addr) as admin:
+            while time.monotonic() < until:
+                with suppress(EpochError):  # too slow to be answered in time: that may be
+                    await admin.create_topic(TopicConfig(f"{TOPIC}-{number}-{made}", 1, 1))
+                made += 1
+        after = await asyncio.to_thread(self.group.sync_state)
+        assert before is not None
+        assert after is not None
+        assert after.master_epoch == before.master_epoch, "slow syncs cost the master its lease"
         return victims
 
     async def _outlast_the_lease(self) -> int:
@@ -170,6 +210,10 @@ class Failover:
         for server in victims:
             if self.outcome.fault == "pause":
                 os.kill(server.process.pid, signal.SIGCONT)
+            elif self.outcome.fault == "suspend":
+                self._shims[server].resume()
+            elif self.outcome.fault == "slow-sync":
+                self._shims[server].delay_syncs(0)
             else:
                 server.process.kill9()
                 if not server.process.is_alive:

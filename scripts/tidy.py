@@ -43,11 +43,11 @@ OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts"}
 ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}
 ASYNC_FILES = {"service.py", "server.py", "peers.py"}
 
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 600
 TEST_FILE_LINES_MAX = 800
-FUNCTION_LINES_MAX = 60
+FUNCTION_LINES_MAX = 80
 LINE_LENGTH_MAX = 100
-MEDIANS = {"file_median": 150.0, "function_median": 8.0}
+MEDIANS = {"file_median": 200.0, "function_median": 12.0}
 TEST_OWED_FROM = 16
 
 _CLOCK = "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time sleep"
@@ -92,9 +92,9 @@ RULES = {
     " a port (base/ports.py) or the value itself as a parameter: else nothing can replay it.",
     "danger": "Shells, evaluated text and object deserialisers turn input into code (as in"
     " CVE-2023-33246). Processes are started in admin/ only, from argument lists.",
-    "size": "A file holds at most 500 lines (800 in tests), a function 60 code lines, a line 100"
+    "size": "A file holds at most 600 lines (800 in tests), a function 80 code lines, a line 100"
     " characters. Find the second idea in it and give that a name of its own.",
-    "median": "Half of all files stay within 150 code lines, half of all functions within 8 (no"
+    "median": "Half of all files stay within 200 code lines, half of all functions within 12 (no"
     " docstring, comment or blank line counts). A higher figure in the ratchet only goes down.",
     "unused": "A module that no other module imports is dead, unless it is an entry point.",
     "untested": "A module of 16 code lines or more that does something has its own test file:"

@@ -5,14 +5,14 @@ import sys
 from dataclasses import replace
 
 from sim.campaign import campaign, plans
-from sim.mutants import ACTING_MUTANTS, MUTANTS
+from sim.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
 from sim.plan import SWITCHES, Plan
 from sim.report import report
 from sim.seeds import landing_seeds
 from sim.shrink import shrink
 from sim.worlds import MODULES, run
 
-OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS, *ACTING_MUTANTS)))
+OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS, *REPLICATION_MUTANTS, *ACTING_MUTANTS)))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -77,6 +77,8 @@ def _many(options: argparse.Namespace) -> int:
         plain = replace(failed.plan, keep=None)
         print(report(shrink(run(plain), run)), end="\n\n")
     print(summary.line())
+    if explained := summary.explained():
+        print(explained)
     print("  ".join(f"{name} {number}" for name, number in sorted(summary.marks.items())))
     return 1 if summary.failures else 0
 

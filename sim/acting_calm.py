@@ -59,6 +59,8 @@ class Calm:
         self._blows: list[Blow] = []
         self._online_us: dict[str, int] = {}
         """When a broker came online last."""
+        self._gave_up_us: dict[str, list[int]] = {name: [] for name in self._absent}
+        """When a master that was not hit left its role, to learn what a stand-in had done."""
         self._calm: dict[str, list[list[int]]] = {group: [] for group in history.groups}
         for owner, verbs in (
             (self.net, ("cut", "heal", "heal_all", "slow")),
@@ -78,6 +80,8 @@ class Calm:
             self._absent.discard(name)
         else:
             self._absent.add(name)
+        if before is Role.MASTER and role is Role.PRE_ONLINE:
+            self._gave_up_us[name].append(self.world.time_us)
         if before is Role.PRE_ONLINE:
             self._online_us[name] = self.world.time_us
         self._note(grace_us=0)
@@ -170,6 +174,17 @@ class Calm:
             return False
         first = min(map(min, each))
         return not self.was_calm(group, since_us, first, copied_us + saved_us)
+
+    def gave_up(self, name: str, since_us: int, until_us: int, copied_us: int) -> bool:
+        """Whether the broker left the role of a master by itself within those times, before its
+        group was calm for long enough to copy what it did at `since_us`: who stands in for it then
+        cannot know.
+        """
+        group = self.history.group_of(name)
+        return any(
+            since_us <= at_us <= until_us and not self.was_calm(group, since_us, at_us, copied_us)
+            for at_us in self._gave_up_us[name]
+        )
 
     def was_away(self, name: str, at_us: int, span_us: int) -> bool:
         """Whether the broker was hindered before `at_us`, and its group has not been calm since,

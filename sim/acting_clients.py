@@ -121,8 +121,14 @@ class ActingClient(Served):
         properties = {"UNIQ_KEY": f"k{sent.number}", **self.wishes(sent.kind)}
         body = b"%d:" % sent.number + self.chance.randbytes(self.chance.choice((10, 10, 200)))
         header = SendHeaderV2(
-            *(PRODUCERS, topic, "TBW102", QUEUES, queue.queue_id, self.flags(sent.kind)),
-            *(self.host.wall, 0),
+            PRODUCERS,
+            topic,
+            "TBW102",
+            QUEUES,
+            queue.queue_id,
+            self.flags(sent.kind),
+            self.host.wall,
+            0,
             properties="".join(f"{key}\x01{value}\x02" for key, value in properties.items()),
         )
         answer = await self._ask(masters[name], RequestCode.SEND_MESSAGE_V2, header, body)

@@ -123,8 +123,14 @@ class SpecialClient(ActingClient):
             return
         address = shown[0].broker_addrs[0]
         header = PopHeader(
-            *(POPPERS, topic, -1, self.chance.choice((1, 4, 16)), self.history.invisible_ms),
-            *(0, self.host.wall, 0),
+            POPPERS,
+            topic,
+            -1,
+            self.chance.choice((1, 4, 16)),
+            self.history.invisible_ms,
+            0,
+            self.host.wall,
+            0,
         )
         since_us = self.world.time_us
         answer = await self._tell(address, request(RequestCode.POP_MESSAGE, header))
@@ -145,7 +151,10 @@ class SpecialClient(ActingClient):
 
     async def _ack(self, handle: Handle, topic: str, address: str, number: int) -> None:
         header = AckHeader(
-            *(POPPERS, handle.real_topic(topic, POPPERS), handle.queue_id, str(handle)),
+            POPPERS,
+            handle.real_topic(topic, POPPERS),
+            handle.queue_id,
+            str(handle),
             handle.offset,
         )
         since_us = self.world.time_us

@@ -247,7 +247,12 @@ class ActingHistory:
         brokers = tuple(name for name in self._ips if name[0] in self.groups)
         names = tuple(name for name in self._ips if name[0] == "n")
         swarm = Swarm(
-            *(self.fault_kinds(), (*brokers, *names), 1_200 * MS, self.safety_us, 8, 3 * SECOND),
+            self.fault_kinds(),
+            (*brokers, *names),
+            1_200 * MS,
+            self.safety_us,
+            8,
+            3 * SECOND,
             (brokers, names),
         )
         drawn = swarm.draw(self.world.streams["faults"])

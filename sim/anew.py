@@ -69,8 +69,11 @@ class MadeAnew(Checker):
 
     @property
     def waiting(self) -> set[int]:
-        """Delayed ones, and halves, that did not come out of where they wait."""
-        return self.accepted(("level", "timer", "half")) - self.out
+        """Delayed ones, and halves, that did not come out of where they wait.
+
+        A master that died with an answer under way may have put them: who was given one knows.
+        """
+        return self.accepted(("level", "timer", "half")) - self.out - self.popped
 
     @property
     def lasting(self) -> set[int]:
@@ -187,7 +190,10 @@ class AnewClient(SecondaryClient):
 
         command = request(RequestCode.SEND_MESSAGE, fields, b"%d:anew" % number)
         self.rpc.call(
-            *(name, command, history.send_timeout_us, answered),
+            name,
+            command,
+            history.send_timeout_us,
+            answered,
             lambda _lost: self.turn_from(target),
         )
 

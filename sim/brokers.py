@@ -5,6 +5,7 @@ loop is done here on the heap, as plainly as possible. Clients speak to it by `s
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from epochmq.base.errors import EnvironmentFault, EpochError, OurBug
 from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, ProposalFailed, Switch
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import Close, Propose, Send
+from epochmq.replication.effects import AskReplicas, Close, Propose, Send
 from epochmq.replication.node import ReplicationNode
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.epochs import EpochFile
@@ -20,6 +21,7 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from sim.host import Host
 from sim.member import Member
+from sim.mutants import REPLICATION_MUTANTS
 from sim.net import Ends, Stream
 from sim.rpc import Session
 from sim.store_shell import StoreShell
@@ -56,7 +58,7 @@ class Broker(Member):
         host.world.tell("recovered", host, self.store)
         self.furnish(host)
         super().__init__(history.cluster, host, clean_start=history.clean_start(host, self.store))
-        host.last_boot = host.power_cuts
+        self.note_start()
         self.begin()
         self.settle()
 
@@ -91,6 +93,7 @@ class Broker(Member):
     # Time ---------------------------------------------------------------------------------------
 
     def wake(self, now: int) -> int | None:
+        self.look_at_clocks()
         self.perform(self.membership.tick(now, self.host.wall))
         if self.store.fenced is not None:
             self._give_up_role()
@@ -136,6 +139,9 @@ class Broker(Member):
                     self._cut(effect.link)
                 elif isinstance(effect, Propose):
                     self.perform(self.membership.propose(effect.proposal, self.host.now))
+                elif isinstance(effect, AskReplicas):
+                    self.world.mark("covered.asked_replicas")
+                    self.perform(self.membership.want_replicas(self.host.now))
                 else:
                     self.world.mark("trouble")
         self._send_log(node)
@@ -150,6 +156,9 @@ class Broker(Member):
         self.dialling = self.dial_at = None
         if isinstance(switch, BecomeMaster):
             self.world.mark("covered.became_master")
+            if self.membership.view.unclean_epoch == switch.epoch:
+                end = self.store.pointers.appended
+                self.world.tell("elected_uncleanly", self, switch.epoch, end)
             self.world.tell("became_master", self, switch)
             if self.cluster.safe.epoch_entry_before_data:
                 start = node.prepare_master(switch.epoch, now)
@@ -159,7 +168,13 @@ class Broker(Member):
                 node.become_master(switch.epoch, switch.members, switch.set_epoch, now, wall)
                 self._began(switch, done)
         else:
-            node.become_follower(switch.epoch, now, wall, learner=switch.learner)
+            node.become_follower(
+                switch.epoch,
+                now,
+                wall,
+                learner=switch.learner,
+                unclean_epoch=switch.unclean_epoch,
+            )
             self.settle()  # links of the role before are cut
             self.dial_at = now
             done(None)
@@ -175,9 +190,7 @@ class Broker(Member):
             done(error)
             return
         now, wall = self.host.now, self.host.wall
-        self._node().start_master(
-            *(switch.epoch, start, switch.members, switch.set_epoch, now, wall)
-        )
+        self._node().start_master(switch.epoch, start, switch.members, switch.set_epoch, now, wall)
         self._began(switch, done)
 
     def _began(self, switch: BecomeMaster, done: Callable[[Exception | None], None]) -> None:
@@ -190,14 +203,20 @@ class Broker(Member):
             broker_id = self.membership.broker_id
             assert broker_id is not None
             self.node = ReplicationNode(
-                *(self.store, self.epochs, self.history.replication),
+                self.store,
+                self.epochs,
+                self.history.replication,
                 own_id=broker_id,
                 safeguards=self.cluster.safe,
             )
             self.node.may_acknowledge = self.may_acknowledge
             self.node.hold_span_ms = self.membership.hold_span_ms
+            self.node.registered = frozenset()
             self.node.run_blocking = self._blocking
             self.node.read_clock = lambda: self.host.now
+            for name in self.cluster.plan.off:
+                if name in REPLICATION_MUTANTS:
+                    REPLICATION_MUTANTS[name](self.node)
         return self.node
 
     def _blocking(self, call: Callable[[], None], then: Callable[[Exception | None], None]) -> None:
@@ -228,6 +247,22 @@ class Broker(Member):
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
         if self.node is not None:
             self.node.set_committed(members, set_epoch, self.host.now)
+
+    def replicas_told(self, ids: frozenset[int]) -> None:
+        if self.node is not None:
+            self.node.replicas_told(ids, self.host.now)
+
+    def change_floor(self, floor: int) -> None:
+        """An operator sets minInSyncReplicas."""
+        self.perform(self.membership.want_floor(floor, self.host.now))
+        self.floor_changed(self.membership.floor.in_use)
+        self.settle()
+
+    def floor_changed(self, floor: int) -> None:
+        node = self._node()
+        node.options = replace(node.options, min_in_sync_replicas=floor)
+        if node.master is not None:
+            node.master.change_options(node.options)
 
     def proposal_failed(self, effect: ProposalFailed) -> None:
         if self.node is not None:
@@ -411,8 +446,12 @@ class Broker(Member):
         ext = command.ext or {}
         key = f"k{number}"
         return Draft(
-            *(ext["topic"], int(ext["queue"]), bytes(command.body)),
-            *(f"KEYS\x01{key}\x02".encode(), 0, (key,)),
+            ext["topic"],
+            int(ext["queue"]),
+            bytes(command.body),
+            f"KEYS\x01{key}\x02".encode(),
+            0,
+            (key,),
             born_host=HOST,
         )
 

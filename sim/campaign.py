@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing import get_context
 
+from sim.checkers.acting_again import EXPLAINED_MARK, PUTS_MARK
 from sim.plan import Outcome, Plan
 from sim.worlds import run
 
@@ -37,6 +38,14 @@ class Summary:
             f" {self.simulated_ms / 1000:.0f} simulated s in {self.seconds:.1f} s"
             f" ({rate:.1f} a second), {len(self.failures)} violations"
         )
+
+    def explained(self) -> str:
+        """How much of the time a repeat would be explained, where the world's checkers say so."""
+        puts = self.marks[PUTS_MARK]
+        if not puts:
+            return ""
+        share = 100 * self.marks[EXPLAINED_MARK] / puts
+        return f"a repeat of what was held 1 s before would be explained in {share:.0f} % of {puts}"
 
 
 def outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[Outcome]:

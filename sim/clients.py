@@ -116,8 +116,13 @@ class Client:
                 raise Violation("INV-24", text, (broker,), (at,))
             self.history.oracle.delivered(
                 Delivery(
-                    *(number_of(record), self.host.name, queue, at),
-                    *(self.world.time_us, broker, offset_of(record)),
+                    number_of(record),
+                    self.host.name,
+                    queue,
+                    at,
+                    self.world.time_us,
+                    broker,
+                    offset_of(record),
                 )
             )
             at += 1

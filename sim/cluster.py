@@ -122,7 +122,12 @@ class Cluster:
     def draw_faults(self, kinds: dict[str, int], end_us: int, count_max: int = 10) -> list[Fault]:
         hosts = (*self.controller_names, *self.broker_names)
         swarm = Swarm(
-            *(kinds, hosts, 300 * MS, end_us, count_max, 3 * SECOND),
+            kinds,
+            hosts,
+            300 * MS,
+            end_us,
+            count_max,
+            3 * SECOND,
             (self.controller_names, self.broker_names),
         )
         drawn = swarm.draw(self.world.streams["faults"])

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, PeerError
 from epochmq.controller.effects import Answer, Dial, Notify
-from epochmq.controller.node import ControllerNode
+from epochmq.controller.node import JOURNAL, ControllerNode
 from epochmq.controller.options import ControllerOptions
+from epochmq.raft.journal import FILE, Journal
+from epochmq.raft.messages import Members
 from epochmq.raft.node import Send
 from epochmq.wire.command import Command
+from sim.disk import SimDisk
 from sim.host import Host
 from sim.net import Ends, Stream
 from sim.raft_shell import VOTE_REPLY
@@ -24,8 +27,16 @@ NOTIFY_US = SECOND
 DIAL_US = SECOND
 
 
+def found_group(disk: SimDisk, options: ControllerOptions) -> None:
+    """Make `disk` that of a member of a group that was founded already."""
+    peers = options.peers()
+    journal = Journal(disk, JOURNAL, owner=f"{peers.group}/{peers.self_id}")
+    journal.load(Members(tuple(sorted(peers.addresses))))
+    journal.close()
+
+
 class ControllerProcess:
-    """One process of one controller."""
+    """One process of one controller; its first disk is that of a group that was founded."""
 
     def __init__(self, cluster: "Cluster", host: Host, options: ControllerOptions) -> None:
         self.cluster = cluster
@@ -33,6 +44,8 @@ class ControllerProcess:
         self.world = host.world
         self.rpc = Rpc(cluster.net, host)
         rng = SeededRng(self.world.streams[f"raft:{host.name}"])
+        if host.disks_lost == 0 and host.disk.read_file(f"{JOURNAL}/{FILE}") is None:
+            found_group(host.disk, options)
         self.node = ControllerNode.open(options, host.disk, rng, host.now, safe=cluster.safe)
         self.raft = self.node.raft
         self._chance = self.world.streams[f"sync:{host.name}"]
@@ -71,9 +84,14 @@ class ControllerProcess:
 
     # Time ---------------------------------------------------------------------------------------
 
+    def now(self) -> int:
+        """As the service: the node looks at both clocks before anything happens."""
+        self.node.look_at_clocks(self.host.now, self.host.wall)
+        return self.host.now
+
     def wake(self, now: int) -> int | None:
         if now >= self.node.next_deadline():
-            self.node.tick(now)
+            self.node.tick(self.now())
             self.pump()
         return self.node.next_deadline()
 
@@ -115,7 +133,7 @@ class ControllerProcess:
 
     def _synced(self) -> None:
         self._syncing = False
-        self.node.synced(self.host.now)
+        self.node.synced(self.now())
         self.pump()
 
     def _latency(self) -> int:
@@ -126,18 +144,18 @@ class ControllerProcess:
     def request(self, command: Command, session: Session) -> None:
         self._tokens += 1
         self._sessions[self._tokens] = session
-        self.node.request(self._tokens, command, session.id, self.host.now)
+        self.node.request(self._tokens, command, session.id, self.now())
         self.pump()
 
     def session_closed(self, session: Session) -> None:
-        self.node.channel_closed(session.id, self.host.now)
+        self.node.channel_closed(session.id, self.now())
         self.pump()
 
     def _notify(self, notify: Notify) -> None:
         def done(acknowledged: bool) -> None:
             if notify.acknowledged and open_:
                 open_.clear()
-                self.node.notified(notify.ticket, acknowledged, self.host.now)
+                self.node.notified(notify.ticket, acknowledged, self.now())
                 self.pump()
 
         open_ = [True]
@@ -151,7 +169,7 @@ class ControllerProcess:
                 stream.close(0)
             if open_:
                 open_.clear()
-                self.node.dialed(dial.ticket, refused, self.host.now)
+                self.node.dialed(dial.ticket, refused, self.now())
                 self.pump()
 
         open_ = [True]
@@ -165,7 +183,7 @@ def receive(target: Host, data: bytes) -> None:
     process = target.process
     if isinstance(process, ControllerProcess):
         try:
-            process.node.receive(data, target.now)
+            process.node.receive(data, process.now())
         except PeerError:
             process.world.mark("raft.PeerError")
         process.pump()

@@ -155,6 +155,9 @@ class SimFile:
         self._disk.alive()
         return memoryview(self._open().data).toreadonly()
 
+    def forget_view(self) -> None:
+        """Views are the file itself."""
+
     def allocate(self, offset: int, size: int) -> None:
         inode = self._open()
         _taken, full = self._disk.take_blocks(inode, offset, size)

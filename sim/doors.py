@@ -39,13 +39,25 @@ def loop_here() -> SimLoop:
 
 
 class Listening:
-    """A bound socket, as far as `create_server` looks at it."""
+    """A bound socket, as far as `SimDoor` looks at it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
 
     def getsockname(self) -> tuple[str, int]:
         return "", self._port
+
+
+class SimDoor:
+    """`Door` on a listening socket of a `SimLoop`: without TLS, and descriptors never run out."""
+
+    def __init__(
+        self, listener: Listening, factory: Callable[[], Any], *_: object, **_more: object
+    ) -> None:
+        self._server = loop_here().listen(listener.getsockname()[1], factory)
+
+    def close(self) -> None:
+        self._server.close()
 
 
 class SimThread:
@@ -73,10 +85,15 @@ class SimThread:
     def _act(self, loop: SimLoop) -> None:
         call, future = self._jobs.popleft()
         result, error = None, None
-        try:
-            result = call()
-        except Exception as caught:
-            error = caught
+
+        def act() -> None:
+            nonlocal result, error
+            try:
+                result = call()
+            except Exception as caught:
+                error = caught
+
+        loop.run(act)
         done = partial(self._done, loop, future, result, error)
         loop.world.after(latency(loop.host), "step done", done, loop.host)
 
@@ -188,12 +205,15 @@ class SimSocket:
             self._stream.close(self._end)
 
 
-class _Time:
-    """`time`, as far as `runtime/turn.py` asks it."""
+def _steady_ns() -> int:
+    """The monotonic clock, as `runtime` asks for it."""
+    return loop_here().host.now * 1_000_000
 
-    @staticmethod
-    def monotonic_ns() -> int:
-        return loop_here().host.now * 1_000_000
+
+def _boot_id() -> str:
+    """Another after each power cut: a store takes its log's end for whole within one boot."""
+    host = loop_here().host
+    return f"{host.name} {host.power_cuts}"
 
 
 class _Machine:
@@ -204,7 +224,7 @@ class _Machine:
         return 1
 
 
-def _listen(host: str, port: int, backlog: int = 0) -> Listening:
+def _listen(host: str, port: int, backlog: int = 0, *, origin: str = "") -> Listening:
     return Listening(port)
 
 
@@ -223,7 +243,9 @@ def _exception(_log: logging.Logger, text: object, *args: object, **_more: objec
 def _small_wheel(node: BrokerNode) -> None:
     pointers = node.store.pointers
     node.timer = TimerDesk(
-        *(node.disk, node.store, node.outlet),
+        node.disk,
+        node.store,
+        node.outlet,
         lambda: node.options,
         lambda: (pointers.start, pointers.appended),
         wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
@@ -237,9 +259,13 @@ def led_here() -> Iterator[None]:
     values: tuple[tuple[Any, str, Any], ...] = (
         (broker_service, "BlockingThread", SimThread),
         (broker_service, "os", _Machine),
+        (broker_service, "boot_id", _boot_id),
         (plain_service, "StreamSockets", SimSockets),
         (server, "listen", _listen),
-        (turn, "time", _Time),
+        (server, "Door", SimDoor),
+        (turn, "steady_ns", _steady_ns),
+        (server, "steady_ns", _steady_ns),
+        (connection, "steady_ns", _steady_ns),
         (turn.Turn, "failed", _failed),
         (connection, "_ids", count(1)),
         (logging.Logger, "exception", _exception),

@@ -89,8 +89,9 @@ def replication_options(chance: Random, sync_flush: bool, least: int) -> Replica
         first_link_grace_ms=chance.choice((300, 800)),
         proposal_retry_ms=100,
         joining_hold_ms=20,
-        transfer_batch_bytes=chance.choice((512, 4096, 32768)),
-        catch_up_batch_bytes=chance.choice((512, 4096, 65536)),
+        transfer_batch_bytes=max(
+            chance.choice((512, 4096, 32768)), chance.choice((512, 4096, 65536))
+        ),
         heartbeat_ms=300,
         housekeeping_ms=1200,
         confirm_interval_ms=chance.choice((10, 50)),
@@ -214,6 +215,7 @@ class GroupHistory:
         self.injector = self.injects(world, cluster.net)
         self.faults = self.draw_faults(sizes)
         self.world.check_with(self.checkers())
+        self.world.warm_after_failed_sync = world.streams["warm"].randrange(2) == 0
 
     def draw_counts(self, sizes: Random) -> None:
         self.broker_count = sizes.choice((1, 2, 2, 3, 3, 3, 3, 3, 4, 5))
@@ -285,7 +287,12 @@ class GroupHistory:
 
     def open_store(self, host: Host) -> Store:
         store = Store.open(
-            *(host.disk, self.store_options, HOST, host.wall), safeguards=self.cluster.safe
+            host.disk,
+            self.store_options,
+            HOST,
+            host.wall,
+            safeguards=self.cluster.safe,
+            boot=f"{host.name} {host.power_cuts}",
         )
         cut: Callable[..., Cut] = store._cut
 
@@ -298,8 +305,12 @@ class GroupHistory:
         return store
 
     def clean_start(self, host: Host, store: Store) -> bool:
-        """As the broker decides it: a crash takes nothing with sync flush, or in one boot."""
-        if store.recovered.lost_confirmed or store.recovered.cut.size:
+        """As the broker decides it: a crash takes nothing with sync flush, or in one boot, and an
+        unclean start that the controllers do not know of is unclean still."""
+        found = store.recovered
+        if host.last_boot is None:
+            return False
+        if found.lost_confirmed or found.cut.size or found.damages:
             return False
         same_boot = host.last_boot == host.power_cuts
         return store.recovered.clean or self.sync_flush or same_boot

@@ -3,7 +3,8 @@
 What a seed draws here, each on its own (ADR 0064), and what may be lost by it:
 
 - power cuts, with SYNC_FLUSH: nothing that was acknowledged, alone or with slaves. ASYNC_FLUSH
-  promises nothing of the kind (what lay behind `synced` may go), so such seeds have no power cuts;
+  promises nothing of the kind (what lay behind `synced` may go), so such seeds have no power cuts,
+  not even of the other broker in the process of one that loses its disk;
 - wall clocks of brokers that are set, by up to an hour: nothing;
 - SYNC_MASTER, with `inSyncReplicas` 2, or as many as there are (enableAutoInSyncReplicas);
 - the disk of a master is lost for good, at once or some time after it lost its slaves, only where
@@ -50,6 +51,8 @@ class HardWorld(World):
         super().__init__(seed)
         self.mates: dict[str, str] = {}
         """Who shares a process."""
+        self.syncs = False
+        """Whether brokers have SYNC_FLUSH: else no power cut may reach one that keeps its disk."""
         self.wiped: set[str] = set()
         """Whose disk is gone, and nobody has put a store there."""
         self.short: set[str] = set()
@@ -82,7 +85,7 @@ class HardWorld(World):
         super()._down(host, power)
         mate = self.mate(host)
         if mate is not None and mate.up:
-            if power:
+            if power and self.syncs:
                 self.power_off(mate)
             else:
                 self.kill(mate)
@@ -90,6 +93,12 @@ class HardWorld(World):
 
 class HardInjector(ActingInjector):
     """Also strikes machines."""
+
+    def _pause(self, fault: Fault) -> Callable[[], None]:
+        """Who shares its process stands still too, and name servers do not hear it either."""
+        assert isinstance(self.world, HardWorld)
+        mates = self.world.mates
+        return self._hinder({mates[n] for n in fault.hosts if n in mates}, super()._pause(fault))
 
     def _power_master(self, fault: Fault) -> Callable[[], None] | None:
         return self._one(fault, "_power", Role.MASTER)
@@ -101,7 +110,8 @@ class HardInjector(ActingInjector):
         return self._one(fault, "_wipe", Role.MASTER)
 
     def _wipe(self, fault: Fault) -> Callable[[], None] | None:
-        """The machine is gone with its disk; an operator does the rest."""
+        """A broker is gone with its disk; an operator does the rest. Who shares its process has a
+        disk of its own, and dies as by a kill, or with SYNC_FLUSH as by a power cut."""
         (host,) = self._hosts(fault)
         assert isinstance(self.world, HardWorld)
         if not host.up or host.name[0] in self.world.short:
@@ -154,6 +164,7 @@ class HardHistory(ActingHistory):
         if hard.randrange(2):
             self.kinds |= POWER
             self.drawn["flush_disk_type"] = "SYNC_FLUSH"
+        self.world.syncs = self.drawn["flush_disk_type"] == "SYNC_FLUSH"
         self.sets_clocks = hard.randrange(3) == 0
         if self.sets_clocks:
             self.kinds |= CLOCKS

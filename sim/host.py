@@ -30,6 +30,8 @@ class Host:
         self.name = name
         self.clock = HostClock()
         self.disk = SimDisk()
+        self.disks_lost = 0
+        """How often the disk was replaced by an empty one."""
         self.boot = boot
         self.process: Process | None = None
         self.incarnation = 0
@@ -38,8 +40,8 @@ class Host:
         """Numbers the connections it accepted."""
         self.power_cuts = 0
         """Which boot of the machine this is."""
-        self.last_boot = 0
-        """`power_cuts` at the start of its last process."""
+        self.last_boot: int | None = 0
+        """`power_cuts` at the start of its last process; None: an unclean one, not told yet."""
         self.machine_up = True
         """Without power nothing answers, not even with a reset."""
         self.paused = False

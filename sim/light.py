@@ -50,7 +50,7 @@ class LightBroker(Member):
         """Follower's id -> (end of its log, when heard)."""
         self.step_at = host.now
         super().__init__(cluster, host, clean_start=host.last_boot == host.power_cuts)
-        host.last_boot = host.power_cuts
+        self.note_start()
         self.begin()
 
     def state_line(self) -> str:

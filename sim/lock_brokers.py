@@ -66,7 +66,10 @@ class LockBroker:
         self.attempts = host.wall << 20
         servers = tuple(history.address_of(name) for name in history.server_names)
         options = ActingOptions(
-            *(CLUSTER, GROUP, number, self.address),
+            CLUSTER,
+            GROUP,
+            number,
+            self.address,
             compat=history.compat,
             not_active_ms=history.not_active_ms,
         )

@@ -83,8 +83,11 @@ class NameServerProcess:
             self.host.world.mark("covered.notice")
             for address in notice.to:
                 self.rpc.call(
-                    *(self.history.host_at(address), _told(notice), 300 * MS),
-                    *(lambda _answer: None, lambda _lost: None),
+                    self.history.host_at(address),
+                    _told(notice),
+                    300 * MS,
+                    lambda _answer: None,
+                    lambda _lost: None,
                 )
 
 

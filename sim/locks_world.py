@@ -142,7 +142,12 @@ class LocksHistory:
     def _draw(self, plan: Plan) -> list[Fault]:
         hosts = (*self.broker_names, *self.server_names, *self.client_names)
         swarm = Swarm(
-            *(KINDS, hosts, 5 * SECOND, self.safety_us, 12, 90 * SECOND),
+            KINDS,
+            hosts,
+            5 * SECOND,
+            self.safety_us,
+            12,
+            90 * SECOND,
             (self.broker_names, self.server_names),
         )
         drawn = swarm.draw(self.world.streams["faults"])

@@ -196,9 +196,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # Connections --------------------------------------------------------------------------------
 
-    async def create_server(self, factory: Any, *, sock: Any, **_more: Any) -> Any:
-        """Listen on the port of `sock`, which `sim.doors` made."""
-        port = sock.getsockname()[1]
+    def listen(self, port: int, factory: Callable[[], Any]) -> "SimServer":
+        """Accept whoever comes to a port, until what this gives is closed."""
 
         def accept(stream: Stream) -> None:
             SimTransport(self, stream, 1, factory())
@@ -286,7 +285,7 @@ def _accept(port: int, stream: Stream) -> None:
 
 
 class SimServer:
-    """What `create_server` gives."""
+    """A port that is listened on."""
 
     def __init__(self, loop: SimLoop, port: int) -> None:
         self._loop, self._port = loop, port

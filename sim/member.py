@@ -17,13 +17,16 @@ from epochmq.broker.membership.effects import (
     DropTemp,
     Effect,
     Fence,
+    FloorChanged,
     ProposalFailed,
+    ReplicasTold,
     SaveIdentity,
     SaveKnown,
     SaveTemp,
     SetCommitted,
     Switch,
     Tell,
+    UncleanRecorded,
 )
 from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.options import LogState, MembershipOptions
@@ -71,6 +74,10 @@ class Member(ABC):
         )
         self.rpc.on_closed = self._closed
 
+    def note_start(self) -> None:
+        """As `build.note_start` does: an unclean start is remembered until the controllers know."""
+        self.host.last_boot = self.host.power_cuts if self.options.clean_start else None
+
     # What subclasses bring --------------------------------------------------------------------
 
     @abstractmethod
@@ -95,6 +102,12 @@ class Member(ABC):
     @abstractmethod
     def proposal_failed(self, effect: ProposalFailed) -> None: ...
 
+    def replicas_told(self, ids: frozenset[int]) -> None:  # noqa: B027
+        """For those whose followers are asked for their ids."""
+
+    def floor_changed(self, floor: int) -> None:  # noqa: B027
+        """For those who count replicas."""
+
     # Membership's effects -----------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -114,6 +127,12 @@ class Member(ABC):
                 self.fenced(effect.reason)
             elif isinstance(effect, SetCommitted):
                 self.set_committed(effect.members, effect.set_epoch)
+            elif isinstance(effect, FloorChanged):
+                self.floor_changed(effect.floor)
+            elif isinstance(effect, ReplicasTold):
+                self.replicas_told(effect.ids)
+            elif isinstance(effect, UncleanRecorded):
+                self.host.last_boot = self.host.power_cuts
             elif isinstance(effect, ProposalFailed):
                 self.proposal_failed(effect)
             elif not self._save(effect):
@@ -178,10 +197,14 @@ class Member(ABC):
     def request(self, command: Command, session: Session) -> None:
         if command.code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED:
             session.answer(command, Reply())
-            self.perform(self.membership.notified(command, self.host.now))
+            self.perform(self.membership.notified(self.host.now))
 
     def session_closed(self, session: Session) -> None:  # noqa: B027
         """Controllers come and go."""
+
+    def look_at_clocks(self) -> None:
+        """As the service does at each tick and before each acknowledgement."""
+        self.membership.look_at_clocks(self.host.now, self.host.wall)
 
     # What checkers ask --------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
-"""Safeguards of what a broker moves on later, taken out of one process, one at a time (INV-92).
+"""Safeguards of what a broker moves on later, and of the sync-state set, taken out of one process,
+one at a time (INV-92).
 
 Each is a function that spoils a new process before it runs; the product knows nothing of it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.pop.records import CheckPoint, Key
@@ -12,14 +13,22 @@ from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.pop.revive.hands import _Lost
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.broker.pop.windows.core import QueueKey, Window
+from epochmq.broker.roles import Role
 from epochmq.broker.transaction.core import Progress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
+from epochmq.replication.effects import SetProposal
+from epochmq.replication.in_sync import InSync
+from epochmq.replication.node import ReplicationNode
+from epochmq.replication.replica import NEVER
 from epochmq.store.draft import Draft
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command
 
 if TYPE_CHECKING:
     from sim.acting import BrokerProcess
     from sim.secondary import SecondaryBroker
+    from sim.secondary_parts import WatchedSession
 
 
 def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
@@ -210,6 +219,20 @@ def order_settles_first(broker: "SecondaryBroker") -> None:
     broker.owned.pop.settle_orders = lambda now, wall: None  # type: ignore[method-assign]
 
 
+def order_told_by_who_leads(broker: "SecondaryBroker") -> None:
+    """Replicas copy batches from whoever has the address of their master (ADR 0055)."""
+    by_table, owned = broker._by_table, broker.owned
+
+    def told(command: Command, session: "WatchedSession") -> None:
+        role = owned.role
+        if command.code == RequestCode.GET_ALL_CONSUMER_ORDER_INFO:
+            owned.role = Role.MASTER
+        by_table(command, session)
+        owned.role = role
+
+    broker._by_table = told  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
     spoil.__name__: spoil
     for spoil in (
@@ -228,10 +251,60 @@ MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
         order_known_first,
         order_acks_of_its_batch,
         order_settles_first,
+        order_told_by_who_leads,
         pop_acks_are_kept,
         transaction_asks_the_log,
         transaction_progress_is_read_back,
     )
+}
+
+
+def silence_decides_nothing(node: ReplicationNode) -> None:
+    """A question about the set that nobody answered counts as refused."""
+
+    def spoil(in_sync: InSync) -> None:
+        failed = in_sync.proposal_failed
+
+        def refused(proposal: SetProposal, now: int, refused: bool = False) -> None:
+            failed(proposal, now, refused=True)
+
+        in_sync.proposal_failed = refused  # type: ignore[method-assign]
+
+    _with_each_set(node, spoil)
+
+
+def new_links_begin_anew(node: ReplicationNode) -> None:
+    """What a follower acknowledged over its last link counts on the next one."""
+
+    def spoil(in_sync: InSync) -> None:
+        plain = in_sync.linked
+
+        def linked(follower_id: int, link: int, learner: bool, now: int) -> int | None:
+            known = in_sync.replicas.get(follower_id)
+            ack = NEVER if known is None else known.ack
+            before = plain(follower_id, link, learner, now)
+            in_sync.replicas[follower_id].ack = ack
+            return before
+
+        in_sync.linked = linked  # type: ignore[method-assign]
+
+    _with_each_set(node, spoil)
+
+
+def _with_each_set(node: ReplicationNode, spoil: Callable[[InSync], None]) -> None:
+    """Spoil the set of each epoch in which `node` is master."""
+    start = node.start_master
+
+    def started(*arguments: Any) -> None:
+        start(*arguments)
+        assert node.master is not None
+        spoil(node.master.in_sync)
+
+    node.start_master = started  # type: ignore[method-assign]
+
+
+REPLICATION_MUTANTS: dict[str, Callable[[ReplicationNode], None]] = {
+    spoil.__name__: spoil for spoil in (silence_decides_nothing, new_links_begin_anew)
 }
 
 

@@ -2,7 +2,9 @@
 
 A message goes from host to host with a drawn delay; it may be lost, doubled, or cut off. A stream
 keeps order and bytes: what a cut holds back arrives after the cut heals. A killed process resets
-its streams; a machine without power says nothing, and resets what arrives once it is back.
+its streams, behind what it wrote, which its machine goes on sending; a machine without power says
+nothing more, not even what a cut holds back, and resets what arrives once it is back. Nothing
+arrives over a stream that broke.
 """
 
 from collections.abc import Callable
@@ -170,6 +172,8 @@ class Stream:
         self.hosts = (source, target)
         self.incarnations = [source.incarnation, target.incarnation]
         self.open = False
+        self.broken = False
+        """It was open, and is no more."""
         self.gone = [False, False]
         """Which ends were lost without a word (power), or closed."""
         self.on_bytes: list[Callable[[bytes], None]] = [_ignore, _ignore]
@@ -208,8 +212,11 @@ class Stream:
         at_us = self._arrives_us[end] = max(at_us, self._arrives_us[end] + 1)
 
         def arrive() -> None:
+            if self.broken:
+                return
             if target.incarnation == self.incarnations[end]:
-                call()
+                if not self.gone[end]:
+                    call()
             elif self.open:
                 self.end_gone(end, power=False)  # a stranger's bytes: reset
 
@@ -251,13 +258,15 @@ class Stream:
             self.signal(end, f"closed {self.hosts[1 - end].name}", closed)
 
     def _finish(self) -> None:
-        self.open = False
+        self.open, self.broken = False, True
         if self in self.net.streams:
             self.net.streams.remove(self)
 
     def end_gone(self, end: int, power: bool) -> None:
         """The process at `end` is no more: a reset goes to the other, but not without power."""
         already, self.gone[end] = self.gone[end], True
+        if power:
+            self._held[1 - end].clear()
         if not power and (not already or not self.gone[1 - end]):
             self._tell_closed(1 - end)
         elif self.gone[1 - end]:

@@ -60,6 +60,8 @@ class Oracle:
     log_offsets: dict[int, int] = field(default_factory=dict)
     """number -> log offset, of the same."""
     deliveries: int = 0
+    unclean: tuple[int, int] = (-1, 0)
+    """(when, where the new master's log ended) of the last unclean election."""
 
     def call(self, number: int, client: str, queue: tuple[str, int], now_us: int) -> Send:
         send = self.sends[number] = Send(number, client, queue, now_us)
@@ -99,6 +101,8 @@ class Oracle:
         if send.result is Result.FAIL:
             text = f"message {delivery.number} was refused, and yet it is here"
             raise Violation("INV-21", text, (delivery.broker,), (delivery.queue_offset,))
+        if send.called_us < self.unclean[0] and delivery.offset >= self.unclean[1]:
+            return  # of a log that has not been cut yet
         place = (*delivery.queue, delivery.queue_offset)
         self._take_place(place, delivery.number, delivery.broker)
         self.log_offsets[delivery.number] = delivery.offset
@@ -113,6 +117,11 @@ class Oracle:
         dead = set(gone)
         self.placed = {place: n for place, n in self.placed.items() if n not in dead}
         return len(gone)
+
+    def elected_uncleanly(self, now_us: int, end: int) -> int:
+        """Who agreed to the election agreed to lose what lies beyond `end`; how many that were."""
+        self.unclean = now_us, end
+        return self.excuse(end)
 
     def _take_place(self, place: tuple[str, int, int], number: int, broker: str) -> None:
         there = self.placed.setdefault(place, number)

@@ -91,9 +91,14 @@ class PoppingClient(SecondaryClient):
         target = self.target
         name = history.cluster.broker_names[target]
         header = PopHeader(
-            *(IN_ORDER, topic, queue, 32 if history.draining else chance.choice((1, 3, 8))),
-            *(max(chance.choice(history.invisible_ms), self.asks_ms), chance.choice((0, 0, 250))),
-            *(0, 0),
+            IN_ORDER,
+            topic,
+            queue,
+            32 if history.draining else chance.choice((1, 3, 8)),
+            max(chance.choice(history.invisible_ms), self.asks_ms),
+            chance.choice((0, 0, 250)),
+            0,
+            0,
             order=True,
             attemptId=attempt if chance.randrange(3) else None,
         )

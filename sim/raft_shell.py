@@ -14,8 +14,8 @@ from sim.net import Net
 from sim.violation import Violation
 from sim.world import SECOND
 
-VOTE_REPLY = 2
-"""The tag of a vote's answer, at byte 2 of a message."""
+VOTE, VOTE_REPLY, HEARTBEAT_REPLY = 1, 2, 6
+"""Tags at byte 2 of a message."""
 
 
 class RaftShell:
@@ -40,6 +40,8 @@ class RaftShell:
 
     def hear(self, data: bytes) -> None:
         """A message came."""
+        if data[2] == VOTE:
+            self.host.world.tell("vote_asked", self.host, data)
         try:
             self.raft.receive(data, self.host.now)
         except StoreDamaged as error:
@@ -55,6 +57,8 @@ class RaftShell:
                 continue
             if effect.data[2] == VOTE_REPLY:
                 world.tell("voted", self.host, effect.data)
+            elif effect.data[2] == HEARTBEAT_REPLY:
+                world.tell("beat_answered", self.host)
             target = world.hosts.get(effect.node_id)
             if target is not None:
                 self.net.send(self.host, target, "raft", partial(_deliver, target, effect.data))

@@ -8,6 +8,7 @@ from functools import partial
 from zlib import crc32
 
 from epochmq.base.errors import StoreDamaged, UsageError
+from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import Members
@@ -15,9 +16,11 @@ from epochmq.raft.node import Apply, Effect, RaftNode, ReadReady, Restore
 from epochmq.raft.options import RaftOptions
 from sim.checkers.base import Checker
 from sim.checkers.inv_01 import OneLeader
+from sim.checkers.inv_01_loyalty import Loyalty
 from sim.checkers.inv_02 import LogMatching
 from sim.checkers.inv_03 import LeaderCompleteness
 from sim.checkers.inv_04 import StateMachineSafety
+from sim.checkers.inv_04_members import SnapshotMembers
 from sim.checkers.inv_05 import NeverBack
 from sim.checkers.raft_calm import Calm
 from sim.clocks import HostClock
@@ -51,6 +54,8 @@ KINDS = {
 }
 NAMES = ("n0", "n1", "n2", "n3", "n4")
 HEAL_MS = 30_000
+PROPOSAL_BYTES_MAX = 4096
+"""Proposals cross sectors of the disk, so that a power cut may keep one part of a write."""
 
 
 class RaftProcess:
@@ -66,10 +71,18 @@ class RaftProcess:
         self.tokens = 0
         journal = Journal(host.disk, "raft", owner=host.name, chunk_bytes=history.chunk_bytes)
         rng = SeededRng(host.world.streams[f"raft:{host.name}"])
+        empty = history.founds is not None or host.disks_lost > 0
+        names = history.bootstrap.everyone if history.founds is not None else history.names
         try:
             self.raft = RaftNode.open(
-                *(host.name, journal, history.bootstrap, history.options, rng, host.now),
+                host.name,
+                journal,
+                Members(()) if empty else history.bootstrap,
+                history.options,
+                rng,
+                host.now,
                 history.safeguards,
+                Configured(names, host.name in (history.founds or ())) if empty else None,
             )
         except StoreDamaged as error:
             raise Violation("INV-16", str(error), (host.name,)) from error
@@ -128,6 +141,8 @@ class RaftProcess:
         try:
             if self.raft.propose_change(kind, node) is not None:
                 self.host.world.mark(f"covered.{kind.name.lower()}")
+                if self.history.compacts:
+                    self.compact()  # while the change is not committed
         except UsageError:
             pass
         self.shell.pump()
@@ -168,6 +183,15 @@ class RaftInjector(Injector):
         super().__init__(history.world, history.net)
         self._history = history
 
+    def _lose_disk(self, fault: Fault) -> Callable[[], None] | None:
+        """One disk at a time, and only where a majority of the voters keeps its own."""
+        (host,) = self._hosts(fault)
+        if not self._history.may_lose_disk(host):
+            return None
+        self.world.lose_disk(host)
+        self.world.mark("covered.lost_disk")
+        return self._restart([host])
+
     def _storm(self, _fault: Fault) -> Callable[[], None]:
         self._history.storms += 1
 
@@ -185,6 +209,7 @@ class RaftHistory:
         self.safeguards = plan.safeguards
         swarm = self.world.streams["swarm"]
         self.chance = self.world.streams["workload"]
+        self.sizes = self.world.streams["sizes"]
         stormy = swarm.randrange(5) == 0
         names = NAMES if stormy else NAMES[: swarm.choice((3, 3, 3, 5, 5))]
         extra = 0 if stormy else swarm.choice((0, 0, 0, 1, 2))
@@ -207,20 +232,29 @@ class RaftHistory:
         self.safety_us = swarm.choice((2, 3, 5)) * SECOND
         self.net = Net(self.world, Weather(delay_max_us=swarm.choice((1, 2, 10)) * MS))
         self.proposed = 0
+        self.names = names
+        lost = self.world.streams["lost_disks"]
+        self.founds: tuple[str, ...] | None = None
+        """Who may found the group, where all disks are empty at first; None: it is there."""
+        if lost.randrange(6) == 0:
+            self.bootstrap = Members(names)
+            self.founds = tuple(lost.sample(names, lost.randint(1, len(names))))
         for name in names:
             host = self.world.add_host(name, lambda host: RaftProcess(self, host))
             host.clock = HostClock(swarm.randint(-20_000, 20_000), boot_ms=swarm.randrange(10_000))
         self.storms = 0
         self.injector = RaftInjector(self)
         drawn = self.draw(names, stormy)
+        lost_disks = self.draw_lost_disks(names, len(drawn))
+        self.loses_disks = bool(lost_disks)
+        drawn += lost_disks
         self.faults = [f for f in drawn if plan.keep is None or f.number in plan.keep]
         self.machine = StateMachineSafety()
-        self.world.check_with(
-            [
-                *(OneLeader(), LogMatching(), LeaderCompleteness(), self.machine, NeverBack()),
-                *(Calm(self.net, timeout), Beheader(self)),
-            ]
-        )
+        checkers = [OneLeader(), LogMatching(), LeaderCompleteness(), self.machine, NeverBack()]
+        if self.safeguards.check_quorum:
+            checkers.append(Loyalty(timeout))
+        checkers += [SnapshotMembers(), Calm(self.net, timeout), Beheader(self)]
+        self.world.check_with(checkers)
 
     def draw(self, names: tuple[str, ...], stormy: bool) -> list[Fault]:
         """Faults of all kinds, or one long storm and little else."""
@@ -231,11 +265,56 @@ class RaftHistory:
             size = chance.choice((0, 30, 60))
             return [storm, Fault(1, "lossy", 0, self.safety_us, names, size)]
         return Swarm(
-            *(KINDS, names, 200 * MS, self.safety_us),
+            KINDS,
+            names,
+            200 * MS,
+            self.safety_us,
             count_max=10,
             span_max_us=4 * SECOND,
             groups=(names,),
         ).draw(chance)
+
+    def draw_lost_disks(self, names: tuple[str, ...], number: int) -> list[Fault]:
+        """From a stream of its own: it moves no other fault."""
+        chance = self.world.streams["lost_disks"]
+        found = []
+        for count in range(chance.choice((0, 0, 1, 2, 4))):
+            at_us = chance.randrange(200 * MS, self.safety_us)
+            host = names[chance.randrange(len(names))]
+            span_us = chance.randrange(SECOND)
+            found.append(Fault(number + count, "lose_disk", at_us, span_us, (host,), 1))
+        return found
+
+    def may_lose_disk(self, host: Host) -> bool:
+        """Nothing is there yet; or what is committed survives, and two others can elect."""
+        processes = [found for found in map(self.process, self.names) if found is not None]
+        if self.founds is not None and not any(found.raft.confirmed for found in processes):
+            return len(processes) == len(self.names)
+        if self.is_changing():
+            return False
+        leader = self._leader()
+        if not self.changes:
+            return len(self.bootstrap.voters) > 2 or host.name not in self.bootstrap.voters
+        if leader is None or len(processes) < len(self.names):
+            return False  # a change may be in a log that is not seen here
+        voters = leader.raft.members.voters
+        return len(voters) > 2 or host.name not in voters
+
+    def is_changing(self) -> bool:
+        """A disk was lost and the group is not whole again, or members change.
+
+        Whoever removes a voter now may leave a group in which no majority can be had.
+        """
+        processes = [self.process(name) for name in self.names]
+        found = [process.raft for process in processes if process is not None]
+        if any(host.disks_lost and not host.up for host in self.world.hosts.values()):
+            return True
+        return any(
+            not (raft.confirmed and raft.members == found[0].members)
+            or raft.members.returning
+            or raft.core.changed_at > raft.core.log.commit
+            for raft in found
+        )
 
     def schedule(self) -> list[str]:
         return [str(fault) for fault in self.faults]
@@ -258,7 +337,8 @@ class RaftHistory:
         chance, world = self.chance, self.world
         if world.time_us < self.safety_us:
             world.after(1 + int(chance.expovariate(1 / self.pace_us)), "next", self.step)
-        what, size = chance.randrange(40), chance.choice((1, 8, 200))
+        what, size_max = chance.randrange(40), chance.choice((16, 600, PROPOSAL_BYTES_MAX))
+        size = self.sizes.randrange(size_max + 1)
         number = b"%d:" % world.trace.count + bytes(size)
         names = sorted(world.hosts)
         node, other = names[chance.randrange(len(names))], names[chance.randrange(len(names))]
@@ -275,7 +355,7 @@ class RaftHistory:
             anyone = self.process(node)
             if anyone is not None:
                 world.after(0, "compact", anyone.compact, anyone.host)
-        elif what == 39 and self.changes:
+        elif what == 39 and self.changes and not (self.loses_disks and self.is_changing()):
             world.after(0, "change", lambda: target.change(kind, other), target.host)
         elif what == 38 and self.compacts < 4:
             world.after(0, "transfer", lambda: target.transfer(other), target.host)
@@ -313,6 +393,8 @@ class RaftHistory:
         if leader is None:
             return False
         there = [self.process(name) for name in leader.raft.members.everyone]
+        if leader.raft.members.returning or not all(p and p.raft.confirmed for p in there):
+            return False
         ends = {p.applied if p else -1 for p in there}
         known = self.machine.applied.get(leader.applied)
         return len(ends) == 1 and known is not None and known[1] == last

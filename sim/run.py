@@ -52,8 +52,13 @@ def play(plan: Plan, make: Callable[[Plan], History]) -> Outcome:
         return Outcome(plan, "", 0, 0, {}, [], violation, [], [], trace)
     world = history.world
     outcome = Outcome(
-        *(plan, world.trace.digest(), world.trace.count, world.time_us // 1000),
-        *(dict(sorted(world.marks.items())), history.schedule(), violation),
+        plan,
+        world.trace.digest(),
+        world.trace.count,
+        world.time_us // 1000,
+        dict(sorted(world.marks.items())),
+        history.schedule(),
+        violation,
     )
     if violation is not None:
         outcome.last, outcome.states = world.trace.last(), _states(world)

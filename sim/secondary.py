@@ -22,7 +22,8 @@ from epochmq.broker.handlers.pull import PullDesk
 from epochmq.broker.handlers.send_special import half_message, timed_draft
 from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Effect, Switch
 from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.metadata.files import Saved, load_table, save_dirty
+from epochmq.broker.metadata.files import Saved, load_table
+from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.core import Fetch, ReplicaSync
@@ -41,6 +42,7 @@ from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.node import ReplicationNode
 from epochmq.store.draft import Draft
+from epochmq.store.epochs import epoch_before
 from epochmq.store.timer.layout import SLOT_BYTES
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
@@ -77,7 +79,7 @@ class SecondaryBroker(Broker):
     def furnish(self, host: Host) -> None:
         history = self.history
         self.owned = owned = BrokerNode(
-            *(history.options,),
+            history.options,
             clock=HostClocks(host),
             disk=host.disk,
             store=self.store,
@@ -97,6 +99,8 @@ class SecondaryBroker(Broker):
         self.swaps = 0
         self.roles = RoleSwitch(owned, self._role_changed)
         self.save_at = host.now + SAVE_MS
+        owned.keeper.load()
+        owned.write_beside = self._write_metadata
         for table in self._tables():
             load_table(host.disk, table)
         owned.topics.add_system(_topics(history.options.revive_queue_num))
@@ -115,10 +119,13 @@ class SecondaryBroker(Broker):
     def _open_timer(self, owned: BrokerNode, host: Host) -> None:
         pointers = self.store.pointers
         owned.timer = TimerDesk(
-            *(host.disk, self.store, owned.outlet),
+            host.disk,
+            self.store,
+            owned.outlet,
             lambda: owned.options,
             lambda: (pointers.start, pointers.appended),
             wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
+            epoch_at=lambda offset: epoch_before(self.epochs.entries, offset),
         )
         owned.timer.open()
 
@@ -180,8 +187,7 @@ class SecondaryBroker(Broker):
         self.pulls.run_woken()
         owned.pop.write_acks(wall)
         owned.announce()
-        if owned.topics.dirty or owned.groups.dirty:
-            self._save_metadata()
+        owned.keeper.save(now, wall)
         later, self.later[:] = self.later[:], []
         for call in later:
             self.world.after(0, "soon", partial(self._run, call), self.host)
@@ -196,15 +202,18 @@ class SecondaryBroker(Broker):
     def _tables(self):  # type: ignore[no-untyped-def]
         owned = self.owned
         return (
-            *(owned.topics, owned.groups, owned.offsets, owned.delay_offsets),
+            owned.offsets,
+            owned.delay_offsets,
             *(owned.request_modes, owned.pop.orders),
         )
 
-    def _save_metadata(self) -> None:
-        try:
-            save_dirty(self.host.disk, (self.owned.topics, self.owned.groups))
-        except EnvironmentFault:
-            self.world.mark("metadata.unsaved")
+    def _write_metadata(self, call: Callable[[], None], done: Done) -> None:
+        def saved(error: EnvironmentFault | None) -> None:
+            if error is not None:
+                self.world.mark("metadata.unsaved")
+            done(error)
+
+        write_here(call, saved)
 
     def _save_tables(self) -> None:
         """As the service does: progress behind a sync of the log."""

@@ -175,8 +175,14 @@ class SecondaryClient(Client):
         name = history.cluster.broker_names[target]
         invisible = max(chance.choice(history.invisible_ms), self.asks_ms)
         header = PopHeader(
-            *(CONSUMERS, topic, chance.choice((-1, -1, 0, 1)), chance.choice((1, 3, 8))),
-            *(invisible, chance.choice((0, 0, 250)), 0, 0),
+            CONSUMERS,
+            topic,
+            chance.choice((-1, -1, 0, 1)),
+            chance.choice((1, 3, 8)),
+            invisible,
+            chance.choice((0, 0, 250)),
+            0,
+            0,
         )
 
         def answered(answer: Command) -> None:
@@ -249,7 +255,7 @@ class SecondaryClient(Client):
         real = handle.real_topic(topic, group)
         invisible = chance.choice(self.history.invisible_ms)
         header = ChangeInvisibleTimeHeader(
-            *(group, real, handle.queue_id, str(handle), handle.offset, invisible)
+            group, real, handle.queue_id, str(handle), handle.offset, invisible
         )
 
         def answered(answer: Command) -> None:

@@ -169,7 +169,7 @@ class SecondaryHistory(GroupHistory):
     def checkers(self) -> list[Checker]:
         skew_us = 2 * APART_MS * MS + WHOLE_US * 2 * DRIFT_PPM_MAX // 1_000_000
         steps = any(fault.kind == "clock_step" for fault in self.faults)
-        self.delayed = Delayed(self.oracle, len(self.delays_ms), None if steps else skew_us)
+        self.delayed = Delayed(self.oracle, None if steps else skew_us)
         self.transactions = Transactions(self.oracle)
         self.popped = Popped(CONSUMERS, buffers=self.options.enable_pop_buffer_merge)
         mine = [self.delayed, self.transactions, *([self.popped] if self.pops else [])]

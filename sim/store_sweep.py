@@ -45,7 +45,7 @@ class Script:
         return False
 
     def _play(self, chance: Random) -> None:
-        store = Store.open(self.disk, self.options, HOST, self.wall)
+        store = Store.open(self.disk, self.options, HOST, self.wall, boot="first")
         now = number = 0
         for _ in range(STEPS):
             passed = chance.choice((1, 5, 40, 4000))
@@ -64,7 +64,7 @@ class Script:
             else:
                 store.close(self.wall)
                 self.promised.update(self.placed)
-                store = Store.open(self.disk, self.options, HOST, self.wall)
+                store = Store.open(self.disk, self.options, HOST, self.wall, boot="first")
 
     def _append(self, store: Store, drafts: list, first: int) -> None:  # type: ignore[type-arg]
         for number, place in enumerate(store.append(drafts, self.wall), first):
@@ -82,10 +82,10 @@ class Script:
             must = self.promised
             if not power and not self.options.transient_pool:
                 must = self.placed
-            self._check_store(disk, must, where)
+            self._check_store(disk, must, where, "second" if power else "first")
 
-    def _check_store(self, disk: SimDisk, must: dict[int, Appended], where: str) -> None:
-        store = Store.open(disk, self.options, HOST, self.wall)
+    def _check_store(self, disk: SimDisk, must: dict[int, Appended], where: str, boot: str) -> None:
+        store = Store.open(disk, self.options, HOST, self.wall, boot=boot)
         found = found_by(store)
         for number, place in must.items():
             record = store.message_at(place.offset)

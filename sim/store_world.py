@@ -15,6 +15,7 @@ from sim.checkers.base import Checker
 from sim.checkers.inv_11 import PointerOrder
 from sim.checkers.inv_16 import Recovers
 from sim.checkers.inv_17 import Derived
+from sim.disk import PowerCut
 from sim.faults import Fault, Injector, Swarm
 from sim.host import Host
 from sim.net import Net
@@ -83,7 +84,9 @@ class Alone:
     def __init__(self, history: "StoreHistory", host: Host) -> None:
         self.history = history
         self.host = host
-        self.store = Store.open(host.disk, history.options, HOST, host.wall)
+        self.store = Store.open(
+            host.disk, history.options, HOST, host.wall, boot=f"{host.name} {host.power_cuts}"
+        )
         self.shell = StoreShell(host, self.store, history.sync_us)
         self.cursors = dict.fromkeys([(t, q) for t in TOPICS for q in range(QUEUES)], 0)
         host.world.tell("recovered", host, self.store)
@@ -133,8 +136,13 @@ class Alone:
 
 def delivery(record: memoryview, topic: str, queue_id: int, host: Host) -> Delivery:
     return Delivery(
-        *(number_of(record), "r", (topic, queue_id), queue_offset_of(record)),
-        *(host.world.time_us, host.name, offset_of(record)),
+        number_of(record),
+        "r",
+        (topic, queue_id),
+        queue_offset_of(record),
+        host.world.time_us,
+        host.name,
+        offset_of(record),
     )
 
 
@@ -158,8 +166,12 @@ class StoreInjector(Injector):
         for host in self._hosts(fault):
             process = host.process
             if isinstance(process, Alone) and not host.paused and not process.shell.busy:
-                process.store.close(host.wall)
-                self.world.kill(host)
+                try:
+                    process.store.close(host.wall)
+                except PowerCut:  # at a write that another fault chose
+                    self.world.power_off(host)
+                else:
+                    self.world.kill(host)
                 self.world.start(host)
 
 
@@ -176,6 +188,7 @@ class StoreHistory:
         self.sync_us = streams["swarm"].choice((100, 1000, 8000))
         self.burst = streams["swarm"].choice((1, 3, 8))
         self.pace_us = streams["swarm"].choice((2, 8, 30)) * MS
+        self.world.warm_after_failed_sync = streams["warm"].randrange(2) == 0
         self.oracle = Oracle()
         self.host = self.world.add_host("store", lambda host: Alone(self, host))
         self.promised = Promised()

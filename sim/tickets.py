@@ -37,7 +37,8 @@ def acked_by(request: Command, group: str) -> list[Ticket]:
     return [
         Ticket(
             Place(retry_topic_of(one.topic, group, one.retry), one.queue_id, offset),
-            *(one.start_offset, one.pop_time),
+            one.start_offset,
+            one.pop_time,
         )
         for one in decode_body(BatchAckBody, request.body).acks
         if one.consumer_group == group

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from epochmq.base.errors import EnvironmentFault
 from sim.checkers.base import Checker
-from sim.disk import PowerCut
+from sim.disk import PowerCut, SimDisk
 from sim.host import Host, Process
 from sim.streams import Streams
 from sim.trace import KEPT, Trace
@@ -136,11 +136,14 @@ class World:
         """The process dies; the page cache lives, unless a sync failed on it.
 
         After a failed sync the cache holds bytes that no later sync will write: operators are
-        told to reboot then, and the simulator does.
+        told to reboot then, and the simulator does, unless the history is one of those that do not
+        (`warm_after_failed_sync`).
         """
         if host.up and host.disk.doubtful and not self.warm_after_failed_sync:
             self.power_off(host)
         elif host.up:
+            if host.disk.doubtful:
+                self.mark("covered.warm_after_failed_sync")
             host.disk = host.disk.kill()
             self._down(host, power=False)
 
@@ -151,6 +154,14 @@ class World:
         host.machine_up = False
         host.power_cuts += 1
         self._down(host, power=True)
+
+    def lose_disk(self, host: Host) -> None:
+        """The machine goes off and its disk is lost for good; it comes back with an empty one."""
+        if host.up:
+            self.power_off(host)
+        host.disk = SimDisk()
+        host.disks_lost += 1
+        self.tell("disk_lost", host)
 
     def exit(self, host: Host, again_us: int = SECOND // 2) -> None:
         """The process ends by itself, and is started again as a service manager would."""

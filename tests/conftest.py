@@ -1,10 +1,8 @@
-"""Settings shared by all tests: how hard properties are tried, second tries, logging as it was.
+"""Settings shared by all tests: how hard properties are tried, the order of files, logging.
 
-A test that fails is tried once more with fresh fixtures, and the end of the run names it as FLAKY:
-that is a bug to mend, in the test or in the product, but five thousand tests on a busy machine
-must not depend on the luck of each. What looks for lost or repeated messages (the chaos runs, tests
-marked ``tried_once``) is tried again only when it ran out of time: what it found stands. The
-simulation is the same each time and never tried again.
+A test is run once, and a failure stands: one that comes and goes is a bug, in the test or in the
+product. So nothing here depends on luck: properties try the same examples each time. New ones are
+for `EPOCHMQ_PROPERTIES=campaign`, new histories of the simulator for `python -m sim campaign`.
 """
 
 import gc
@@ -12,52 +10,68 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
+from tests.same_code import check_same_code
+
+import epochmq
 
 # A slow machine is no bug, so no property has a deadline; pytest's own timeout catches hangs.
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=_QUIET)
 settings.register_profile(
-    "ci",
-    max_examples=200,
+    "dev",
+    max_examples=50,
     deadline=None,
     suppress_health_check=_QUIET,
+    derandomize=True,
     database=None,
-    print_blob=True,
 )
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, print_blob=True)
 settings.register_profile(
-    "campaign", max_examples=10_000, deadline=None, suppress_health_check=_QUIET
+    "campaign",
+    max_examples=10_000,
+    deadline=None,
+    suppress_health_check=_QUIET,
+    derandomize=False,
 )
 settings.load_profile(
     os.environ.get("EPOCHMQ_PROPERTIES") or ("ci" if os.environ.get("CI") else "dev")
 )
 
-_OUT_OF_TIME = ["TimeoutError", "TimeoutExpired", "Failed: Timeout"]
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse to run where a broker that a test starts would be another clone's."""
+    if not hasattr(session.config, "workerinput"):
+        try:
+            check_same_code(Path(epochmq.__file__))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files, and limit the second try of those whose first failure stands.
+    """Order the files.
 
     A worker takes file by file (`--dist=loadfile --no-loadscope-reorder`): the longest begin, so
-    that none of them is left to one worker at the end.
+    that none of them is left to one worker at the end. Histories of the simulator go first: other
+    slow files start Java's broker, which then uses a good part of a core until the session ends.
     """
     counts = Counter(item.path for item in items)
     slow = {item.path for item in items if _is_slow(item)}
-    items.sort(key=lambda item: (item.path not in slow, -counts[item.path]))  # files stay whole
-    for item in items:
-        if "sim" in item.path.parts:
-            item.add_marker(pytest.mark.flaky(reruns=0))
-        elif item.get_closest_marker("tried_once") or "chaos" in item.path.parts:
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_OUT_OF_TIME))
+    items.sort(  # files stay whole
+        key=lambda item: (not _is_history(item), item.path not in slow, -counts[item.path])
+    )
 
 
 def _is_slow(item: pytest.Item) -> bool:
     """Few tests take minutes: histories, and what says so."""
-    return "sim" in item.path.parts or item.get_closest_marker("slow") is not None
+    return _is_history(item) or item.get_closest_marker("slow") is not None
+
+
+def _is_history(item: pytest.Item) -> bool:
+    return "sim" in item.path.parts
 
 
 def pytest_collection_finish() -> None:
@@ -66,17 +80,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Name each test that needed its second try, with what the first one said."""
-    first_failures = terminalreporter.stats.get("rerun", [])
-    if first_failures:
-        terminalreporter.section("FLAKY: failed at the first try", red=True)
-    for report in first_failures:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        said = crash.message if crash else str(report.longrepr)
-        terminalreporter.line(f"FLAKY {report.nodeid} ({report.when}) - {said[:500]}")
 
 
 @pytest.fixture(autouse=True, scope="module")

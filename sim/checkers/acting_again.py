@@ -5,8 +5,10 @@ In flight is, at the broker that took it, what its group had no calm moment to c
 (`sim/acting_calm.py`), and:
 
 - pulled: an offset that was committed (INV-29);
-- moved on (delayed, timed, committed): a message whose put was not answered, or answered LATER, or
-  whose broker took another role before the answer (INV-27, INV-26);
+- moved on (delayed, timed, committed; INV-27, INV-26): its put was not answered, or not all of its
+  batch was held, or its broker took another role before the answer, or the progress behind it was
+  not saved and copied yet. A piece of a longer wait that was in flight is two messages afterwards,
+  and each is delivered. A clock that is set and a wheel that is made anew repeat nothing;
 - popped: what was not acknowledged in its time, or is on its way back (INV-28).
 
 A power cut is a death here, and so is a lost disk: tables are synced whenever they are saved, so no
@@ -34,7 +36,7 @@ from sim.checkers.base import Checker
 from sim.doors import Served
 from sim.violation import Violation
 from sim.workload import TOPICS
-from sim.world import MS, World
+from sim.world import MS, SECOND, World
 
 if TYPE_CHECKING:
     from sim.acting import BrokerProcess
@@ -48,6 +50,7 @@ SYNCED_MS = 1_000
 on the device, before it is saved itself."""
 APART_MS = 100
 """More than clocks that nobody set drift apart in a history."""
+PUTS_MARK, EXPLAINED_MARK = "again.measured", "again.would_be_explained"
 RULES = {"level": "INV-27", "timer": "INV-27", "half": "INV-26"}
 
 
@@ -112,6 +115,12 @@ class Again(Checker):
         self._saved_us = {kind: (ms + synced_ms) * MS for kind, ms in periods.items()}
         self._commits: dict[Queue, list[Commit]] = defaultdict(list)
         self._puts: dict[int, list[Put]] = defaultdict(list)
+        self._pieces: dict[tuple[int, bytes], list[Put]] = defaultdict(list)
+        """By message and TIMER_ROLL_TIMES: who handed this piece of its wait on."""
+        self._forks: Counter[int] = Counter()
+        """By message: pieces of its wait that came again, and were in flight."""
+        self._again: Counter[int] = Counter()
+        """By message: deliveries that only a fork explains."""
         self._revived: dict[int, list[Put]] = defaultdict(list)
         self._batches: dict[object, list[tuple[int, Put]]] = {}
         self._tenures: Counter[BrokerProcess] = Counter()
@@ -212,6 +221,8 @@ class Again(Checker):
             put = Put(broker, not waits, broker.role is Role.MASTER, self.world.time_us)
             if revived:
                 put.popped_ms = int(find(draft.properties, FIRST_POP_TIME.encode()) or -1)
+            elif origin is Origin.TIMER and waits:
+                self.judge_piece(number, draft, put)
             else:
                 self.judge_put(number, put)
             (self._revived if revived else self._puts)[number].append(put)
@@ -248,21 +259,54 @@ class Again(Checker):
 
     def judge_put(self, number: int, put: Put) -> None:
         before = self._puts[number]
+        kind = self.history.book.sends[number].kind
+        if put.is_last:
+            self.measure(kind, put)
         if not put.is_last or not any(other.is_last for other in before):
             return
-        kind = self.history.book.sends[number].kind
         self.world.mark(f"again.{kind}")
         by = put.broker.host.name
-        if not any(self.may_come_again(kind, other, by) for other in before):
+        if any(self.may_come_again(kind, other, by) for other in before):
+            return
+        self._again[number] += 1
+        if self._again[number] > self._forks[number]:
             first = before[-1]
             ago_ms = (self.world.time_us - (first.end_us or 0)) // MS
             text = f"message {number} ({kind}) is delivered again; {first.broker.host.name} did"
             self.blame(RULES[kind], f"{text} {ago_ms} ms ago", by)
 
+    def measure(self, kind: str, put: Put) -> None:
+        """Count how often a repeat of what was held a second before would be explained now."""
+        name, since_us = put.broker.host.name, self.world.time_us - SECOND
+        if since_us > 0:
+            self.world.mark(PUTS_MARK)
+            if self.lost(kind, put, name, since_us, name):
+                self.world.mark(EXPLAINED_MARK)
+
+    def judge_piece(self, number: int, draft: Draft, put: Put) -> None:
+        """A piece of a longer wait is handed on; by a second broker only if it was in flight."""
+        before = self._pieces[number, find(draft.properties, TIMER_ROLL_TIMES.encode()) or b""]
+        if len(before) > self._forks[number]:
+            self.world.mark("again.piece")
+            by = put.broker.host.name
+            if not any(self.may_come_again("timer", other, by) for other in before):
+                ago_ms = (self.world.time_us - (before[-1].end_us or 0)) // MS
+                text = f"a piece of message {number} is handed on again; "
+                text += f"{before[-1].broker.host.name} did {ago_ms} ms ago"
+                self.blame("INV-27", text, by)
+            self._forks[number] += 1
+        before.append(put)
+
     def may_come_again(self, kind: str, put: Put, by: str) -> bool:
         if not put.is_held or put.end_us is None:
             return True
-        return self.lost(kind, put, put.broker.host.name, put.end_us, by)
+        name, now = put.broker.host.name, self.world.time_us
+        # A change of role counts for INV-27; offsets (INV-29) and transactions (INV-26) want more.
+        if RULES.get(kind) == "INV-27" and self.calm.gave_up(
+            name, put.end_us, now, self._copied_us
+        ):
+            return True
+        return self.lost(kind, put, name, put.end_us, by)
 
     # Popped ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ agrees then by induction.
 from epochmq.raft.messages import Entry
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
+from sim.host import Host
 from sim.violation import Violation
 from sim.world import World
 
@@ -20,6 +21,10 @@ class LogMatching(Checker):
         self._known: dict[tuple[int, int], tuple[int | None, Entry]] = {}
         self._seen: dict[str, dict[int, int]] = {}
         """host -> index -> term, of what was compared."""
+
+    def disk_lost(self, host: Host) -> None:
+        """What it gets from now on is compared again."""
+        self._seen.pop(host.name, None)
 
     def observe(self, world: World) -> None:
         host = world.touched

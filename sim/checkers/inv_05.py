@@ -27,6 +27,12 @@ class NeverBack(Checker):
         self._applied: dict[str, int] = {}
         """host -> the highest index it ever applied"""
 
+    def disk_lost(self, host: Host) -> None:
+        """What it promised is forgotten: the group must not rely on it."""
+        for book in (self._told, self._seen, self._applied):
+            book.pop(host.name, None)
+        self._votes = {key: vote for key, vote in self._votes.items() if key[0] != host.name}
+
     def voted(self, host: Host, data: bytes) -> None:
         reply = decode(data)
         assert isinstance(reply, VoteReply)
@@ -52,6 +58,10 @@ class NeverBack(Checker):
             raise Violation(self.rule, "a term that it voted in is forgotten", (host.name,))
         if before is None or before[0] != now[0]:
             self._judge_restart(host.name, core.log.last_index)
+            known = self._votes.get((host.name, core.term))
+            if known is not None and core.vote != known:
+                text = f"its vote for {known} in term {core.term} is forgotten: {core.vote}"
+                raise Violation(self.rule, text, (host.name,))
         elif any(old > new for old, new in zip(before, now, strict=True)):
             raise Violation(self.rule, f"{before} -> {now}", (host.name,))
         self._seen[host.name] = now

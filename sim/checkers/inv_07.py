@@ -19,6 +19,11 @@ class EpochsRise(Checker):
         self.brokers: dict[str, int] = {}
         self.views: dict[tuple[str, int], tuple[int, int]] = {}
 
+    def controllers_wiped(self) -> None:
+        """Other controllers know nothing of before; brokers do."""
+        self.applied = 0
+        self.groups.clear()
+
     def group_applied(self, host: Host, index: int, machine: Machine) -> None:
         if index <= self.applied:
             return

@@ -23,6 +23,10 @@ class MasterInSet(Checker):
         """(epoch, members, candidates) after the last command."""
         self.unclean = 0
 
+    def controllers_wiped(self) -> None:
+        self.applied = 0
+        self.groups.clear()
+
     def group_applied(self, host: Host, index: int, machine: Machine) -> None:
         if index <= self.applied:
             return

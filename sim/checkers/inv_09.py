@@ -16,6 +16,11 @@ class OneIdentity(Checker):
         self.codes: dict[tuple[str, str, int], str] = {}
         self.applied = 0
 
+    def controllers_wiped(self) -> None:
+        """They take brokers back by their ids, which stay these hosts'."""
+        self.applied = 0
+        self.codes.clear()
+
     def identity_given(self, name: str, broker_id: int) -> None:
         first = self.hosts.setdefault(broker_id, name)
         if first != name:

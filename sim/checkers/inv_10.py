@@ -7,6 +7,7 @@ back while a process lives (INV-12).
 """
 
 from epochmq.store.store import Store
+from sim.brokers import Broker
 from sim.checkers.base import Checker
 from sim.host import Host
 from sim.violation import Violation
@@ -33,6 +34,19 @@ class ConfirmedLog(Checker):
     def __init__(self) -> None:
         self.golden = bytearray()
         self.compared: dict[tuple[str, int], int] = {}
+        self.unclean = (0, 0)
+        """The last epoch that an unclean election began, and where its master's log ended then."""
+
+    def elected_uncleanly(self, broker: Broker, epoch: int, end: int) -> None:
+        """What its log does not hold is lost, and logs of older epochs count that far only."""
+        self.compare(broker.host, broker.store, broker.store.pointers.start, end)
+        del self.golden[end:]
+        self.unclean = epoch, end
+
+    def is_older(self, host: Host) -> bool:
+        """Whether this log has nothing of the last unclean epoch yet."""
+        process = host.process
+        return isinstance(process, Broker) and process.epochs.last_epoch < self.unclean[0]
 
     def observe(self, world: World) -> None:
         host = world.touched
@@ -49,6 +63,8 @@ class ConfirmedLog(Checker):
         self.compared[key] = confirmed
 
     def compare(self, host: Host, store: Store, start: int, stop: int) -> None:
+        if self.is_older(host):
+            stop = max(start, min(stop, self.unclean[1]))
         found, golden = span(store, start, stop), self.golden
         if len(found) != stop - start:
             raise Violation(self.rule, "confirmed bytes are missing", (host.name,), (start, stop))
@@ -66,7 +82,10 @@ class ConfirmedLog(Checker):
     def truncated(self, host: Host, offset: int) -> None:
         """After a cut everything confirmed is compared again."""
         key = (host.name, host.incarnation)
-        if self.compared.get(key, 0) > offset:
+        if self.is_older(host) and offset >= self.unclean[1]:
+            if key in self.compared:
+                self.compared[key] = min(self.compared[key], offset)
+        elif self.compared.get(key, 0) > offset:
             raise Violation("INV-15", "cut below the own confirmed offset", (host.name,), (offset,))
 
     def finish(self, world: World) -> None:

@@ -22,6 +22,9 @@ class MasterHasAll(Checker):
     def shown(self, end: int) -> None:
         self.used = max(self.used, end)
 
+    def elected_uncleanly(self, _broker: Broker, _epoch: int, end: int) -> None:
+        self.used = min(self.used, end)
+
     def observe(self, world: World) -> None:
         """A master without a lease is none yet: what it lacks may still come to light."""
         host = world.touched

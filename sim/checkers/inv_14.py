@@ -19,6 +19,9 @@ class EpochsOfBytes(Checker):
     def acked(self, _broker: Broker, epoch: int, placed: Appended) -> None:
         self.written[placed.offset] = epoch
 
+    def elected_uncleanly(self, _broker: Broker, _epoch: int, end: int) -> None:
+        self.written = {offset: epoch for offset, epoch in self.written.items() if offset < end}
+
     def observe(self, world: World) -> None:
         host = world.touched
         if host is not None and isinstance(host.process, Broker):

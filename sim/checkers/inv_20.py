@@ -16,6 +16,11 @@ class Drain(Checker):
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
 
+    def elected_uncleanly(self, broker: Broker, _epoch: int, end: int) -> None:
+        """An operator agreed to lose what the new master's log does not hold, and no more."""
+        lost = self.oracle.elected_uncleanly(broker.world.time_us, end)
+        broker.world.mark("unclean.acknowledged_and_lost" if lost else "unclean.nothing_lost")
+
     def finish(self, world: World) -> None:
         for name, host in sorted(world.hosts.items()):
             if isinstance(host.process, Broker) and host.process.store.fenced is None:

@@ -1,7 +1,8 @@
 """INV-35 for Raft: who is cut off neither raises the term nor goes on leading.
 
 A node that hears nobody cannot win a pre-vote, so its term stands still; a leader that hears no
-majority steps down. Both are judged once everything that was under way has arrived.
+majority steps down. Both are judged once everything that was under way has arrived; the time in
+which a process stands still does not count, as it cannot notice anything.
 """
 
 from sim.checkers.base import Checker
@@ -33,13 +34,15 @@ class Calm(Checker):
             self._deaf.clear()
             self._alone.clear()
             return
+        for host in world.hosts.values():
+            if host.paused:
+                self._forget(host)
         host = world.touched
         raft = raft_of(host)
         if host is None or raft is None:
             return
         if host.paused or not self._is_deaf(host, raft.core.members.voters):
-            self._deaf.pop(host.name, None)
-            self._alone.pop(host.name, None)
+            self._forget(host)
             return
         fresh = (host.incarnation, world.time_us)
         found = self._deaf.get(host.name, fresh)
@@ -49,6 +52,10 @@ class Calm(Checker):
             text = f"hears no majority for {silent_us // MS} ms, and leads"
             raise Violation(self.rule, text, (host.name,))
         self._judge_term(world, host, raft.core.term)
+
+    def _forget(self, host: Host) -> None:
+        self._deaf.pop(host.name, None)
+        self._alone.pop(host.name, None)
 
     def _judge_term(self, world: World, host: Host, term: int) -> None:
         if not self._hears_nobody(world, host):

@@ -5,6 +5,8 @@ master's end cuts the link, and counts for nothing.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 
 from epochmq.replication.frames import Hello, encode_ack, encode_hello
 from sim.brokers import accept_link
@@ -33,6 +35,11 @@ class Story(Base):
         super().__init__(plan)
         self.stranger: Host = self.world.add_host("x", lambda _host: Idle())
 
+    def draw_sizes(self, sizes: Random) -> None:
+        """The follower that is cut off stays in the set for as long as the story takes."""
+        super().draw_sizes(sizes)
+        self.replication = replace(self.replication, not_caught_up_ms=5000, lost_link_grace_ms=5000)
+
     def script(self) -> Iterator[Step]:
         a = self.master()
         b, c = self.others(a)
@@ -43,10 +50,11 @@ class Story(Base):
 
         def opened(stream: Stream) -> None:
             stream.send(0, encode_hello(Hello(False, False, number)))
-            self.world.after(5000, "ack", lambda: stream.send(0, encode_ack(1 << 40)))
+            stream.on_bytes[0] = lambda _reply: stream.send(0, encode_ack(1 << 40))
 
+        yield self.noise(150, 200)  # a link that has just answered is not given up at all
         self.cluster.net.connect(self.stranger, target, accept_link, Ends(opened, lambda: None))
-        yield self.noise(30, 80)
+        yield self.noise(1050, 1150)  # one that is silent is given up after a second
         self.cut((a, c), self.controllers)
         self.world.power_off(target)
         self.cut(c, b)

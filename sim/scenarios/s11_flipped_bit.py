@@ -57,3 +57,4 @@ class Story(Base):
             raise Missed
         inode.data[at % size] ^= 4
         inode.durable[at % size] ^= 4
+        self.world.tell("disk_damaged", host)

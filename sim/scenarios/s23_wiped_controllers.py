@@ -6,7 +6,6 @@ and go on with a higher epoch; nothing acknowledged is lost.
 
 from collections.abc import Iterator
 
-from sim.disk import SimDisk
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.violation import Violation
@@ -22,10 +21,8 @@ class Story(Base):
         for name in self.controllers:
             self.world.kill(self.host(name))
         yield self.noise(10, 2000)
-        self.world.forget_checkers("INV-01", "INV-02", "INV-03", "INV-04", "INV-05", "INV-07")
-        self.world.forget_checkers("INV-08", "INV-09", "INV-25")
+        self.wipe_controllers()
         for name in self.controllers:
-            self.host(name).disk = SimDisk()
             self.world.start(self.host(name))
         yield lambda: self.is_master(*self.cluster.broker_names)
         if self.group().epoch <= epoch:

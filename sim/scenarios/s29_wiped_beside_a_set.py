@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from sim.clients import Client
 from sim.controllers import ControllerProcess
-from sim.disk import SimDisk
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 from sim.world import MS
@@ -33,11 +32,9 @@ class Story(Base):
         a = self.master()
         for name in self.controllers:
             self.world.kill(self.host(name))
-        self.world.forget_checkers("INV-01", "INV-02", "INV-03", "INV-04", "INV-05", "INV-07")
-        self.world.forget_checkers("INV-08", "INV-09", "INV-25")
         yield self.noise(10, 1500)
+        self.wipe_controllers()
         for name in self.controllers:
-            self.host(name).disk = SimDisk()
             self.world.start(self.host(name))
         yield lambda: bool(self.leader())
         yield self.noise(100, 450)

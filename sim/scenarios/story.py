@@ -5,7 +5,9 @@ from random import Random
 
 from epochmq.controller.state import Group
 from sim.brokers import Broker
+from sim.controller_world import controller_checkers
 from sim.controllers import ControllerProcess
+from sim.disk import SimDisk
 from sim.faults import Fault
 from sim.group_world import GroupHistory
 from sim.member import CLUSTER, GROUP
@@ -13,6 +15,7 @@ from sim.scenarios.script import Missed, Scripted
 from sim.world import MS, SECOND
 
 PATIENCE_US = 8 * SECOND
+RAFT_RULES = ("INV-01", "INV-02", "INV-03", "INV-04", "INV-05")
 
 
 class Story(Scripted, GroupHistory):
@@ -90,6 +93,14 @@ class Story(Scripted, GroupHistory):
     def mend(self) -> None:
         """All cuts heal."""
         self.cluster.net.heal_all()
+
+    def wipe_controllers(self) -> None:
+        """They lose their disks, and are a new Raft group; checkers of brokers know what was."""
+        self.world.forget_checkers(*RAFT_RULES)
+        self.world.check_with([c for c in controller_checkers() if c.rule in RAFT_RULES])
+        self.world.tell("controllers_wiped")
+        for name in self.controllers:
+            self.host(name).disk = SimDisk()
 
     @property
     def controllers(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.admin.world import World
 
-from epochmq.admin.broker_figures import Broker, brokers
+from epochmq.admin.broker_figures import Broker, _compare_with_sets, brokers
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import Admin
 
@@ -34,13 +34,72 @@ def test_figures() -> None:
 
 @pytest.mark.parametrize(
     ("figures", "word"),
-    [({"storeFenced": "fsync: EIO"}, "fenced.*EIO"), ({"storeDiskFull": "true"}, "disk is full")],
+    [
+        ({"storeFenced": "fsync: EIO"}, "fenced.*EIO"),
+        ({"storeDiskFull": "true"}, "disk is full"),
+        (
+            {"epochmqDamageWaiting": "2", "epochmqDamageFirst": "the log is damaged at 7"},
+            "2 damaged ranges.*wait.*at 7",
+        ),
+        (
+            {"epochmqReplicaBlocksDiffer": "3", "epochmqReplicaFirstDiffers": "log offset 9"},
+            "3 blocks.*differ.*offset 9",
+        ),
+        ({"epochmqOutOfResources": "true"}, "no file descriptors"),
+    ],
 )
 def test_a_store_that_takes_no_more_is_trouble(figures: dict[str, str], word: str) -> None:
     broker = Broker("C", "b", 0, "h:1", figures | {"brokerActive": "true"})
     assert re.search(word, str(broker.row(0)["problem"]))
     broker.problem = "it is away"
     assert broker.trouble == "it is away"
+
+
+SLAVE = {"epochmqRole": "SLAVE", "brokerActive": "false", "epochmqBrokerId": "2"}
+MASTER = {
+    "epochmqRole": "MASTER",
+    "brokerActive": "true",
+    "epochmqBrokerId": "1",
+    "epochmqSyncStateSet": "1,2",
+}
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "figures", "word"),
+    [
+        (0, MASTER, None),
+        (0, MASTER | {"brokerActive": "false"}, "lease"),
+        (2, SLAVE, None),
+        (2, SLAVE | {"epochmqReplication_state": "2", "epochmqLogTrouble": ""}, None),
+        (2, SLAVE | {"epochmqReplication_state": "3"}, "does not fit"),
+        (1, SLAVE | {"epochmqLogTrouble": "the logs part"}, "the logs part"),
+        (2, {"epochmqRole": "LEARNER", "brokerActive": "false"}, None),
+        (1, {"epochmqRole": "ACTING_MASTER", "brokerActive": "true"}, None),
+        (2, {"epochmqRole": "PRE_ONLINE", "brokerActive": "false"}, "not online yet"),
+        (2, {"epochmqRole": "FENCED", "brokerActive": "false"}, "serves nothing"),
+        (1, {"brokerActive": "false"}, None),
+        (0, {"brokerActive": "false"}, "not active"),
+    ],
+)
+def test_roles_that_are_well_and_others(
+    broker_id: int, figures: dict[str, str], word: str | None
+) -> None:
+    """A slave moves no delays on: that it is not "active" says nothing of its health."""
+    trouble = Broker("C", "b", broker_id, "h:1", figures).trouble
+    assert trouble is None if word is None else re.search(word, str(trouble))
+
+
+def test_a_slave_that_its_master_counts_out() -> None:
+    master = Broker("C", "b", 0, "h:1", MASTER)
+    inside, outside = (
+        Broker("C", "b", number, "h:2", SLAVE | {"epochmqBrokerId": str(number)})
+        for number in (2, 3)
+    )
+    learner = Broker("C", "b", 4, "h:4", {"epochmqRole": "LEARNER", "epochmqBrokerId": "4"})
+    _compare_with_sets([master, inside, outside, learner])
+    assert [b.trouble is None for b in (master, inside, outside, learner)] == [
+        True, True, False, True,
+    ]  # fmt: skip
 
 
 def test_an_empty_store_keeps_nothing() -> None:

@@ -19,6 +19,22 @@ def settle(shell: Shell) -> None:
     config_files.write_missing(shell.directory / ".epochmq", choose_anywhere())
 
 
+def test_a_moved_cluster_starts_with_its_data(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    with shell_in(old) as shell:
+        settle(shell)
+        shell.run("dev", "-d")
+        shell.run("produce", "moved", stdin=b"message\n")
+        shell.run("dev", "stop")
+    old.rename(new)
+    with shell_in(new) as shell:
+        code, _, said = shell.run("dev", "-d")
+        assert (code, f"this cluster was in {old}/.epochmq" in said) == (0, True)
+        assert "moved" in shell.run("topic", "list")[1]
+        assert not old.exists()
+
+
 def test_detached_twice_status_and_stop(tmp_path: Path) -> None:
     with shell_in(tmp_path) as shell:
         settle(shell)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from tests.admin.shell import shell_in
 from tests.admin.test_dev import settle
@@ -54,6 +55,32 @@ async def test_a_commit_log_that_lies_elsewhere(tmp_path: Path) -> None:
     assert found.output.startswith("3 records in ")
     assert found.exit_code == 0
     assert (CliRunner().invoke(cli, verify)).exit_code == 5
+
+
+@pytest.mark.parametrize("former", [False, True])
+async def test_relative_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: bool
+) -> None:
+    """As in RocketMQ's files: root and log from the working directory; a log that was made below
+    the root instead is found as well, by the broker and by `store verify`."""
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "store-0" / ("store-0/commitlog" if former else "commitlog")
+    paths = {"storePathRootDir": "./store-0", "storePathCommitLog": "./store-0/commitlog"}
+    first = paths | ({"storePathCommitLog": place} if former else {})
+    for keys in (first, paths):
+        async with running(Path("store-0"), **keys) as broker:
+            client = await RawClient.connect(broker.port)
+            for _ in range(3):
+                assert (await client.ask(send())).code == 0
+            await client.close()
+    assert [path.name for path in tmp_path.rglob(f"{0:020d}") if "commitlog" in str(path)]
+    assert (place / f"{0:020d}").exists()
+    config = tmp_path / "broker.conf"
+    lines = [f"{key}={value}" for key, value in paths.items()]
+    config.write_text("\n".join([*lines, "maxIndexNum=1000", "maxHashSlotNum=100", ""]))
+    found = CliRunner().invoke(cli, ["store", "verify", "store-0", "-c", str(config)])
+    assert "6 records in " in found.stdout
+    assert ("stands for" in found.stderr) is former
 
 
 def test_no_store_is_not_found(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from epochmq.admin import where
+from epochmq.admin.cli import cli
 from epochmq.admin.local.processes import remember
+from epochmq.base.errors import NotReachable
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +32,22 @@ def test_the_usual_port() -> None:
 def test_the_cluster_of_this_directory(elsewhere: Path) -> None:
     announce(elsewhere, '{"namesrv": "127.0.0.1:9886"}')
     assert where.default_namesrv() == "127.0.0.1:9886"
-    (elsewhere / ".epochmq" / "namesrv.pid").write_text('{"pid": 1, "started": "never"}')
-    assert where.default_namesrv() == "127.0.0.1:9876"
+
+
+def test_the_cluster_of_this_directory_does_not_run(elsewhere: Path) -> None:
+    """Killed, or stopped, when only its configuration is there: nobody else is asked instead."""
+    announce(elsewhere, '{"namesrv": "127.0.0.1:9886"}')
+    directory = elsewhere / ".epochmq"
+    (directory / "namesrv.pid").write_text('{"pid": 1, "started": "never"}')
+    with pytest.raises(NotReachable, match=r"127.0.0.1:9886.*does not run.*epochmq dev"):
+        where.default_namesrv()
+    (directory / "cluster.json").unlink()
+    (directory / "namesrv.properties").write_text("listenPort=9896\n")
+    ran = CliRunner().invoke(cli, ["topic", "delete", "orders", "-y"])
+    assert (ran.exit_code, "127.0.0.1:9896" in ran.stderr) == (3, True)
+    ran = CliRunner().invoke(cli, ["topic", "list", "-n", "127.0.0.1:1"])
+    assert "127.0.0.1:1" in ran.stderr
+    assert CliRunner().invoke(cli, ["topic", "list", "--help"]).exit_code == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"namesrv": 5}'])

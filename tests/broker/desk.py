@@ -78,7 +78,9 @@ class Desk:
     def topic(self, name: str = "T", queues: int = 4, **more: Any) -> TopicConfig:
         """Create a topic beforehand, so that sends find it."""
         config = TopicConfig(name, queues, queues, **more)
-        return self.node.topics.put(config, self.clock.wall)
+        made = self.node.topics.put(config, self.clock.wall)
+        self.sink.save_metadata(self.clock.now)
+        return made
 
     def client(self, *, fast_port: bool = False) -> "Client":
         self._sessions += 1
@@ -93,8 +95,12 @@ class Desk:
 
     def stored(self, topic: str, queue_id: int = 0) -> list[StoredMessage]:
         """All messages of a queue, as a consumer would decode them."""
-        found = self.store.read_queue(topic, queue_id, 0, 1000, 1 << 20)
-        return decode_all(b"".join(found.chunks)) if found.count else []
+        messages: list[StoredMessage] = []
+        at = 0
+        while (found := self.store.read_queue(topic, queue_id, at, 1000, 1 << 20)).count:
+            messages += decode_all(b"".join(found.chunks))
+            at = found.next_offset
+        return messages
 
 
 class Client:

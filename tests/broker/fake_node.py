@@ -11,6 +11,7 @@ from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.model import record
+from epochmq.store.damaged_ranges import DamageTable
 from epochmq.store.pointers import Pointers
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.store import Store
@@ -40,6 +41,16 @@ class Found:
     last_update_offset: int = 77
 
 
+@dataclass(frozen=True)
+class Search:
+    """What `search_index` gives."""
+
+    result: Found
+
+    def step(self, items: int) -> bool:
+        return True
+
+
 class FakeStore:
     """Records by queue; queue offsets begin at `first`, store times are WALL + 1000 n."""
 
@@ -51,12 +62,14 @@ class FakeStore:
         self.first: dict[tuple[str, int], int] = {}
         self.codes: dict[tuple[str, int], list[int]] = {}
         self.pointers = Pointers()
+        self.damage = DamageTable()
         self.indexed: dict[tuple[str, str], list[bytes]] = {}
         self.asked: list[tuple[object, ...]] = []
         self.arrivals: object = None
         self.unreadable = False
         self.fenced: str | None = None
         self.disk_full = False
+        self.out_of_resources = False
         self.retention = SimpleNamespace(by_hand=False, adopt=lambda options: None)
 
     def put(self, topic: str, queue_id: int, *bodies: bytes, keys: tuple[str, ...] = ()) -> None:
@@ -142,12 +155,12 @@ class FakeStore:
                     return memoryview(data)
         return None
 
-    def query_index(
+    def search_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
-    ) -> Found:
+    ) -> Search:
         self.asked.append(("query", topic, key, max_count, begin_wall, end_wall))
         rows = self.indexed.get((topic, key), [])[:max_count]
-        return Found([memoryview(row) for row in rows])
+        return Search(Found([memoryview(row) for row in rows]))
 
     def delete_topic(self, topic: str) -> None:
         self.asked.append(("delete_topic", topic))

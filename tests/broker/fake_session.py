@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from epochmq.wire.command import Command
+from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import OnAnswer, Session
 
 
@@ -25,16 +25,21 @@ class NoTransport:
 class FakeSession(Session):
     """Remembers what was asked of the peer and what was told to it, as commands."""
 
-    __slots__ = ("asked", "told", "transport")
+    __slots__ = ("asked", "replies", "told", "transport")
 
     def __init__(self, id: int = 1, *, peer: str = "10.0.0.9:40000") -> None:
         self.transport = NoTransport()
         super().__init__(id, self.transport, peer=peer)
         self.told: list[Command] = []
+        self.replies: list[Reply] = []
         self.asked: list[tuple[Command, int, OnAnswer]] = []
 
     def oneway(self, command: Command) -> None:
         self.told.append(command)
+
+    def answer(self, request: Command, reply: Reply) -> None:
+        self.replies.append(reply)
+        super().answer(request, reply)
 
     def request(self, command: Command, timeout_ms: int, on_answer: OnAnswer) -> None:
         self.asked.append((command, timeout_ms, on_answer))

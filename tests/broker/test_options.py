@@ -12,6 +12,7 @@ from epochmq.broker.options import (
     reach_warnings,
     resolve,
 )
+from epochmq.controller.options import load_options as load_controller
 
 ENV = {"HOME": "/data/me"}
 
@@ -62,6 +63,8 @@ def test_a_java_brokers_file() -> None:
         ("brokerNmae", "b", "did you mean 'brokerName'"),
         ("listenPort", "70000", "between"),
         ("brokerId", "1", "must be 0 for a master"),
+        ("brokerId", "-1", "0 or more without enableControllerMode"),
+        ("brokerId", "-2", "between"),
         ("brokerName", "a b", "forbidden character"),
         ("brokerName", "../x", "forbidden character"),
         ("brokerName", "x" * 127, "at most"),
@@ -79,6 +82,36 @@ def test_a_java_brokers_file() -> None:
 def test_faults_are_named(key: str, text: str, word: str) -> None:
     with pytest.raises(ConfigError, match=word):
         load(**{key: text})
+
+
+def test_rocketmqs_samples_for_controller_mode() -> None:
+    """The keys of distribution/conf/controller of RocketMQ 5: quick-start and the two clusters."""
+    broker = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": "-1",
+        "brokerRole": "SLAVE",
+        "deleteWhen": "04",
+        "fileReservedTime": "48",
+        "enableControllerMode": "true",
+        "controllerAddr": "127.0.0.1:9878",
+        "allAckInSyncStateSet": "true",
+        "listenPort": "30911",
+        "namesrvAddr": "127.0.0.1:9876;",
+        "storePathRootDir": "/tmp/rmqstore/node00",
+        "storePathCommitLog": "/tmp/rmqstore/node00/commitlog",
+    }
+    options = load(**broker)
+    assert (options.broker_id, resolved(options).broker_id) == (-1, 0)
+    controller = {
+        "controllerDLegerGroup": "group1",
+        "controllerDLegerPeers": "n0-127.0.0.1:9878;n1-127.0.0.1:9868;n2-127.0.0.1:9858",
+        "controllerDLegerSelfId": "n0",
+        "controllerStorePath": "/tmp/rmqstore/DledgerController",
+        "enableElectUncleanMaster": "false",
+        "notifyBrokerRoleChanged": "true",
+    }
+    load_controller(controller, env=ENV)
 
 
 def test_all_faults_at_once() -> None:
@@ -162,3 +195,24 @@ def test_only_plain_values_may_change() -> None:
         if row.mutable:
             assert row.type in ("bool", "int") or row.key == "deleteWhen", row.key
         assert row.doc.endswith("."), row.key
+
+
+DEMANDING = {
+    "tls.server.mode": "enforcing",
+    "tls.server.need.client.auth": "require",
+    "tls.server.certPath": "/c.pem",
+    "tls.server.keyPath": "/k.pem",
+    "tls.server.trustCertPath": "/t.pem",
+    "bindAddress": "0.0.0.0",
+}
+
+
+def test_who_demands_certificates_has_no_replication_port_without() -> None:
+    """It gives the whole log away, and takes acknowledgements."""
+    with pytest.raises(ConfigError, match=r"replication port listens on 0\.0\.0\.0.*haBindAddress"):
+        load(**DEMANDING)
+    with pytest.raises(ConfigError, match="replication port"):
+        load(**{**DEMANDING, "bindAddress": "127.0.0.1", "haBindAddress": "10.0.0.1"})
+    load(**{**DEMANDING, "haBindAddress": "127.0.0.1"})
+    load(**{**DEMANDING, "tls.server.need.client.auth": "optional"})
+    load(**{**DEMANDING, "tls.server.mode": "permissive"})

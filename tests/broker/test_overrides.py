@@ -29,3 +29,26 @@ def test_they_lie_over_the_file() -> None:
 def test_a_damaged_file_is_named() -> None:
     with pytest.raises(ConfigError, match=r"broker\.properties"):
         read_overrides(FakeDisk({FILE: b"\xff\xfe"}))
+
+
+def test_no_flipped_bit_changes_an_option_silently() -> None:
+    disk = FakeDisk()
+    write_overrides(disk, {"slaveReadEnable": "true", "brokerPermission": "4"})
+    wanted, data = read_overrides(disk), disk.files[FILE]
+    refused = 0
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        try:
+            found = read_overrides(FakeDisk({FILE: bytes(flipped)}))
+        except ConfigError:
+            refused += 1
+        else:
+            assert found == wanted, f"bit {bit}"
+    assert refused > 6 * len(data) // 2
+    lines = data.decode().splitlines()
+    edited = "\n".join(line.replace("=4", "=6") for line in lines)
+    with pytest.raises(ConfigError, match="remove its line with epochmqSaved"):
+        read_overrides(FakeDisk({FILE: edited.encode()}))
+    kept = edited.partition("#")[0].encode()
+    assert read_overrides(FakeDisk({FILE: kept}))["brokerPermission"] == "6"

@@ -3,6 +3,7 @@
 import pytest
 
 from epochmq.base.errors import ConfigError
+from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.broker.options import BrokerOptions, load_options
 from epochmq.broker.replica_keys import addresses
 
@@ -25,7 +26,7 @@ def test_defaults_are_upstreams() -> None:
     assert options.controller_heart_beat_timeout_mills == 10_000
     assert options.broker_election_priority == 2147483647
     assert options.ha_max_time_slave_not_catchup == 15_000
-    assert options.ha_transfer_batch_size == 32_768
+    assert options.ha_transfer_batch_size == HA_BATCH_BYTES_MAX
     assert options.ha_max_gap_not_in_sync == 268_435_456
     assert options.ha_send_heartbeat_interval == 5000
     assert options.ha_housekeeping_interval == 20_000

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -73,6 +74,25 @@ async def test_send_pull_and_everything_is_there_after_a_restart(tmp_path: Path)
         assert [m.body for m in decode_all(bytes(answer.body))] == [b"one", b"two"]
         assert broker.node.offsets.get("G", "New", 0) == 1
         assert broker.node.topics.get("New") is not None
+        await client.close()
+
+
+async def test_a_copy_of_a_stopped_brokers_directory_is_a_backup(tmp_path: Path) -> None:
+    async with running(tmp_path / "own") as broker:
+        client = await RawClient.connect(broker.port)
+        assert (await client.ask(send(b"one", topic="New"))).code == 0
+        await client.ask(pull(topic="New", sys_flag=1 | 2 | 4, offset=0, commit=1))
+        await client.close()
+    shutil.copytree(tmp_path / "own", tmp_path / "copy")
+    async with running(tmp_path / "own") as broker:
+        client = await RawClient.connect(broker.port)
+        assert (await client.ask(send(b"later", topic="New"))).code == 0
+        await client.close()
+    async with running(tmp_path / "copy") as broker:
+        client = await RawClient.connect(broker.port)
+        answer = await client.ask(pull(topic="New"))
+        assert [m.body for m in decode_all(bytes(answer.body))] == [b"one"]
+        assert broker.node.offsets.get("G", "New", 0) == 1
         await client.close()
 
 

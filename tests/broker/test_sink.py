@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from tests.broker.desk import Desk, ext, pull, send
 
-from epochmq.base.errors import DiskFull
 from epochmq.broker.clients.consumers import Manner
 from epochmq.broker.clients.members import Member
+from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.replica_sync.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import FLAG_RESPONSE, Command
@@ -24,7 +24,7 @@ class News:
 
     def tick(self, now: int) -> None:
         self.ticks.append(now)
-        self._topics.take_changed()
+        self._topics.take_changed(lambda name: False)
 
     def when_settled(self, now: int, done: Callable[[], None], within_ms: int = 0) -> None:
         self.waiting.append(done)
@@ -35,7 +35,7 @@ class News:
 def desk() -> Desk:
     desk = Desk()
     desk.topic("T")
-    desk.node.topics.take_changed()
+    desk.node.topics.take_changed(lambda name: False)
     return desk
 
 
@@ -110,15 +110,60 @@ def test_a_closed_connections_client_leaves_its_groups(desk: Desk) -> None:
 def test_a_new_topic_is_saved_and_told_before_its_answer(desk: Desk) -> None:
     news = desk.sink.registrar = News(desk)
     client = desk.client()
+    writes: list[tuple[Callable[[], None], Done]] = []
+    desk.node.write_beside = lambda call, done: writes.append((call, done))
     client.put(create("New"))
-    saved = desk.disk.read_file("config/topics.json")
+    desk.turn()
+    assert (client.take(), news.waiting) == ([], [])
+    write_here(*writes.pop())
+    saved = desk.disk.read_file("config/tables.journal")
     assert saved is not None
     assert b'"New"' in saved
-    desk.turn()
     assert client.take() == []
     news.waiting.pop()()
     (answer,) = client.take()
     assert answer.code == 0
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_nobody_is_answered_for_a_topic_that_a_crash_could_take_away(
+    desk: Desk, told: bool
+) -> None:
+    """Neither the client that made it, nor one that sends to it; others are."""
+    news = desk.sink.registrar = News(desk) if told else None
+    maker, other, elsewhere = desk.client(), desk.client(), desk.client()
+    writes: list[tuple[Callable[[], None], Done]] = []
+    desk.node.write_beside = lambda call, done: writes.append((call, done))
+    maker.put(send(topic="New"))
+    desk.turn()
+    other.put(send(topic="New"))
+    elsewhere.put(send(topic="T"))
+    desk.turn()
+    assert (maker.take(), other.take()) == ([], [])
+    assert [answer.code for answer in elsewhere.take()] == [0]
+    assert len(writes) == 1
+    write_here(*writes.pop())
+    assert [answer.code for answer in other.take()] == [0]
+    if news is not None:
+        assert maker.take() == []
+        news.waiting.pop()()
+    assert [answer.code for answer in maker.take()] == [0]
+    assert other.ask(send(topic="New")).code == 0
+
+
+def test_what_changes_during_a_write_waits_for_the_next(desk: Desk) -> None:
+    first, second = desk.client(), desk.client()
+    writes: list[tuple[Callable[[], None], Done]] = []
+    desk.node.write_beside = lambda call, done: writes.append((call, done))
+    first.put(send(topic="New"))
+    desk.turn()
+    second.put(send(topic="Next"))
+    desk.turn()
+    write_here(*writes.pop(0))
+    assert [answer.code for answer in first.take()] == [0]
+    assert second.take() == []
+    write_here(*writes.pop(0))
+    assert [answer.code for answer in second.take()] == [0]
 
 
 def test_a_new_topic_is_answered_when_replicas_have_it(desk: Desk) -> None:
@@ -194,11 +239,8 @@ def test_a_topic_made_by_a_send_is_told_at_the_turns_end(desk: Desk) -> None:
 def test_a_disk_that_refuses_metadata_is_tried_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(path: str, data: bytes, *, backup: bool = False) -> None:
-        raise DiskFull("no space")
-
     with monkeypatch.context() as patch:
-        patch.setattr(desk.disk, "write_file", full)
+        patch.setattr(desk.disk, "sync_fails", lambda path: "config" in path)
         assert desk.client().ask(send(topic="New")).code == 0
     assert "cannot be saved" in caplog.text
     assert desk.node.topics.dirty

@@ -286,7 +286,6 @@ class ClientContract:
         assert record.properties["TAGS"] == "A"
         assert len(record.properties["ORIGIN_MESSAGE_ID"]) == 32
 
-    @pytest.mark.tried_once
     def test_client_restart_in_the_middle(self, cluster: Cluster, driver: Driver) -> None:
         """A member stops cleanly, its successor is killed, the third finishes: nothing is lost."""
         topic, group = self.topic(cluster, "again"), self.group(cluster, "again")

@@ -61,7 +61,7 @@ def members(namesrv: str, name: str) -> dict[int, str]:
 
 def route(namesrv: str, topic: str) -> tuple[dict[int, str], int] | None:
     """What clients are told of a topic of one group: addresses by id, and the permissions."""
-    answer = wire.call(namesrv, _ROUTE, {"topic": topic}, timeout_s=3)
+    answer = wire.call(namesrv, _ROUTE, {"topic": topic})
     if answer.code != 0:
         return None
     found = answer.json()
@@ -71,7 +71,7 @@ def route(namesrv: str, topic: str) -> tuple[dict[int, str], int] | None:
 
 def figures(broker: str) -> dict[str, Any]:
     """A broker's own account of itself."""
-    table: dict[str, Any] = wire.call(broker, _RUNTIME_INFO, {}, timeout_s=3).json()["table"]
+    table: dict[str, Any] = wire.call(broker, _RUNTIME_INFO, {}).json()["table"]
     return table
 
 
@@ -289,9 +289,7 @@ def test_with_name_servers_of_4_and_5(tmp_path: Path) -> None:
     """
     port = free_port()
     old = had(
-        lambda: Server(
-            *(JAVA, "namesrv", tmp_path / "old", port, {"listenPort": port}), version=OLD
-        )
+        lambda: Server(JAVA, "namesrv", tmp_path / "old", port, {"listenPort": port}, version=OLD)
     )
     pairs = had(
         lambda: Pairs(names=("Compat", "Native"), namesrv=JAVA, broker_config={**SMALL, **SOON})
@@ -363,4 +361,4 @@ def test_java_brokers_in_our_name_server() -> None:
 
 def of_version_4(server: Server) -> Server:
     """The same broker by a release that passes over all options of standing in."""
-    return Server(*(JAVA, "broker", server.root, server.port, server.config), version=OLD)
+    return Server(JAVA, "broker", server.root, server.port, server.config, version=OLD)

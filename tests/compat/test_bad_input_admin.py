@@ -70,7 +70,7 @@ def _no_harm(ours: EpochCluster) -> Iterator[None]:
     Case("group too long", GROUP, {}, 1, "120 are allowed", b'{"groupName":"%s"}' % (b"g" * 121)),
     Case("group, negative", GROUP, {}, 1, "retryQueueNums -1", GROUP_OF_QUEUES % b"-1"),
     Case("group, no number", GROUP, {}, 1, "retryQueueNums", GROUP_OF_QUEUES % b'"x"'),
-    Case("group, deep", GROUP, {}, 1, "nested deeper", DEEP),
+    Case("group, deep", GROUP, {}, 1, "recursion depth", DEEP),
     Case("delete no group", DELETE_GROUP, {}, 1, "groupName is missing"),
     Case("get no group", GET_GROUP, {"group": "../x"}, 26, "does not exist"),
     Case("forbid a bad group", FORBID, {"group": "g g", "topic": TOPIC}, 1, "forbidden character"),

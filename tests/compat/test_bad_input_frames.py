@@ -20,6 +20,7 @@ from .peers.process import wait_until
 
 UNKNOWN = hostile.UNKNOWN_CODE
 FRAME_MAX = 16 << 20
+HEADER_MAX = 256 << 10
 HEADER = json_header(UNKNOWN, {})
 BINARY = binary_header(UNKNOWN, {"key": "value"})
 PORTS = ["broker", "fast port", "namesrv"]
@@ -71,7 +72,6 @@ CUT = {
     "encoding unknown": prefix(100, 2 << 24 | 10),
     "encoding 255": prefix(100, 255 << 24 | 10),
     "header longer than frame": prefix(20, 17),
-    "header longer than allowed": prefix(FRAME_MAX - 4, 64 * 1024 + 1),
     "no header": prefix(4, 0),
     "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "text header": frame(b"not json"),
@@ -146,6 +146,22 @@ def test_the_largest_frame_is_taken(address: str) -> None:
     with Line(address) as line:
         line.send(frame(HEADER, body))
         assert line.answer().code == 3
+        line.check_serves()
+
+
+@pytest.mark.parametrize("size", [HEADER_MAX, HEADER_MAX + 1, 1 << 20, FRAME_MAX - 8])
+@pytest.mark.parametrize(("code", "refusal"), [(10, 13), (310, 13), (UNKNOWN, 1)])
+def test_too_long_a_header_is_answered(address: str, size: int, code: int, refusal: int) -> None:
+    """Other requests under way on the connection go on, also those of the same read."""
+    long = json_header(code, {"i": ""})
+    long = long.replace(b'"i": ""', b'"i": "' + b"x" * (size - len(long)) + b'"')
+    with Line(address) as line:
+        line.send(frame(HEADER) + frame(long) + frame(HEADER))
+        codes = [line.answer().code for _ in range(3)]
+        if size > HEADER_MAX:
+            assert sorted(codes) == sorted([3, refusal, 3])
+        else:
+            assert codes.count(3) >= 2
         line.check_serves()
 
 

@@ -74,7 +74,7 @@ BOMB = zlib.compress(bytes(80 << 20), 9)
     Case("id is no number", REGISTER, register_ext(brokerId="x"), 1, "not an integer"),
     Case("id too large", REGISTER, register_ext(brokerId=2**63), 1, "out of range"),
     Case("body is none", REGISTER, register_ext(), 1, "the body is no", b"garbage"),
-    Case("body is deep", REGISTER, register_ext(), 1, "nested deeper", b'{"a":' * 20_000),
+    Case("body is deep", REGISTER, register_ext(), 1, "are too many", b'{"a":' * 20_000),
     Case("old body is none", REGISTER, register_ext(), 1, "the body is no", b"[1]", version=1),
     Case("not compressed", REGISTER, register_ext(compressed="true"), 1, "", topics("A", "B")),
     Case("cut", REGISTER, register_ext(), 1, "", zlib.compress(topics("A", "B"), 9)[:-8]),

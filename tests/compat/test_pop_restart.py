@@ -140,8 +140,8 @@ def test_redelivery_is_in_time_and_acknowledgements_hold() -> None:
         broker = cluster.broker_addr
         me = Consumer(admin.create_topic(broker, "PopTime"), "G")
         me.send(broker, b"a", b"b")
+        asked_at = time.monotonic()
         first, second = me.pop(broker, invisible_ms=2_000)
-        popped_at = time.monotonic()
         assert me.ack(broker, first).code == 0
         again: list[Handed] = []
 
@@ -150,7 +150,7 @@ def test_redelivery_is_in_time_and_acknowledgements_hold() -> None:
             return bool(again)
 
         wait_until(came, 10, "the message comes again")
-        assert time.monotonic() - popped_at > 1.9
+        assert time.monotonic() - asked_at > 1.9
         assert [(one.body, one.message.reconsume_times) for one in again] == [(b"b", 1)]
         assert me.ack(broker, second).code == 208  # the old handle
         assert me.ack(broker, again[0]).code == 0

@@ -62,12 +62,17 @@ class Ours:
         self.troubles: list[str] = []
         self.proposals: list[SetProposal] = []
         self.plain = PlainReplication(
-            *(self.store, OPTIONS, self.clock),
+            self.store,
+            OPTIONS,
+            self.clock,
             on_trouble=self.troubles.append,
             sockets=StreamSockets(),
         )
         self.switched = Replication(
-            *(self.store, EpochFile(self.disk), OPTIONS, self.clock),
+            self.store,
+            EpochFile(self.disk),
+            OPTIONS,
+            self.clock,
             own_id=own_id,
             on_proposal=self.proposals.append,
             on_confirm=ignore,
@@ -274,6 +279,8 @@ async def test_a_java_slave_of_a_controller_follows_us(ours: Ours) -> None:
         for server in (group.namesrv, *group.controllers):
             server.start()
         await until(lambda: is_listening(group.namesrv.port))
+        for server in group.controllers:
+            await until(lambda port=server.port: is_listening(port))
         await until(group.controller_leader)
         leader = group.controller_leader()
         assert leader is not None

@@ -180,15 +180,16 @@ def taken() -> Iterator[int]:
         yield port
 
 
-def check_port_taken(argv: Sequence[str | Path], port: int) -> None:
+def check_port_taken(argv: Sequence[str | Path], port: int, option: str = "listenPort") -> None:
     holder = f"the port is taken by process {os.getpid()} ("
-    fails(argv, FAILED, f"cannot listen on 127.0.0.1:{port}: {holder}", "another listenPort")
+    fails(argv, FAILED, f"cannot listen on 127.0.0.1:{port}: {holder}", f"another {option}")
 
 
 @pytest.mark.parametrize("step", [0, 2], ids=["main port", "fast port"])
 def test_a_port_of_the_broker_is_taken(tmp_path: Path, taken: int, step: int) -> None:
     config = write_config(tmp_path, listenPort=taken + step)
-    check_port_taken(["broker", "-c", config], taken)
+    option = "fastListenPort" if step else "listenPort"
+    check_port_taken(["broker", "-c", config], taken, option)
     assert not (tmp_path / "store" / "abort").exists(), "the store was not closed cleanly"
 
 

@@ -199,6 +199,12 @@ def later(cluster: Cluster) -> list[str]:
     return [record.text for record in read_topic(cluster.broker_addr, "Later", 1)]
 
 
+def is_group_saved(root: Path) -> bool:
+    """Whether the group is in the file that RocketMQ reads: ours has it in a journal for 1 s."""
+    files = [path.read_text() for path in root.rglob("subscriptionGroup.json")]
+    return any(f'"{GROUP}"' in text for text in files)
+
+
 def hand_over(make_a: Make, make_b: Make, root: Path, how: str) -> None:
     first = make_a(root)
     with_first = first.start()
@@ -208,6 +214,7 @@ def hand_over(make_a: Make, make_b: Make, root: Path, how: str) -> None:
         times = sample_times(with_first)
         before, committed = snapshot(with_first, times), offsets(with_first)
         admin.send(with_first.broker_addr, "Later", b"soon", 0, properties("soon", WAITING))
+        wait_until(lambda: is_group_saved(root), 15, "the group in the file that both read")
     finally:
         end(with_first, how)
     second = make_b(root).start()

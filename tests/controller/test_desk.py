@@ -28,15 +28,21 @@ def test_writes_under_way_fail_together() -> None:
     assert heard == [None, None]
 
 
-def test_until_a_timeout_has_passed_all_count_as_alive() -> None:
+def test_alive_is_who_was_heard_of_and_until_a_timeout_has_passed_anybody_may_be() -> None:
     world = World()
     group = (brokers(world), world.group)[1]
     desk = world.leader.core.desk
     desk.live.forget(KEY, 3)
     desk.leader_since = desk.now
-    assert desk.alive(group, 3)
+    assert [desk.alive(group, number) for number in (1, 2, 3)] == [True, True, False]
+    for number in (1, 2, 3):
+        assert desk.may_live_until(group, number) == desk.now + 10_000
+    desk.live.groups[KEY][2].gone = True
+    assert desk.may_live_until(group, 2) == 0
+    assert not desk.alive(group, 2)
     desk.now += 10_000
-    assert not desk.alive(group, 3)
+    assert not desk.alive(group, 1)
+    assert desk.may_live_until(group, 1) == desk.may_live_until(group, 3) == desk.now
 
 
 def test_who_may_be_elected_was_heard_of_lately() -> None:
@@ -46,7 +52,9 @@ def test_who_may_be_elected_was_heard_of_lately() -> None:
     found[2].close()
     desk = world.leader.core.desk
     assert sorted(desk.electable(KEY)) == [1, 2]
+    found[1].close(refused=True)
     found[1].stock = True
+    found[1].register()
     found[1].beat()
     world.run(2_500)
     assert sorted(desk.electable(KEY)) == [2], "brokers without leases beat once a second"

@@ -124,6 +124,14 @@ def test_when_all_members_lost_their_tails_and_are_back_the_longest_log_wins() -
     assert elect(it, live(_1=3, _2=5, _3=7)) == Choice(3, (3,), True)
 
 
+def test_a_log_that_was_not_told_yet_is_waited_for() -> None:
+    lost = group([1, 2])
+    for number in (1, 2):
+        lost.replicas[number].unclean = True
+    assert elect(lost, {1: Report(5, 100), 2: Report()}) is None
+    assert elect(lost, {1: Report(5, 100), 2: Report(5, 200)}) == Choice(2, (2,), unclean=True)
+
+
 def test_who_left_a_set_that_could_not_acknowledge_is_waited_for() -> None:
     """S10: the set shrank to 2, which lost its tail; 1 is down and holds everything."""
     it = group([2])

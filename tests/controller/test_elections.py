@@ -343,3 +343,17 @@ def test_the_choice_is_in_the_command(found: list[Broker]) -> None:
     assert [(event.master, event.members, event.new_epoch) for event in proposed] == [
         (2, (2, 3), 2)
     ]
+
+
+@pytest.mark.parametrize("number", [3, 77])
+def test_a_forged_report_does_not_drive_the_epoch_out_of_range(
+    found: list[Broker], number: int
+) -> None:
+    world = found[0].world
+    liar = Broker(world, number)
+    liar.epoch = 2**31 - 1 if number == 3 else 2**30 - 1
+    liar.beat()
+    live_on(world, found[:2], 300)
+    found[0].close(refused=True)
+    world.run(1)
+    assert world.group.epoch == 2

@@ -51,14 +51,23 @@ def test_what_is_new_is_recorded(
     assert event.ha_address in ("h:2", "x:2")
 
 
-@pytest.mark.parametrize("name", ["address", "ha_address", "incarnation", "session", "learner"])
+@pytest.mark.parametrize("name", ["address", "ha_address", "incarnation"])
 def test_the_quick_answer_sees_whatever_is_new(group: Group, name: str) -> None:
-    same = told(ha_address="h:2", learner=False)
+    same = told(ha_address="h:2")
     assert identity.is_known(group.replicas[1], same)
-    setattr(same, name, True if name == "learner" else "new")
+    setattr(same, name, "new")
     assert not identity.is_known(group.replicas[1], same)
-    group.replicas[1].session = ""
-    assert not identity.is_known(group.replicas[1], told(session="", ha_address="h:2"))
+
+
+def test_a_process_is_known_by_its_session_and_incarnation(group: Group) -> None:
+    replica = group.replicas[1]
+    assert identity.is_process(replica, told())
+    assert identity.is_process(replica, told(incarnation=""))
+    for other in ({"session": "t"}, {"session": ""}, {"session": None}, {"incarnation": "j"}):
+        assert not identity.is_process(replica, told(**other))
+    replica.session = ""  # a broker that knows no sessions registered
+    assert identity.is_process(replica, told(session="", incarnation=""))
+    assert not identity.is_process(replica, told())
 
 
 def test_only_a_master_has_ended(group: Group) -> None:
@@ -71,13 +80,15 @@ def test_only_a_master_has_ended(group: Group) -> None:
 
 def test_names_and_numbers() -> None:
     identity.check_names("a", "b" * limits.NAME_LENGTH_MAX)
-    for bad in ("", "b" * (limits.NAME_LENGTH_MAX + 1)):
+    for bad in ("", "b" * (limits.NAME_LENGTH_MAX + 1), "b\n2026-01-01 CRITICAL", "b\x1b[2J"):
         with pytest.raises(HeaderError):
             identity.check_names("a", bad)
     identity.check_words(told(ha_address="h" * limits.NAME_LENGTH_MAX))
     for name in ("ha_address", "incarnation", "session"):
         with pytest.raises(HeaderError):
             identity.check_words(told(**{name: "h" * (limits.NAME_LENGTH_MAX + 1)}))
+        with pytest.raises(HeaderError):
+            identity.check_words(told(**{name: "h\nforged"}))
     identity.check_id(1)
     for number in (0, -3, limits.BROKER_ID_MAX + 1):
         with pytest.raises(Refused) as refused:
@@ -101,6 +112,40 @@ def test_one_process_a_number() -> None:
     desk.now = 0
     live.closed = True
     identity.check_sole(desk, KEY, told(session="t"), 8)
+
+
+def test_a_new_process_waits_for_the_lease_of_the_one_before(group: Group) -> None:
+    desk = Desk(Machine(), options())
+    desk.machine.groups[KEY] = group
+    desk.leader_since, desk.now = -10_000, 0
+    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    assert live is not None
+    identity.note(live, told())
+    live.leased, live.closed, live.lease_until = True, True, 2_000
+    others = ({"session": "t"}, {"session": None}, {"incarnation": "j"})
+    for desk.now in (0, 2_099):
+        identity.check_successor(desk, KEY, told())
+        for other in others:
+            with pytest.raises(Refused) as refused:
+                identity.check_successor(desk, KEY, told(**other))
+            assert refused.value.code == 2014
+            assert f"for {2_100 - desk.now} ms more" in refused.value.remark
+    live.gone = True
+    identity.check_successor(desk, KEY, told(session="t"))
+    live.gone, desk.now = False, 2_100
+    identity.check_successor(desk, KEY, told(session="t"))
+
+
+def test_a_new_leader_presumes_a_lease_but_only_of_who_takes_leases(group: Group) -> None:
+    desk = Desk(Machine(), options())
+    desk.machine.groups[KEY] = group
+    desk.leader_since, desk.now = 0, 2_099
+    with pytest.raises(Refused):
+        identity.check_successor(desk, KEY, told(session="t"))
+    group.master = 2
+    identity.check_successor(desk, KEY, told(session="t"))
+    group.master, group.replicas[1].session = 1, ""
+    identity.check_successor(desk, KEY, told(session="t"))
 
 
 def test_what_was_not_said_is_not_forgotten() -> None:

@@ -260,6 +260,16 @@ def test_who_leaves_a_set_below_the_floor_stays_a_candidate(log: Log) -> None:
     assert log.group.candidates == []
 
 
+def test_a_lower_floor_of_the_master_ends_the_candidates(log: Log) -> None:
+    """From then on it may acknowledge without them."""
+    log(updated(1, floor=2))
+    log(altered(log, 1))
+    log(updated(2, floor=1))
+    assert log.group.candidates == [2, 3], "not the master's"
+    log(updated(1, floor=1))
+    assert log.group.candidates == []
+
+
 def test_a_set_at_the_floor_has_no_candidates(log: Log) -> None:
     log(updated(1, floor=2))
     log(altered(log, 1))

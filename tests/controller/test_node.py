@@ -1,7 +1,7 @@
 """A whole controller: log, snapshot, restart, and three that agree."""
 
 import pytest
-from tests.controller.world import KEY, Broker, World, brokers, live_on, options
+from tests.controller.world import HEARTBEAT, KEY, Broker, World, brokers, fields, live_on, options
 
 from epochmq.base.errors import PeerError
 from epochmq.controller.commands import SetSetting, encode
@@ -119,3 +119,64 @@ def test_figures() -> None:
     assert figures["groups"] == 1
     assert figures["brokers"] == 3
     assert "journalBytes" in figures
+
+
+@pytest.mark.parametrize("counted_ms", [0, 1])
+def test_a_leader_whose_clock_stood_still_gives_no_lease(counted_ms: int) -> None:
+    """It was deposed meanwhile and does not know it; no word of the others has reached it yet.
+
+    Where the wall clock stood still as well nothing shows it.
+    """
+    world = World(3)
+    found = brokers(world)
+    live_on(world, found, 1_000)
+    found[0].beat_all()
+    name, old = next((name, node) for name, node in world.nodes.items() if node is world.leader)
+    stood_at, wall = world.now, 1_700_000_000_000
+    assert not old.look_at_clocks(stood_at, wall)
+    del world.nodes[name]
+    live_on(world, found[1:], 6_000)
+    assert (world.group.master, world.group.epoch) == (2, 2)
+    world.nodes[name] = old
+    for other in set(world.nodes) - {name}:
+        world.cut |= {(name, other), (other, name)}
+    now, world.now = world.now, stood_at + 1
+    wall += 1 if counted_ms else now - stood_at + 1
+    assert old.look_at_clocks(world.now, wall) is not bool(counted_ms)
+    token = found[0].world.send(HEARTBEAT, found[0].beat_ext(), session=101, to=name)
+    if counted_ms:
+        assert fields(world.answers[token])["leaseMillis"] == "2000"
+    else:
+        assert token not in world.answers
+        assert old.raft.lease_until_ms == 0
+
+
+def test_a_leader_whose_clock_stood_still_vouches_again_after_one_round() -> None:
+    world = World(3)
+    found = brokers(world)
+    live_on(world, found, 1_000)
+    term, leader = world.leader.raft.term, world.leader
+    leader.look_at_clocks(world.now, 0)
+    world.settle()
+    assert leader.raft.lease_until_ms > world.now
+    assert leader.look_at_clocks(world.now, 5_000)
+    assert leader.raft.lease_until_ms == 0
+    assert fields(found[0].beat())["leaseMillis"] == "2000", "as soon as a majority has answered"
+    assert leader.raft.term == term
+    assert leader.core.desk.leads
+
+
+def test_one_alone_needs_no_round() -> None:
+    world = World()
+    found = brokers(world, 1)
+    world.leader.look_at_clocks(world.now, 0)
+    assert world.leader.look_at_clocks(world.now, 5_000)
+    assert "leaseMillis" in fields(found[0].beat())
+
+
+def test_a_follower_whose_clock_stood_still_changes_nothing() -> None:
+    world = World(3)
+    follower = next(node for node in world.nodes.values() if node is not world.leader)
+    follower.look_at_clocks(world.now, 0)
+    assert follower.look_at_clocks(world.now, 5_000)
+    assert follower.take() == []

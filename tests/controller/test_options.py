@@ -23,7 +23,9 @@ def test_a_properties_file_becomes_options() -> None:
     )
     assert options.enable_elect_unclean_master
     assert options.controller_store_path == "/h/DledgerController"
-    assert options.config_store_path == "/h/controller/controller.properties"
+    assert options.changes_path == "/h/DledgerController/controller.properties"
+    given = GIVEN | {"configStorePath": "/etc/changed.properties"}
+    assert load_options(given, env=HOME).changes_path == "/etc/changed.properties"
     assert options.peers().own_address == "127.0.0.1:9878"
     assert len(warnings) == 1
 

@@ -1,10 +1,11 @@
 """Three controllers as processes of their own; the leader is killed with -9."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ class Controllers:
             "controllerDLegerGroup=g",
             f"controllerDLegerPeers={peers}",
             f"controllerDLegerSelfId=n{number}",
+            "controllerBootstrap=true",
             f"controllerStorePath={folder}/data",
             f"configStorePath={folder}/changed.properties",
         )
@@ -77,6 +79,24 @@ class Controllers:
                     if answer.ext and answer.ext["isLeader"] == "true":
                         return address
                 await asyncio.sleep(0.01)
+
+    async def up(self, *addresses: str) -> None:
+        """All of them answer."""
+        async with asyncio.timeout(60):
+            for address in addresses:
+                while True:
+                    with suppress(NotReachable):
+                        await self.peers.invoke(address, request(METADATA), 500)
+                        break
+                    await asyncio.sleep(0.01)
+
+    async def written(self, text: str, file: Path) -> None:
+        """The file has `text` in it."""
+        async with asyncio.timeout(60):
+            while True:
+                if text.encode() in file.read_bytes():
+                    return
+                await asyncio.sleep(0.02)
 
     async def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Command:
         return await self.peers.invoke(await self.leader(), request(code, ext, body), 5_000)
@@ -168,6 +188,63 @@ async def test_a_killed_leader_is_replaced_within_a_lease_and_nothing_is_lost(
             controllers.start(address)
         after = await controllers.ask(SYNC_STATE, None, b'["b"]')
         assert b'"syncStateSetEpoch":2' in bytes(after.body)
+
+
+async def test_one_lost_disk_of_three_loses_no_command(tmp_path: Path) -> None:
+    """n2 is down, n0 and n1 decide, n0 dies, n1 loses its disk, n1 and n2 start."""
+    async with three(tmp_path) as controllers:
+        first, lost, late = controllers.addresses
+        await controllers.leader()
+        controllers.kill(late)
+        await controllers.online(1)
+        assert (await controllers.ask(ELECT, {**NAMES, "brokerId": "1"})).code == 0
+        controllers.kill(first)
+        controllers.kill(lost)
+        shutil.rmtree(tmp_path / "n1" / "data")
+        controllers.start(lost)
+        controllers.start(late)
+        await controllers.up(lost, late)
+        for _ in range(20):
+            for address in (lost, late):
+                answer = await controllers.peers.invoke(address, request(METADATA), 5_000)
+                assert answer.ext is not None
+                assert answer.ext["isLeader"] == "false"
+            await asyncio.sleep(0.1)
+        assert "has an empty directory" in (tmp_path / "n1" / "log").read_text()
+        controllers.start(first)
+        info = (await controllers.ask(INFO, {"brokerName": "b"})).ext or {}
+        assert info["masterBrokerId"] == "1"
+        await controllers.written("controller n1 is confirmed", tmp_path / "n1" / "log")
+        await controllers.written("n1 has caught up and votes again", tmp_path / "n1" / "log")
+        controllers.kill(first)
+        assert await controllers.leader() in (lost, late)
+        info = (await controllers.ask(INFO, {"brokerName": "b"})).ext or {}
+        assert info["masterBrokerId"] == "1"
+
+
+async def test_a_controller_whose_journal_lost_data_ends_with_one_line(tmp_path: Path) -> None:
+    async with three(tmp_path) as controllers:
+        leader = await controllers.leader()
+        address = next(one for one in controllers.addresses if one != leader)
+        folder = tmp_path / f"n{controllers.addresses.index(address)}"
+        journal = folder / "data" / "raft" / "journal"
+        controllers.kill(address)
+        older = journal.read_bytes()
+        controllers.start(address)
+        await controllers.up(address)
+        await controllers.online(1)
+        await controllers.written(f"{HOST}:1", journal)
+        await controllers.beat(1, 0)
+        controllers.kill(address)
+        journal.write_bytes(older)
+        (folder / "log").write_bytes(b"")
+        controllers.start(address)
+        process = controllers.running.pop(address)
+        assert await asyncio.to_thread(process.wait, 60) != 0
+        text = (folder / "log").read_text()
+        assert "its journal lost data. Delete its directory and start it again" in text
+        assert "Traceback" not in text
+        assert await controllers.leader() == leader
 
 
 async def test_sigterm_ends_a_controller_cleanly(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Real controllers in this process: sockets, disk, clock."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,12 @@ import pytest
 from tests.controller.world import APPLY_ID, ELECT, HEARTBEAT, METADATA, NAMES, REGISTER
 from tests.runtime.sinks import until
 
-from epochmq.base.errors import SyncFailed
+from epochmq.base.errors import OutOfResources, SyncFailed
 from epochmq.controller.options import ControllerOptions
 from epochmq.controller.service import Controller, Guest
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.service import NameServer
+from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peer, Peers
 from epochmq.runtime.server import RemotingServer
@@ -41,6 +42,7 @@ def options(folder: Path, number: int, ports: list[int], **changes: Any) -> Cont
         "controller_d_leger_group": "g",
         "controller_d_leger_peers": peers,
         "controller_d_leger_self_id": f"n{number}",
+        "controller_bootstrap": True,
         "controller_store_path": str(folder / f"n{number}"),
         "config_store_path": str(folder / f"n{number}" / "conf.properties"),
         "election_timeout_millis": 300,
@@ -175,6 +177,36 @@ async def test_a_restart_remembers(tmp_path: Path) -> None:
     assert not Controller(options(tmp_path, 0, ports)).options.notify_broker_role_changed
 
 
+async def test_no_descriptor_for_the_journal_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(Controller(options(tmp_path, 0, [free_port(HOST)]))) as controller:
+        await leader_of([controller])
+        real = controller.node.pending_sync
+        short = 2
+
+        def pending() -> Callable[[], None] | None:
+            call = real()
+
+            def write() -> None:
+                nonlocal short
+                short -= 1
+                if short >= 0:
+                    raise OutOfResources("cannot open raft/journal: Too many open files")
+                assert call is not None
+                call()
+
+            return None if call is None else write
+
+        monkeypatch.setattr(controller.node, "pending_sync", pending)
+        ext = {**NAMES, "appliedBrokerId": "1", "registerCheckCode": "a;1"}
+        peers = Peers()
+        assert (await asked(peers, controller, request(APPLY_ID, ext))).code == 0
+        assert short < 0
+        assert not controller.failed.done()
+        await peers.close()
+
+
 async def test_a_failed_sync_stops_the_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,3 +256,42 @@ async def test_inside_a_name_server(tmp_path: Path, shares: bool) -> None:
     finally:
         await peers.close()
         await server.stop(200)
+
+
+class SetClock(RealClock):
+    """Its wall clock can be set."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+async def test_a_jump_of_the_wall_clock_ends_the_lease_of_the_leader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    peers, ports, clock = Peers(), [free_port(HOST) for _ in range(3)], SetClock()
+    made = [Controller(options(tmp_path, number, ports), clock=clock) for number in range(3)]
+    async with serving(made[0]), serving(made[1]), serving(made[2]):
+        leader = await leader_of(made)
+        await elected(peers, leader, f"{HOST}:1")
+        dropped: list[int] = []
+        look = leader.node.look_at_clocks
+
+        def watched(now: int, wall: int) -> bool:
+            jumped = look(now, wall)
+            if jumped:
+                dropped.append(leader.node.raft.lease_until_ms)
+            return jumped
+
+        leader.node.look_at_clocks = watched  # type: ignore[method-assign]
+        caplog.clear()
+        clock.ahead_ms += 5_000
+        beat = BEAT | {"epoch": str(leader.node.machine.groups["c", "b"].epoch)}
+        answer = await asked(peers, leader, request(HEARTBEAT, beat))
+        assert answer.code == 0
+        assert dropped == [0]
+        assert "the wall clock ran ahead of the monotonic one" in caplog.text
+        await until(lambda: leader.node.raft.lease_until_ms > 0)
+    await peers.close()

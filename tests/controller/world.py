@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sim.controllers import found_group
 from sim.disk import SimDisk
 
 from epochmq.controller.effects import Answer, Dial, Notify
@@ -67,7 +68,8 @@ class World:
         """Addresses of processes that are gone."""
         self.ignoring: set[str] = set()
         """Addresses that answer no notice."""
-        for name in self.disks:
+        for name, disk in self.disks.items():
+            found_group(disk, options(name, count, **changes))
             self.start(name)
         self.run(2_000)
 

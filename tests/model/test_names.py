@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base import limits
-from epochmq.base.errors import Refused
+from epochmq.base.errors import HeaderError, Refused
 from epochmq.model import names
 
 _good = st.text(
@@ -71,3 +71,16 @@ def test_a_pop_retry_topic_of_the_second_generation_has_a_plus() -> None:
     for name in ("%RETRY%G+T+", "G+T", "%DLQ%G+T"):
         with pytest.raises(Refused):
             names.check_topic(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["b\n2026-01-01 CRITICAL epochmq", "b\r", "b\x1b[2J", "b\x7f", "b\x85", "b\u2028"]
+)
+def test_a_name_that_cannot_be_shown(name: str) -> None:
+    with pytest.raises(HeaderError, match="cannot be shown"):
+        names.check_shown(name)
+
+
+@pytest.mark.parametrize("name", ["broker-a.example.org", "10.0.0.1:10911", "[::1]:1", "名 a"])
+def test_a_name_that_can_be_shown(name: str) -> None:
+    names.check_shown(name)

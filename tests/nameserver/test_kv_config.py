@@ -20,10 +20,12 @@ def test_every_change_is_in_the_file_in_upstreams_shape() -> None:
     kv.put("ns", "k", "v")
     kv.put("ns", "k2", "ä")
     kv.put("other", "k", "x")
+    kv.save()
     assert json.loads(disk.files["kv.json"]) == {
         "configTable": {"ns": {"k": "v", "k2": "ä"}, "other": {"k": "x"}}
     }
-    kv.delete("ns", "k")
+    assert kv.delete("ns", "k")
+    kv.save()
     again = config(disk)
     assert again.get("ns", "k") is None
     assert again.list("ns") == {"k2": "ä"}
@@ -32,9 +34,7 @@ def test_every_change_is_in_the_file_in_upstreams_shape() -> None:
 
 
 def test_deleting_what_is_not_there_changes_nothing() -> None:
-    disk = FileDisk()
-    config(disk).delete("ns", "k")
-    assert disk.files == {}
+    assert not config(FileDisk()).delete("ns", "k")
 
 
 def test_a_file_of_an_older_or_foreign_writer_is_read() -> None:
@@ -53,22 +53,49 @@ def test_what_cannot_be_saved_is_not_changed() -> None:
     disk = FileDisk()
     kv = config(disk)
     kv.put("ns", "k", "v")
+    kv.save()
     disk.full = True
+    kv.put("ns", "k", "w")
     with pytest.raises(Refused, match=r"not changed.*no space left"):
-        kv.put("ns", "k", "w")
+        kv.save()
+    kv.delete("ns", "k")
     with pytest.raises(Refused):
-        kv.delete("ns", "k")
+        kv.save()
     assert kv.get("ns", "k") == "v"
 
 
+def test_what_was_never_saved_is_not_there_after_a_failure() -> None:
+    disk = FileDisk()
+    kv = config(disk)
+    disk.full = True
+    kv.put("ns", "k", "v")
+    with pytest.raises(Refused):
+        kv.save()
+    assert kv.list("ns") is None
+
+
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "KV_ENTRIES_MAX", 2)
+    monkeypatch.setattr(limits, "KV_BYTES_MAX", 20)
     kv = config(FileDisk())
     with pytest.raises(Refused, match="bytes in one entry"):
         kv.put("ns", "k", "v" * limits.KV_ENTRY_BYTES_MAX)
-    kv.put("a", "k", "1")
-    kv.put("b", "k", "1")
-    with pytest.raises(Refused, match="more than 2 entries"):
-        kv.put("c", "k", "1")
-    kv.put("b", "k", "2")
-    assert kv.get("b", "k") == "2"
+    kv.put("a", "k", "v" * 8)
+    kv.put("b", "k", "ä" * 4)
+    with pytest.raises(Refused, match="more than 20 bytes in all"):
+        kv.put("c", "", "")
+    kv.put("b", "k", "x" * 8)
+    kv.put("b", "k", "x")
+    kv.put("c", "k", "12345")
+    assert kv.get("b", "k") == "x"
+    kv.delete("a", "k")
+    kv.put("d", "k", "1" * 8)
+
+
+def test_a_file_that_is_larger_than_the_bound_is_read_and_may_shrink(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "KV_BYTES_MAX", 4)
+    kv = config(FileDisk({"kv.json": b'{"configTable":{"ns":{"k":"123456"}}}'}))
+    kv.put("ns", "k", "12345")
+    with pytest.raises(Refused):
+        kv.put("ns", "k", "1234567")

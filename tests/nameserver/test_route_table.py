@@ -6,7 +6,7 @@ from epochmq.base.errors import Refused
 from epochmq.model.data_version import DataVersion
 from epochmq.model.route import QueueData
 from epochmq.nameserver.brokers import HEARTBEAT_TIMEOUT_MS
-from epochmq.nameserver.route_table import Registered
+from epochmq.nameserver.route_table import TOPICS_A_STEP, Registered
 from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
 
 
@@ -438,3 +438,42 @@ def test_brokers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refused, match="more than 1 brokers"):
         it.register(told(1), 0)
     it.register(told(0), 1)
+
+
+def test_an_epoch_is_forgotten_with_the_connection_that_brought_it() -> None:
+    routes = table()
+    routes.register(told(epoch=3, session_id=1), 0)
+    routes.register(told(addr="9.9.9.9:1", epoch=2**29, session_id=2), 0)
+    routes.register(told(epoch=3, session_id=1), 0)
+    assert addrs(routes) == {0: "9.9.9.9:1"}
+    routes.session_closed(2)
+    routes.register(told(epoch=3, session_id=1), 0)
+    assert addrs(routes) == {0: "10.0.0.0:10911"}
+
+
+def test_an_older_master_stays_out_while_the_newer_one_is_connected() -> None:
+    routes = table()
+    routes.register(told(2, epoch=3, session_id=3), 0)
+    routes.register(told(epoch=3, session_id=1), 0)
+    routes.unregister("c", "b", "10.0.0.0:10911")
+    routes.register(told(addr="10.0.0.9:10911", epoch=2, session_id=2), 0)
+    assert 0 not in addrs(routes)
+
+
+def test_an_epoch_that_cannot_be_is_refused() -> None:
+    with pytest.raises(Refused, match="not believed"):
+        table().register(told(epoch=limits.EPOCH_MAX + 1), 0)
+    table().register(told(epoch=limits.EPOCH_MAX), 0)
+
+
+def test_a_large_registration_is_taken_in_over_several_steps_while_the_broker_is_there() -> None:
+    topics = configs(*(f"T{number}" for number in range(3 * TOPICS_A_STEP)))
+    routes = table()
+    steps = routes.register_steps(told(topics=topics, session_id=1), 0)
+    next(steps)
+    assert len(routes.topics.queues) == TOPICS_A_STEP
+    routes.session_closed(1)
+    assert list(steps) == []
+    assert routes.topics.queues == {}
+    assert len(list(routes.register_steps(told(topics=topics, session_id=2), 0))) == 2
+    assert len(routes.topics.queues) == len(topics)

@@ -35,7 +35,7 @@ class Machine(RuleBasedStateMachine):
         self.now = 0
         self.ids: dict[str, dict[int, str]] = {}
         self.live: dict[str, Known] = {}
-        self.epochs: dict[str, int] = {}
+        self.epochs: dict[str, dict[int, int]] = {}
         self.perms: dict[tuple[str, str], int] = {}
 
     # Rules ---------------------------------------------------------------------------------------
@@ -105,8 +105,9 @@ class Machine(RuleBasedStateMachine):
         news = news or self.live[addr].version != version
         ids[broker_id] = addr
         if broker_id == 0:
-            floor = 0 if fresh else self.epochs.get(name, 0)
-            self.epochs[name] = max(floor, version[0])
+            claims = {} if fresh else self.epochs.get(name, {})
+            claims[session] = max(claims.get(session, 0), version[0])
+            self.epochs[name] = claims
             for topic in list(topics):  # type: ignore[call-overload]
                 if news or (topic, name) not in self.perms:
                     self.perms[topic, name] = perm
@@ -120,7 +121,7 @@ class Machine(RuleBasedStateMachine):
             return False
         if holder in self.live and self.live[holder].version[0] > epoch:
             return True
-        return broker_id == 0 and 0 < epoch < self.epochs.get(name, 0)
+        return broker_id == 0 and 0 < epoch < max(self.epochs.get(name, {}).values(), default=0)
 
     @rule(name=NAMES, host=HOSTS)
     def unregister(self, name: str, host: str) -> None:
@@ -143,6 +144,8 @@ class Machine(RuleBasedStateMachine):
         self.table.session_closed(session)
         for addr in [addr for addr, known in self.live.items() if known.session == session]:
             self.model_leave(addr)
+        for claims in self.epochs.values():
+            claims.pop(session, None)
 
     @rule(name=NAMES, host=HOSTS)
     def heartbeat(self, name: str, host: str) -> None:

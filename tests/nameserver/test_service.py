@@ -182,6 +182,7 @@ async def test_a_file_in_the_working_folder_is_allowed(
     monkeypatch.chdir(tmp_path)
     server = NameServer(NamesrvOptions(listen_port=0, kv_config_path="kv.json"))
     server.node.kv.put("n", "k", "v")
+    server.node.kv.save()
     assert (tmp_path / "kv.json").exists()
 
 

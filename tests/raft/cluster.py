@@ -7,6 +7,7 @@ from sim.disk import SimDisk
 from epochmq.base.errors import EpochError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode
+from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.messages import AnyMessage, Members
 from epochmq.raft.node import Apply, Effect, RaftNode, Restore, Send
@@ -37,6 +38,7 @@ class Cluster:
         learners: tuple[str, ...] = (),
         options: RaftOptions = OPTIONS,
         safe: Safeguards = SAFE,
+        empty: bool = False,
     ) -> None:
         self.bootstrap = Members(voters, learners)
         self.options = options
@@ -54,7 +56,7 @@ class Cluster:
         self.effects: list[tuple[str, Effect]] = []
         """Everything but messages, with who it happened to."""
         self.on_send: Callable[[str, AnyMessage], None] = lambda _sender, _message: None
-        for name in self.bootstrap.everyone:
+        for name in () if empty else self.bootstrap.everyone:
             self.add(name)
 
     def add(self, name: str, joins: bool = False) -> None:
@@ -63,7 +65,9 @@ class Cluster:
         self.disks[name] = SimDisk()
         self.start(name, Members(()) if joins else self.bootstrap)
 
-    def start(self, name: str, bootstrap: Members | None = None) -> RaftNode:
+    def start(
+        self, name: str, bootstrap: Members | None = None, configured: Configured | None = None
+    ) -> RaftNode:
         journal = Journal(self.disks[name], "raft", owner=name, chunk_bytes=4096)
         self.machines[name] = []
         self.nodes[name] = RaftNode.open(
@@ -74,9 +78,22 @@ class Cluster:
             FixedRng(self.patience[name]),
             self.now,
             self.safe,
+            configured,
         )
         self.collect(name)
         return self.nodes[name]
+
+    def start_empty(self, name: str, *, new_group: bool = False) -> RaftNode:
+        """Start a configured member whose disk may be empty, as controllers do."""
+        self.disks.setdefault(name, SimDisk())
+        self.patience.setdefault(name, 200 * len(self.disks))
+        names = self.bootstrap.everyone
+        return self.start(name, Members(()), Configured(names, new_group))
+
+    def lose_disk(self, name: str) -> None:
+        """The node stops, and its disk is replaced by an empty one."""
+        self.nodes.pop(name, None)
+        self.disks[name] = SimDisk()
 
     def crash(self, name: str, seed: object = 0) -> None:
         """The power of one node goes."""

@@ -10,7 +10,8 @@ from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import encode_members
 from epochmq.raft.core import RaftCore, check_append
-from epochmq.raft.membership import ChangeKind
+from epochmq.raft.joining import Configured
+from epochmq.raft.membership import ChangeKind, reborn
 from epochmq.raft.messages import (
     AnyMessage,
     Append,
@@ -21,11 +22,13 @@ from epochmq.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Install,
+    Join,
     Members,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    Welcome,
 )
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.ready import Ready, Role, Saved
@@ -218,12 +221,63 @@ def test_an_append_below_the_commit_index_is_answered_with_it() -> None:
     assert settle(core) == [AppendReply("n0", "n1", 1, 3)]
 
 
+@pytest.mark.parametrize(
+    "append",
+    [
+        Append("n1", "n0", 5, 1, 1, 3, (Entry(1, 2, EntryKind.DATA), Entry(4, 3, EntryKind.DATA))),
+        Append("n1", "n0", 5, 2, 4, 3),
+        Append("n1", "n0", 5, 0, 0, 0, (Entry(1, 1, EntryKind.DATA), Entry(2, 2, EntryKind.DATA))),
+    ],
+)
+def test_a_leader_that_disagrees_with_what_is_committed_stops_the_node(append: Append) -> None:
+    core = core_of(1, 1, 1, 1, commit=3)
+    with pytest.raises(OurBug, match=r"INV-03 entry [23] is committed on n0 as one of term 1"):
+        core.step(append, 0)
+    assert settle(core)[-1:] != [AppendReply("n0", "n1", 5, 3)]
+
+
+def test_a_snapshot_that_disagrees_with_what_is_committed_stops_the_node() -> None:
+    core = core_of(1, 1, 1, commit=2)
+    with pytest.raises(OurBug, match="INV-03 entry 1 is committed on n0"):
+        core.step(Install("n1", "n0", 9, Snapshot(1, 9, THREE, b"s")), 0)
+
+
+def test_terms_are_bounded() -> None:
+    """Whoever could raise the term to the highest number would end all elections."""
+    core = core_of(1)
+    for term in (limits.RAFT_TERM_MAX + 1, (1 << 63) - 1, limits.RAFT_TERM_STEP_MAX + 2):
+        for message in (
+            Vote("n1", "n0", term, 9, 1, transfer=True),
+            Vote("n1", "n0", term, 9, 1, pre=True),
+            Heartbeat("n1", "n0", term, 0, 1, 1),
+            AppendReply("n1", "n0", term, 0, True),
+        ):
+            with pytest.raises(PeerError, match="at a node in term 1"):
+                core.step(message, 0)
+    with pytest.raises(PeerError, match="Raft snapshot of term 9 in term 1"):
+        core.step(Install("n1", "n0", 1, Snapshot(7, 9, THREE, b"s")), 0)
+    assert core.term == 1
+    core.step(Heartbeat("n1", "n0", limits.RAFT_TERM_STEP_MAX, 0, 1, 1), 0)
+    assert core.term == limits.RAFT_TERM_STEP_MAX
+
+
+def test_what_lies_beyond_the_commit_index_may_disagree() -> None:
+    core = core_of(1, 1, 1, 1, commit=2)
+    entries = (Entry(1, 2, EntryKind.DATA), Entry(4, 3, EntryKind.DATA))
+    core.step(Append("n1", "n0", 5, 1, 1, 3, entries), 0)
+    assert settle(core) == [AppendReply("n0", "n1", 5, 2)]
+
+
 def test_a_snapshot_of_what_is_here_only_commits() -> None:
     core = core_of(1, 1, 1)
     core.step(Install("n1", "n0", 1, Snapshot(2, 1, THREE, b"s")), 0)
     assert (core.log.commit, core.log.last_index) == (2, 3)
-    core.step(Install("n1", "n0", 1, Snapshot(1, 9, THREE, b"s")), 0)
+    core.step(Install("n1", "n0", 1, Snapshot(1, 1, THREE, b"s")), 0)
     assert core.log.commit == 2
+    settle(core)
+    core.compact(2, b"own")
+    core.step(Install("n1", "n0", 1, Snapshot(1, 1, THREE, b"s")), 0)
+    assert core.log.snapshot.index == 2, "an older one is of no use"
 
 
 def test_the_commit_index_stays_within_what_was_compared() -> None:
@@ -514,6 +568,23 @@ def test_compacting_keeps_the_members() -> None:
     assert (snapshot.index, snapshot.members, core.saved().snapshot) == (2, THREE, snapshot)
 
 
+def test_a_snapshot_has_the_members_as_of_its_index() -> None:
+    """A change behind the index may never be committed, and a snapshot is never cut."""
+    core = core_of()
+    lead(core)
+    core.step(AppendReply("n1", "n0", core.term, 1), 0)
+    settle(core)
+    core.propose_change(ChangeKind.REMOVE, "n2")
+    settle(core)
+    assert core.members == Members(("n0", "n1"))
+    assert core.compact(1, b"state").members == THREE
+    core.step(Heartbeat("n1", "n0", core.term + 1, 0, 1, 1), 0)
+    entry = Entry(core.term, 2, EntryKind.DATA)
+    core.step(Append("n1", "n0", core.term, 1, core.term - 1, 1, (entry,)), 0)
+    assert core.members == THREE, "the change was cut"
+    assert core.saved().snapshot.members == THREE
+
+
 def test_an_append_that_does_not_fit_is_refused_with_a_hint() -> None:
     core = core_of(1)
     core.step(Append("n1", "n0", 2, 5, 2, 0), 0)
@@ -537,3 +608,170 @@ def test_what_was_written_after_the_lead_was_lost_commits_nothing() -> None:
     core.advance(ready)
     assert core.role is Role.FOLLOWER
     assert core.log.commit == 0
+
+
+# The node without a vote ----------------------------------------------------------------------
+
+
+def empty_core() -> RaftCore:
+    saved = Saved(HardState(), Snapshot(0, 0, Members(())), (), "b", confirmed=False)
+    return RaftCore("n1", saved, RaftOptions(), FixedRng(0), 0, configured=Configured(THREE.voters))
+
+
+def test_it_neither_votes_nor_stands() -> None:
+    core = empty_core()
+    core.step(Vote("n2", "n1", 5, 9, 4, pre=True), 0)
+    core.step(Vote("n2", "n1", 5, 9, 4), 0)
+    core.step(Vote("n2", "n1", 6, 9, 4, transfer=True), 0)
+    answers = [message for message in settle(core) if isinstance(message, VoteReply)]
+    assert [answer.granted for answer in answers] == [False, False, False]
+    entry = Entry(6, 1, EntryKind.CHANGE, encode_members(THREE))
+    core.step(Append("n0", "n1", 6, 0, 0, 1, (entry,)), 0)
+    settle(core)
+    assert core.members == THREE
+    core.step(TimeoutNow("n0", "n1", 6), 0)
+    core.tick(60_000)
+    assert core.role is Role.FOLLOWER
+    assert not [message for message in settle(core) if isinstance(message, Vote)]
+
+
+def test_it_commits_nothing_by_a_heartbeat() -> None:
+    """The leader may mean the disk that is gone, and these entries come from another leader."""
+    core = empty_core()
+    core.step(Append("n2", "n1", 5, 0, 0, 0, (Entry(5, 1, EntryKind.DATA, b"old"),)), 0)
+    core.step(Heartbeat("n0", "n1", 6, 1, 1, 1), 0)
+    core.step(Heartbeat("n0", "n1", 6, 9, 2, 1), 0)
+    answers = [message for message in settle(core) if isinstance(message, HeartbeatReply)]
+    assert core.log.commit == 0
+    assert [answer.incarnation for answer in answers] == ["b", "b"]
+
+
+def test_it_is_confirmed_by_what_is_committed_only() -> None:
+    core = empty_core()
+    again = reborn(THREE, "n1", "b")
+    entry = Entry(5, 1, EntryKind.CHANGE, encode_members(again))
+    core.step(Append("n0", "n1", 5, 0, 0, 0, (entry,)), 0)
+    assert not core.confirmation.given
+    core.step(Append("n0", "n1", 5, 1, 5, 1), 0)
+    assert core.confirmation.given
+    assert core.saved().confirmed
+    other = empty_core()
+    older = encode_members(reborn(THREE, "n1", "another disk"))
+    core_entry = Entry(5, 1, EntryKind.CHANGE, older)
+    other.step(Append("n0", "n1", 5, 0, 0, 1, (core_entry,)), 0)
+    assert other.log.commit == 1
+    assert not other.confirmation.given
+    by_snapshot = empty_core()
+    by_snapshot.step(Install("n0", "n1", 5, Snapshot(7, 4, again)), 0)
+    assert by_snapshot.confirmation.given
+
+
+def test_a_welcome_is_for_this_disk_only() -> None:
+    core = empty_core()
+    core.step(Welcome("n0", "n1", 0, Members(THREE.voters, incarnations=(("n1", "x"),))), 0)
+    assert not core.confirmation.given
+    core.step(Welcome("n0", "n1", 0, Members(THREE.voters, incarnations=(("n1", "b"),))), 0)
+    assert core.confirmation.given
+    core.step(Welcome("n0", "n1", 0, Members(("n1",), incarnations=(("n1", "b"),))), 0)
+    assert core.members.voters == THREE.voters, "once is enough"
+
+
+# The leader -----------------------------------------------------------------------------------
+
+
+def leader_core() -> RaftCore:
+    """n0 leads n1 and n2 in term 2, its no-op is committed."""
+    saved = Saved(HardState(1), Snapshot(0, 0, THREE))
+    core = RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000)
+    core.tick(0)
+    settle(core)
+    core.step(VoteReply("n2", "n0", 2, True, pre=True), 0)
+    settle(core)
+    core.step(VoteReply("n2", "n0", 2, True), 0)
+    settle(core)
+    core.step(AppendReply("n2", "n0", 2, 1), 0)
+    settle(core)
+    assert core.log.commit == 1
+    return core
+
+
+def test_what_another_disk_has_is_not_counted() -> None:
+    core = leader_core()
+    index = core.propose(b"x")
+    assert index == 2
+    settle(core)
+    core.step(AppendReply("n1", "n0", 2, 2, incarnation="b"), 0)
+    settle(core)
+    assert core.log.commit == 1, "n1's new disk is not known"
+    core.step(HeartbeatReply("n2", "n0", 2, 1, 0), 0)
+    core.step(AppendReply("n2", "n0", 2, 2), 0)
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
+    settle(core)
+    assert core.members == Members(("n0", "n2"), ("n1",), (("n1", "b"),), ("n1",))
+    core.step(AppendReply("n1", "n0", 2, 3), 0)
+    assert core.leader is not None
+    assert core.leader.matches()["n1"] == 0, "that was said by the disk that is gone"
+
+
+def test_late_answers_of_an_older_disk_change_nothing() -> None:
+    core = leader_core()
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "c"), 0)
+    settle(core)
+    core.step(AppendReply("n2", "n0", 2, 2), 0)
+    settle(core)
+    assert core.members.incarnation_of("n1") == "c"
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0), 0)
+    settle(core)
+    assert core.members.incarnation_of("n1") == "c"
+    core.tick(200)
+    core.step(HeartbeatReply("n2", "n0", 2, 2, 200), 200)
+    core.step(HeartbeatReply("n1", "n0", 2, 2, 200, "d"), 200)
+    assert core.members.incarnation_of("n1") == "d", "a still newer disk answered the newest beat"
+
+
+def test_only_a_member_is_taken_back_and_only_when_members_may_change() -> None:
+    core = leader_core()
+    core.step(HeartbeatReply("n9", "n0", 2, 1, 0, "b"), 0)
+    core.propose_change(ChangeKind.ADD_LEARNER, "n3")
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
+    assert core.members == Members(THREE.voters, ("n3",)), "one change at a time"
+
+
+def test_it_tells_the_others_of_its_empty_disk() -> None:
+    core = empty_core()
+    assert core.next_deadline() == 0
+    core.tick(0)
+    assert [type(message) for message in settle(core)] == [Join, Join]
+    assert core.next_deadline() == 1000
+    assert not core.knows_members_at(0)
+    core.step(Join("n0", "n1", 0, "a", (("n0", "a"),)), 10)
+    assert len(settle(core)) == 2, "that is news"
+    core.step(Join("n0", "n1", 0, "a", (("n0", "a"),)), 20)
+    assert settle(core) == []
+
+
+def test_a_voter_that_has_caught_up_votes_again() -> None:
+    core = leader_core()
+    core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
+    settle(core)
+    assert core.changed_at == 2
+    core.step(AppendReply("n2", "n0", 2, 2), 0)
+    core.tick(200)
+    settle(core)
+    core.step(HeartbeatReply("n1", "n0", 2, 2, 200, "b"), 200)
+    assert core.members.voters == ("n0", "n2"), "it has nothing yet"
+    core.step(AppendReply("n1", "n0", 2, 2, incarnation="b"), 200)
+    core.step(HeartbeatReply("n1", "n0", 2, 2, 200, "b"), 200)
+    assert core.members == Members(THREE.voters, (), (("n1", "b"),))
+
+
+def test_a_leader_whose_clock_stood_still_asks_for_its_lease_anew() -> None:
+    core = core_of(1)
+    core.clock_stood_still(5)
+    assert core.leader is None, "a follower has none"
+    lead(core)
+    core.clock_stood_still(10)
+    assert core.leader is not None
+    assert core.leader.lease_until_ms(10) == 0
+    assert [one for one in settle(core) if isinstance(one, Heartbeat)]

@@ -66,7 +66,7 @@ def test_every_flipped_bit_before_a_later_sync_is_damage() -> None:
     for bit in range(stop * 8):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(StoreDamaged, match="remove the node from the group"):
+        with pytest.raises(StoreDamaged, match="Restore the file; or delete"):
             scan(bytes(bad))
 
 

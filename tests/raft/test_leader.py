@@ -100,3 +100,23 @@ def test_a_hand_over_to_one_who_left_is_none() -> None:
     led.leader.maybe_hand_over(0)
     assert led.sent == []
     assert led.leader.matches() == {"n2": 0}
+
+
+def test_after_the_clock_stood_still_only_a_heartbeat_from_then_on_gives_a_lease() -> None:
+    """An answer to one of before may be of any time since."""
+    led = Led()
+    led.log.commit_to(1)
+    led.leader.tick(50)
+    led.answer("n1", 60)
+    led.leader.heartbeat(150)
+    assert led.leader.lease_until_ms(151) == 860
+    led.beats()
+    led.leader.drop_lease(151)
+    assert led.beats() == [3], "a new round at once"
+    assert led.leader.lease_until_ms(151) == 0
+    replication = led.leader.replication
+    replication.on_heartbeat_reply(HeartbeatReply("n2", "n0", 1, 2, 150), 152)
+    assert led.leader.lease_until_ms(152) == 0, "n2 answers the round of before"
+    assert replication.confirmed_round() == 2, "for reads that asked then it counts"
+    replication.on_heartbeat_reply(HeartbeatReply("n2", "n0", 1, 3, 151), 153)
+    assert led.leader.lease_until_ms(153) == 151 + 800

@@ -48,7 +48,10 @@ class LiveBroker:
         self.troubles: list[str] = []
         self.answer: Callable[[SetProposal], None] | None = None
         self.replication = Replication(
-            *(self.store, EpochFile(disk), options, self.clock),
+            self.store,
+            EpochFile(disk),
+            options,
+            self.clock,
             own_id=number,
             on_proposal=self._proposed,
             on_confirm=lambda _offset: None,

@@ -13,9 +13,7 @@ from epochmq.store.draft import Appended
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions
 
-ALL_ACK = ReplicationOptions(
-    all_ack=True, catch_up_batch_bytes=700, transfer_batch_bytes=500, confirm_interval_ms=0
-)
+ALL_ACK = ReplicationOptions(all_ack=True, transfer_batch_bytes=700, confirm_interval_ms=0)
 
 
 class Broker:
@@ -42,7 +40,9 @@ class Broker:
         self.disk = disk
         self.store = opened(disk, self.store_options, safeguards=self.safeguards)
         self.node = ReplicationNode(
-            *(self.store, EpochFile(disk), self.options),
+            self.store,
+            EpochFile(disk),
+            self.options,
             own_id=self.number,
             safeguards=self.safeguards,
         )
@@ -70,8 +70,14 @@ class Broker:
         chosen = frozenset(members or {self.number})
         self.node.become_master(epoch, chosen, set_epoch, self.now, WALL)
 
-    def follow(self, epoch: int) -> None:
-        self.node.become_follower(epoch, self.now, WALL, learner=self.options.learner)
+    def follow(self, epoch: int, unclean_epoch: int = 0) -> None:
+        self.node.become_follower(
+            epoch,
+            self.now,
+            WALL,
+            learner=self.options.learner,
+            unclean_epoch=unclean_epoch,
+        )
 
     def write(self, count: int) -> list[Appended]:
         """Append messages that no other broker writes."""
@@ -149,9 +155,16 @@ def group(count: int, options: ReplicationOptions = ALL_ACK) -> list[Broker]:
     return [Broker(number, options) for number in range(1, count + 1)]
 
 
-def replicate(master: Broker, follower: Broker, epoch: int, upto: int | None = None) -> Cable:
+def replicate(
+    master: Broker,
+    follower: Broker,
+    epoch: int,
+    upto: int | None = None,
+    *,
+    unclean_epoch: int = 0,
+) -> Cable:
     """`follower` copies from `master`, as far as `upto`."""
-    follower.follow(epoch)
+    follower.follow(epoch, unclean_epoch)
     return Cable(master, follower).run(upto)
 
 

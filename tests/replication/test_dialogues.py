@@ -156,8 +156,13 @@ class FollowerStage(Stage):
         super().__init__(settings)
         generation = Generation(settings.get("generation", "5.1.1"))
         self.core = FollowerCore(
-            *(self.log, self.epochs, self.options, 2, self.epoch),
+            self.log,
+            self.epochs,
+            self.options,
+            2,
+            self.epoch,
             learner=settings.get("learner") == "yes",
+            unclean_epoch=int(settings.get("unclean", "0")),
             generation=generation,
             own_address="10.0.0.2:10911",
         )

@@ -31,7 +31,7 @@ class Runner:
         self.log = held
         self.epochs = file
         self.core = FollowerCore(
-            *(held, file, ReplicationOptions(), 2, epoch), safeguards=replace(SAFE, **switches)
+            held, file, ReplicationOptions(), 2, epoch, safeguards=replace(SAFE, **switches)
         )
         self.done: list[str] = []
         self.bytes = b""

@@ -1,6 +1,9 @@
-from epochmq.replication.ha_info import ha_info
+from epochmq.replication.ha_info import ha_info, moment
+from epochmq.replication.speed import Speeds
 
 from .pair import group, replicate
+
+WALL = 1_700_000_000_000
 
 
 def test_a_master_shows_its_followers() -> None:
@@ -8,7 +11,11 @@ def test_a_master_shows_its_followers() -> None:
     a.lead(1, 1, 2)
     a.write(3)
     cable = replicate(a, b, 1)
-    shown = ha_info(a.node, {cable.link: "10.0.0.2:4711"}, None, a.now)
+    speeds = Speeds()
+    speeds.sample(0, {cable.link: 0})
+    speeds.sample(2_000, a.node.transferred())
+    peers = {cable.link: "10.0.0.2:4711"}
+    shown = ha_info(a.node, peers, None, a.now, WALL, speeds)
     assert (shown["master"], shown["inSyncSlaveNums"]) == (True, 1)
     assert shown["masterCommitLogMaxOffset"] == a.end
     assert shown["haConnectionInfo"] == [
@@ -17,7 +24,7 @@ def test_a_master_shows_its_followers() -> None:
             "slaveAckOffset": a.end,
             "diff": 0,
             "inSync": True,
-            "transferredByteInSecond": 0,
+            "transferredByteInSecond": a.end // 2,
             "transferFromWhere": a.end,
             "followerId": 2,
             "state": "TRANSFER",
@@ -31,9 +38,19 @@ def test_a_follower_shows_its_master() -> None:
     a.lead(1, 1, 2)
     a.write(3)
     replicate(a, b, 1)
-    shown = ha_info(b.node, {}, "10.0.0.1:10912", b.now)
+    speeds = Speeds()
+    speeds.sample(0, {})
+    speeds.sample(1_000, b.node.transferred())
+    shown = ha_info(b.node, {}, "10.0.0.1:10912", b.now + 70, WALL, speeds)
     assert shown["master"] is False
     client = shown["haClientRuntimeInfo"]
     assert isinstance(client, dict)
     assert (client["masterAddr"], client["activated"]) == ("10.0.0.1:10912", True)
-    assert client["maxOffset"] == b.end
+    assert client["maxOffset"] == client["transferredByteInSecond"] == b.end
+    assert 0 < client["lastReadTimestamp"] <= WALL - 70
+    assert 0 < client["lastWriteTimestamp"] <= WALL - 70
+    assert "masterFlushOffset" not in client  # nobody has told it here
+
+
+def test_what_never_was_has_no_time() -> None:
+    assert (moment(0, 500, WALL), moment(400, 500, WALL)) == (0, WALL - 100)

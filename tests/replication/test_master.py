@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from epochmq.base.safeguards import SAFE
 from epochmq.replication import master as module
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import Close, Send
+from epochmq.replication.effects import AskReplicas, Close, Effects, Send
 from epochmq.replication.frames import Hello, State, decode_transfer, encode_ack, encode_hello
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.master import MasterCore
+from epochmq.replication.master import CLAIM_MS, MasterCore
 from epochmq.replication.options import ReplicationOptions
 
 from .world import FakeLog, epochs, log
 
-OPTIONS = ReplicationOptions(catch_up_batch_bytes=300, transfer_batch_bytes=300)
+OPTIONS = ReplicationOptions(transfer_batch_bytes=300)
 
 
 def master(held: FakeLog, options: ReplicationOptions = OPTIONS, **switches: bool) -> MasterCore:
@@ -153,9 +153,36 @@ def test_a_set_is_whole_while_each_member_is_heard() -> None:
 
 def test_a_member_that_connected_anew_has_said_nothing_yet() -> None:
     _, core = pair()
-    core.accepted(2, "peer", 50)
-    core.received(2, encode_hello(Hello(False, False, 2)), 50)
-    assert not core.is_whole(50, 100)
+    core.accepted(2, "peer", 150)
+    core.received(2, encode_hello(Hello(False, False, 2)), 150)
+    core.tick(150 + CLAIM_MS)
+    assert 1 not in core.links
+    assert not core.is_whole(150 + CLAIM_MS, 10 * CLAIM_MS)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_stranger_with_a_members_number_gets_nothing_acknowledged(number: int) -> None:
+    """Whoever reaches the port can call itself by any number."""
+    held, core = pair()
+    follower(core, 2, 3, 500)
+    held.end = held.safe = 600
+    core.appended(200)
+    core.accepted(9, "stranger", 200)
+    core.received(9, encode_hello(Hello(False, False, number)), 200)
+    effects = core.received(9, encode_ack(600), 200)
+    assert [e.link for e in effects if isinstance(e, Close)] == [9]
+    core.received(1 if number == 2 else 2, encode_ack(500), 210)
+    assert core.in_sync.replicas[number].ack == 500
+
+
+def test_followers_without_numbers_are_forgotten_with_their_links() -> None:
+    core = master(log(0))
+    for number in range(1, 300):
+        core.accepted(number, "peer", 0)
+        core.received(number, encode_hello(Hello(False, False, None, f"10.0.0.{number}:1")), 0)
+        core.closed(number, 0)
+    assert core._strangers == {}
+    assert core.in_sync.replicas.keys() == {1}
 
 
 @pytest.mark.parametrize(
@@ -212,3 +239,81 @@ def test_without_the_safeguard_who_is_out_of_reach_is_not_asked() -> None:
     done: list[AckStatus] = []
     core.when_acked(600, 1000, done.append)
     assert done == [AckStatus.ACKED]
+
+
+# Ids that are not registered ------------------------------------------------------------------
+
+
+def guarded(*registered: int, members: tuple[int, ...] = (1, 2)) -> MasterCore:
+    """A master whose log ends at 500, and which knows these ids besides its set."""
+    in_sync = InSync(1, 1, 0, frozenset(members), 1, 0, 0, OPTIONS, SAFE)
+    return MasterCore(log(500), epochs((1, 0)), in_sync, OPTIONS, SAFE, frozenset(registered))
+
+
+def call(core: MasterCore, link: int, number: int) -> Effects:
+    assert core.accepted(link, "peer", 0) == []
+    return core.received(link, encode_hello(Hello(False, False, number)), 0)
+
+
+def test_an_unknown_id_gets_no_answer_and_no_log_until_the_controllers_were_asked() -> None:
+    core = guarded(3)
+    assert call(core, 5, 9) == [AskReplicas()]
+    assert call(core, 6, 8) == []
+    core.appended(1)
+    core.tick(2)
+    assert core.next_chunk(5, 2) is None
+    assert 9 not in core.in_sync.replicas
+    effects = core.replicas_told(frozenset({1, 2, 3}), 3)
+    assert effects == [
+        AskReplicas(),
+        Close(5, "follower 9 is not registered with the controllers"),
+    ]
+    (refused,) = core.replicas_told(frozenset({1, 2, 3}), 4)
+    assert isinstance(refused, Close)
+    assert core.links == {}
+
+
+def test_what_an_unknown_id_acknowledges_ends_its_link() -> None:
+    core = guarded()
+    call(core, 5, 9)
+    (closed,) = core.received(5, encode_ack(500), 1)
+    assert isinstance(closed, Close)
+    assert core.in_sync.confirmed == 0
+    assert core.replicas_told(frozenset({1, 2, 9}), 2) == []
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_members_and_registered_ids_shake_hands_at_once(number: int) -> None:
+    core = guarded(3)
+    (reply,) = call(core, 5, number)
+    assert isinstance(reply, Send)
+
+
+def test_a_replica_that_has_just_registered_is_let_in_by_the_answer() -> None:
+    core = guarded()
+    assert call(core, 5, 4) == [AskReplicas()]
+    (reply,) = core.replicas_told(frozenset({1, 2, 4}), 1)
+    assert isinstance(reply, Send)
+    core.received(5, encode_ack(100), 2)
+    assert chunks(core, 5)[0][0] == 100
+    core.closed(5, 3)
+    (reply,) = call(core, 6, 4)
+    assert isinstance(reply, Send), "it is known from now on"
+
+
+def test_two_links_of_one_id_that_wait_are_one_replicas() -> None:
+    core = guarded()
+    call(core, 5, 4)
+    call(core, 6, 4)
+    (asked, reply) = core.replicas_told(frozenset({4}), 1)
+    assert (asked, isinstance(reply, Send)) == (AskReplicas(), True)
+    (closed,) = core.replicas_told(frozenset({4}), 2)
+    assert isinstance(closed, Close)
+    assert closed.link == 6
+
+
+def test_a_member_that_the_set_brings_is_known() -> None:
+    core = guarded()
+    core.set_committed(frozenset({1, 2, 7}), 2, 0)
+    (reply,) = call(core, 5, 7)
+    assert isinstance(reply, Send)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from sim.disk import PLENTY
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication.ack_policy import AckStatus
@@ -262,7 +263,7 @@ def test_a_deposed_master_has_no_followers() -> None:
 
 
 def test_what_was_confirmed_here_is_not_taken_back() -> None:
-    """INV-15; with an operator's word it is, and what was cut is kept."""
+    """INV-15; after an unclean election it is, and what was cut is kept."""
     a, b, c = group(3)
     a.lead(1, 1, 2)
     a.write(10)
@@ -280,11 +281,31 @@ def test_what_was_confirmed_here_is_not_taken_back() -> None:
     assert a.node.follower.state is State.SUSPEND
     assert "confirmed" in a.troubles[-1]
     assert c.proposals == []
-    a.options = replace(a.options, cut_below_confirmed=True)
-    a.node.options = a.options
-    replicate(c, a, 2)
+    for other in (1, 3):  # before this log's last epoch, or not the one it is to follow
+        assert not replicate(c, a, 2, unclean_epoch=other).up
+    assert a.bytes() == before
+    replicate(c, a, 2, unclean_epoch=2)
     agree(c, a)
-    assert a.disk.list("cut")
+    kept = b"".join(a.disk.read_file(f"cut/{name}") or b"" for name in sorted(a.disk.list("cut")))
+    assert before.endswith(kept)
+    assert len(kept) == a.store.statistics()["truncated_confirmed_bytes"] > 0
+
+
+def test_what_was_confirmed_is_not_cut_while_it_cannot_be_kept() -> None:
+    a, b, c = group(3)
+    a.lead(1, 1, 2)
+    a.write(10)
+    replicate(a, b, 1)
+    replicate(a, c, 1, upto=a.store.file_bytes // 2)
+    a.node.tick(a.now + 10)
+    c.lead(2, 3)
+    before = a.bytes()
+    a.disk.quota_bytes = 0
+    assert not replicate(c, a, 2, unclean_epoch=2).up
+    assert a.bytes() == before
+    a.disk.quota_bytes = PLENTY
+    replicate(c, a, 2, unclean_epoch=2)
+    agree(c, a)
 
 
 def test_a_follower_that_lost_its_epochs_does_not_join() -> None:
@@ -301,8 +322,7 @@ def test_a_follower_that_lost_its_epochs_does_not_join() -> None:
     cable = replicate(a, b, 1)
     assert not cable.up
     assert a.proposals == []
-    b.node.options = replace(ALL_ACK, resync_unknown_log=True)
-    replicate(a, b, 1)
+    replicate(a, b, 1, unclean_epoch=1)
     agree(a, b)
     assert b.disk.list("cut")
 
@@ -387,10 +407,11 @@ def test_power_cuts_of_the_follower(seed: int) -> None:
     a, b = group(2)
     a.lead(1, 1, 2)
     a.write(20)
-    replicate(a, b, 1, upto=a.end // 2 + 100 * seed)
+    replicate(a, b, 1, upto=a.end // 2 + 100 * seed).cut()  # the machine's links end with it
     b.cut_power(seed)
-    replicate(a, b, 1)
+    cable = replicate(a, b, 1)
     a.write(3)
+    cable.cut()
     b.cut_power(seed)
     replicate(a, b, 1)
     agree(a, b)

@@ -8,5 +8,5 @@ def test_a_frame_fits_the_buffer_of_a_java_follower() -> None:
 
 
 def test_the_larger_of_both_batch_sizes_counts() -> None:
-    options = ReplicationOptions(transfer_batch_bytes=5, catch_up_batch_bytes=3)
+    options = ReplicationOptions(transfer_batch_bytes=5)
     assert options.batch_bytes == 5

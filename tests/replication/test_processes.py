@@ -33,8 +33,12 @@ class Replica:
 
     async def start(self) -> "Replica":
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.replication.process"),
-            *(str(self.root), str(self.number), str(self.port)),
+            sys.executable,
+            "-m",
+            "tests.replication.process",
+            str(self.root),
+            str(self.number),
+            str(self.port),
             cwd=REPOSITORY,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -1,6 +1,7 @@
 """The master's socket against a peer that reads slowly, late, or never."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.ports import File
+from epochmq.replication import server
 from epochmq.replication.frames import TRANSFER_BYTES, encode_transfer
 from epochmq.replication.link import Chunk
 from epochmq.replication.server import COPY_BYTES_MAX, LinkServer
@@ -65,8 +67,12 @@ class World:
         self.side = Side(self.file, sizes)
         self.broken: list[Exception] = []
         self.server = LinkServer(
-            *(self.side, self.side, StreamSockets(), RealClock()),
-            *(lambda: None, self.broken.append),
+            self.side,
+            self.side,
+            StreamSockets(),
+            RealClock(),
+            lambda: None,
+            self.broken.append,
         )
         self.port = self.server.start("127.0.0.1", 0)
 
@@ -169,4 +175,47 @@ async def test_our_bug_is_reported(make: Make) -> None:
     sock = await world.connect()
     await asyncio.get_running_loop().sock_sendall(sock, b"x")
     await until(lambda: world.broken)
+    sock.close()
+
+
+async def test_a_failing_accept_leaves_the_loop_alone_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "ACCEPT_PAUSE_S", 0.02)
+    world = World(tmp_path, [])
+    tries: list[object] = []
+
+    def fail(listener: socket.socket) -> None:
+        tries.append(listener)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(world.server._sockets, "accept", fail)
+    sock = await world.connect()
+    await until(lambda: len(tries) > 0)
+    turns = 0
+    while len(tries) < 4:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 4  # not called in each turn of the loop
+    assert [line for line in caplog.messages if "no follower" in line] == [
+        "no follower can be accepted, it is tried again: [Errno 24] too many open files"
+    ]
+    monkeypatch.undo()
+    await until(lambda: len(world.side.at) == 1)
+    sock.close()
+    world.server.stop()
+
+
+async def test_a_stop_while_accepts_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, [])
+    tries: list[object] = []
+
+    def fail(listener: socket.socket) -> None:
+        tries.append(listener)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(world.server._sockets, "accept", fail)
+    sock = await world.connect()
+    await until(lambda: len(tries) > 0)
+    world.server.stop()
     sock.close()

@@ -2,7 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from epochmq.runtime.bounds import Bounds, verdict
+from epochmq.base import limits
+from epochmq.runtime.bounds import Bounds, half_frames_of, verdict
 
 BOUNDS = Bounds(idle_ms=1_000, half_frame_ms=300, closing_ms=50, stalled_ms=400)
 
@@ -35,6 +36,21 @@ class Seen:
 def test_each_bound_has_its_verdict(seen: Seen, now: int, word: str | None) -> None:
     reason = verdict(seen, BOUNDS, now)
     assert reason is None if word is None else word in str(reason)
+
+
+def test_who_never_sent_a_byte_goes_first_where_others_are_refused() -> None:
+    bounds = Bounds(silent_ms=5_000)
+    silent, used = Seen(heard_ms=-1, sent_ms=100), Seen(heard_ms=0, sent_ms=100)
+    assert verdict(silent, bounds, 5_101) is None
+    assert verdict(silent, bounds, 5_100, crowded=True) is None
+    assert "silent for 5000 ms" in str(verdict(silent, bounds, 5_101, crowded=True))
+    assert verdict(used, bounds, 5_101, crowded=True) is None
+
+
+def test_unfinished_frames_have_a_share_of_the_memory() -> None:
+    assert half_frames_of(1 << 50) == limits.HALF_FRAMES_TOTAL_BYTES_MAX
+    assert half_frames_of(1 << 30) == (1 << 30) // limits.HALF_FRAMES_SHARE
+    assert Bounds().half_frames_total_bytes <= limits.HALF_FRAMES_TOTAL_BYTES_MAX
 
 
 def test_sweeps_are_as_frequent_as_the_shortest_bound_needs() -> None:

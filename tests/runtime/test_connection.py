@@ -6,6 +6,7 @@ from random import randbytes
 import pytest
 from tests.runtime.sinks import EchoSink, connected, ended, frame, serving, until
 
+from epochmq.base import limits
 from epochmq.runtime.connection import (
     ALONE_BYTES,
     PIECE_BYTES,
@@ -14,6 +15,15 @@ from epochmq.runtime.connection import (
     _address,
     _pieces,
 )
+from epochmq.wire.command import (
+    FLAG_ONEWAY,
+    Command,
+    _binary_header,
+    _json_header,
+    decode,
+    encode_frame,
+)
+from epochmq.wire.frame import PREFIX_BYTES, FrameReader, prefix
 
 
 @pytest.mark.parametrize(
@@ -196,3 +206,67 @@ async def test_large_frames_arrive_whole_among_small_ones() -> None:
         assert got == bodies
         echoed = await reader.readexactly(sum(map(len, bodies)))
         assert echoed == b"".join(bodies)
+
+
+def request_of(size: int, *, flag: int = 0, binary: bool = False, code: int = 310) -> bytes:
+    """A frame whose header has `size` bytes, and opaque 7."""
+    command = Command(code, opaque=7, flag=flag, ext={"i": "x"}, binary=binary)
+    whole = encode_frame(command)
+    command.ext = {"i": "x" * (size - (len(whole) - PREFIX_BYTES) + 1)}
+    head = _binary_header(command) if binary else _json_header(command)
+    assert len(head) == size
+    return prefix(size, 4, binary) + head + b"body"
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(
+    ("size", "served"),
+    [
+        (limits.HEADER_BYTES_MAX - 1, True),
+        (limits.HEADER_BYTES_MAX, True),
+        (limits.HEADER_BYTES_MAX + 1, False),
+        (limits.HEADER_BYTES_MAX + 2, False),
+        (1024 * 1024, False),
+        (limits.ANSWER_HEADER_BYTES_MAX + 1, False),
+        (limits.FRAME_BYTES_MAX - PREFIX_BYTES - 4, False),
+    ],
+)
+async def test_a_request_with_too_long_a_header_is_answered(
+    size: int, served: bool, binary: bool
+) -> None:
+    """And the connection goes on: others' requests are under way on it."""
+    sink = EchoSink()
+    async with serving(sink) as (_, port), connected(port) as (reader, writer):
+        writer.write(request_of(size, binary=binary) + frame(8, b"next"))
+        if served:
+            assert await reader.readexactly(8) == b"bodynext"
+            return
+        data = await reader.readexactly(4)
+        data += await reader.readexactly(int.from_bytes(data, "big"))
+        assert await reader.readexactly(4) == b"next"
+        (raw,) = FrameReader().feed(data)
+        answer = decode(raw.header, raw.binary)
+        assert (answer.code, answer.opaque, answer.is_response) == (13, 7, True)
+        assert raw.binary is binary
+        assert f"a header of {size} bytes" in (answer.remark or "")
+        assert sink.reads == [1], "the sink hears nothing of it"
+
+
+async def test_a_one_way_request_with_too_long_a_header_has_no_answer() -> None:
+    async with serving(EchoSink()) as (_, port), connected(port) as (reader, writer):
+        writer.write(request_of(limits.HEADER_BYTES_MAX + 1, flag=FLAG_ONEWAY) + frame(8, b"next"))
+        assert await reader.readexactly(4) == b"next"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        request_of(limits.HEADER_BYTES_MAX + 1, flag=1),
+        prefix(limits.HEADER_BYTES_MAX + 1, 0) + bytes(limits.HEADER_BYTES_MAX + 1),
+    ],
+    ids=["response", "garbage"],
+)
+async def test_what_cannot_be_answered_ends_the_connection(data: bytes) -> None:
+    async with serving(EchoSink()) as (_, port), connected(port) as (reader, writer):
+        writer.write(data)
+        assert await reader.read() == b""

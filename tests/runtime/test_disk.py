@@ -4,12 +4,21 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from epochmq.base.errors import DiskFailed, DiskFull, StoreInUse, SyncFailed, UsageError
+from epochmq.base.errors import (
+    DiskFailed,
+    DiskFull,
+    OutOfResources,
+    StoreInUse,
+    SyncFailed,
+    UsageError,
+)
 from epochmq.runtime import disk as module
+from epochmq.runtime.descriptors import open_count
 from epochmq.runtime.disk import RealDisk
 
 
@@ -212,3 +221,50 @@ def test_a_part_of_the_tree_may_lie_elsewhere(tmp_path: Path) -> None:
     assert 0 <= free <= total
     with pytest.raises(UsageError):
         disk.read_file("log/../../x")
+
+
+_SHORT = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
+
+
+@pytest.mark.parametrize("number", _SHORT)
+def test_want_of_descriptors_or_memory_is_no_failure_of_the_disk(
+    disk: RealDisk, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.open("folder/f", create_size=10)
+    mapped = disk.open("folder/f")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for name in ("open", "listdir", "pwrite", "pread"):
+        monkeypatch.setattr(module.os, name, refuse)
+    monkeypatch.setattr(module.mmap, "mmap", refuse)
+    calls: list[Callable[[], object]] = [
+        lambda: disk.open("folder/f"),
+        lambda: disk.open("new/g", create_size=10),
+        lambda: disk.list("folder"),
+        lambda: disk.write_file("h", b"x"),
+        lambda: disk.sync_dir("folder"),
+        lambda: disk.lock("lock"),
+        lambda: mapped.write(0, b"x"),
+        lambda: mapped.read(0, 1),
+        mapped.view,
+    ]
+    for call in calls:
+        with pytest.raises(OutOfResources):
+            call()
+    monkeypatch.undo()
+    assert disk.list("folder") == ["f"]
+
+
+def test_a_file_that_cannot_be_made_leaves_no_descriptor_behind(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    before = open_count()
+    monkeypatch.setattr(module.os, "ftruncate", refuse)
+    with pytest.raises(OutOfResources):
+        disk.open("f", create_size=10)
+    assert open_count() == before

@@ -1,4 +1,7 @@
 import logging
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from epochmq.runtime import log as log_module
-from epochmq.runtime.log import configure, scrub
+from epochmq.runtime.log import configure, reopen_files, scrub, wait_written
+
+PATIENCE_S = 30
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,7 @@ def test_lines_go_to_stderr_and_to_the_file(
     file = tmp_path / "logs" / "broker.log"
     configure("debug", str(file))
     logging.getLogger("epochmq.x").debug("hello token: secretKey=%s", "s3cret")
+    assert wait_written(PATIENCE_S)
     shown = capsys.readouterr().err
     assert "hello" in shown
     assert "s3cret" not in shown
@@ -67,7 +73,10 @@ def test_tracebacks_are_scrubbed_too(capsys: pytest.CaptureFixture[str]) -> None
         raise ValueError("secretKey=s3cret")
     except ValueError:
         logging.getLogger("epochmq.x").exception("failed")
-    assert "s3cret" not in capsys.readouterr().err
+    assert wait_written(PATIENCE_S)
+    shown = capsys.readouterr().err
+    assert "failed" in shown
+    assert "s3cret" not in shown
 
 
 @pytest.mark.usefixtures("clean_root")
@@ -76,6 +85,7 @@ def test_configuring_again_replaces_the_handlers(capsys: pytest.CaptureFixture[s
     configure("warning")
     logging.getLogger("epochmq.x").info("quiet")
     logging.getLogger("epochmq.x").warning("once")
+    assert wait_written(PATIENCE_S)
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -86,4 +96,51 @@ def test_the_file_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     configure("info", str(file))
     for number in range(200):
         logging.getLogger("epochmq.x").info("line %d", number)
+    assert wait_written(PATIENCE_S)
     assert len(list(tmp_path.iterdir())) == log_module.FILES_KEPT + 1
+
+
+@pytest.mark.usefixtures("clean_root")
+def test_what_strangers_say_cannot_look_like_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    configure("info", str(file))
+    forged = (
+        "x\n2026-01-01 00:00:00,000 CRITICAL epochmq.store.gate: store fenced\r\x1b[2J\u2028\x85"
+    )
+    logging.getLogger("epochmq.x").info("group %s", forged)
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        logging.getLogger("epochmq.x").exception("failed")
+    assert wait_written(PATIENCE_S)
+    lines = file.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("  ")] == [
+        line for line in lines if " epochmq.x: " in line
+    ]
+    assert not any(line.startswith("2026-01-01") for line in lines)
+    assert "\x1b" not in file.read_text()
+    assert "store fenced\\r\\x1b[2J\\u2028\\x85" in lines[0]
+
+
+@pytest.mark.usefixtures("clean_root")
+def test_files_that_were_moved_away_are_opened_again(tmp_path: Path) -> None:
+    file, moved = tmp_path / "a.log", tmp_path / "a.log.old"
+    configure("info", str(file))
+    logging.getLogger("epochmq.x").info("before")
+    assert wait_written(PATIENCE_S)
+    file.rename(moved)
+    reopen_files()
+    logging.getLogger("epochmq.x").info("after")
+    assert wait_written(PATIENCE_S)
+    assert ("before" in moved.read_text(), "after" in file.read_text()) == (True, True)
+
+
+def test_a_signal_that_ends_the_process_leaves_a_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "broker.log"
+    text = (
+        "import os, signal; from epochmq.runtime.log import report_crashes;"
+        f" report_crashes({str(file)!r}); os.kill(os.getpid(), signal.SIGBUS)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=60)
+    assert done.returncode == -signal.SIGBUS
+    assert "Fatal Python error: Bus error" in file.read_text()

@@ -347,6 +347,25 @@ async def test_connections_beyond_the_cap_are_closed_at_once() -> None:
             await sink.until(lambda: len(sink.sessions) == 3)
 
 
+async def test_silent_connections_make_room_for_others() -> None:
+    sink = EchoSink()
+    async with (
+        serving(sink, Bounds(connections=2, silent_ms=20, closing_ms=80)) as (_, port),
+        connected(port) as (reader, writer),
+        connected(port) as (silent, _),
+    ):
+        writer.write(frame(1, b"first"))
+        assert await reader.readexactly(5) == b"first"
+        async with connected(port) as (third, _):
+            assert await ended(third)
+        assert await ended(silent)
+        writer.write(frame(1, b"still"))
+        assert await reader.readexactly(5) == b"still"
+        async with connected(port) as (reader, writer):
+            writer.write(frame(1, b"there"))
+            assert await reader.readexactly(5) == b"there"
+
+
 async def test_a_peer_that_vanishes_in_the_middle_of_an_answer() -> None:
     sink = EchoSink()
     async with serving(sink) as (_, port):

@@ -71,7 +71,17 @@ def test_connections_are_plain_by_default() -> None:
     [
         ({}, ssl.CERT_REQUIRED, True),
         ({"tls_client_trust_cert_path": CERT}, ssl.CERT_REQUIRED, False),
+        (
+            {"tls_client_trust_cert_path": CERT, "tls_client_check_host_name": True},
+            ssl.CERT_REQUIRED,
+            True,
+        ),
         ({"tls_client_auth_server": False}, ssl.CERT_NONE, False),
+        (
+            {"tls_client_auth_server": False, "tls_client_check_host_name": True},
+            ssl.CERT_NONE,
+            False,
+        ),
         ({"tls_client_cert_path": CERT, "tls_client_key_path": KEY}, ssl.CERT_REQUIRED, True),
     ],
 )

@@ -5,7 +5,7 @@
 
 import pytest
 from sim.ablate import ABLATIONS, Ablation, caught
-from sim.mutants import ACTING_MUTANTS, MUTANTS
+from sim.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
 from sim.plan import SWITCHES
 from sim.report import report
 from sim.worlds import run
@@ -23,4 +23,9 @@ def test_off_it_is_caught_and_on_it_is_clean(ablation: Ablation) -> None:
 
 
 def test_every_switch_has_its_hunt() -> None:
-    assert {ablation.switch for ablation in ABLATIONS} == {*SWITCHES, *MUTANTS, *ACTING_MUTANTS}
+    assert {ablation.switch for ablation in ABLATIONS} == {
+        *SWITCHES,
+        *MUTANTS,
+        *REPLICATION_MUTANTS,
+        *ACTING_MUTANTS,
+    }

@@ -113,3 +113,19 @@ def test_one_that_was_away_is_stale_until_it_comes_back_through_its_group(stage:
     stage.at(8)
     stage.takes("MASTER", "a0")
     assert not stage.calm.is_stale("a0", 5 * SECOND)
+
+
+def test_who_left_its_role_by_itself_took_along_what_was_not_copied_yet(stage: Stage) -> None:
+    stage.at(6)
+    stage.takes("PRE_ONLINE", "a0", before="MASTER")
+    stage.at(9)
+
+    def gave_up(since: float) -> bool:
+        now = stage.world.time_us
+        return stage.calm.gave_up("a0", int(since * SECOND), now, COPIED_US)
+
+    assert gave_up(5.5)
+    assert not gave_up(4.9)  # copied before
+    assert not gave_up(6.5)  # after it
+    assert not stage.calm.gave_up("a1", int(5.5 * SECOND), stage.world.time_us, COPIED_US)
+    assert not stage.lost("a0", 5.5)  # nobody was hit

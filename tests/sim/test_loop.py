@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from sim.doors import SimSockets, SimThread, loop_here
+from sim.doors import SimSockets, SimThread, led_here, loop_here
 from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Net
@@ -13,6 +13,8 @@ from sim.plan import Plan
 from sim.violation import Violation
 from sim.world import MS, SECOND, World
 from sim.worlds import run
+
+from epochmq.broker import service as broker_service
 
 PLACES = {"10.0.0.1": "a", "10.0.0.2": "b"}
 
@@ -74,6 +76,23 @@ def test_time_passes_only_in_timers_and_calls_keep_their_order(two: Two) -> None
     two.begin("a", work)
     assert two.run() == ["first", "third", "later"]
     assert [at for at, _ in two.said] == [0, 0, 200]
+
+
+def test_a_power_cut_begins_another_boot_and_a_kill_does_not(two: Two) -> None:
+    """Else a store takes the torn end of its log for damage (ADR 0073)."""
+    host = two.world.hosts["a"]
+
+    async def work() -> None:
+        two.say(await SimThread().run(lambda: vars(broker_service)["boot_id"]()))
+
+    with led_here():
+        for end in (two.world.kill, two.world.power_off, two.world.kill):
+            two.begin("a", work)
+            two.run()
+            end(host)
+            two.world.start(host)
+    first, after_kill, after_cut = (what for _, what in two.said)
+    assert first == after_kill != after_cut
 
 
 def test_a_timeout_ends_what_waits(two: Two) -> None:

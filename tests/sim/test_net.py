@@ -117,6 +117,35 @@ def test_a_machine_without_power_is_silent_until_it_is_back() -> None:
     assert a.up
 
 
+def test_a_machine_goes_on_sending_for_a_killed_process_but_not_without_power() -> None:
+    for power in (False, True):
+        world, net, _a, b, pair = joined()
+        net.cut("b", "a")
+        pair.streams[0].send(1, b"held")
+        (world.power_off if power else world.kill)(b)
+        world.run_until(2 * SECOND)
+        world.start(b)
+        net.heal_all()
+        world.run_until(3 * SECOND)
+        assert pair.heard[0] == ([] if power else [b"held", "closed"])
+
+
+def test_nothing_arrives_over_a_stream_that_broke_or_was_closed() -> None:
+    """Signals too: requests and answers of `sim.rpc` travel as those."""
+    for end in (0, 1):
+        world, net, _a, _b, pair = joined()
+        stream, heard = pair.streams[0], []
+        stream.signal(end, "under way", lambda heard=heard: heard.append("broken"))
+        net.reset("a", "b")
+        world.run_until(2 * SECOND)
+        world, net, _a, _b, pair = joined()
+        stream = pair.streams[0]
+        stream.signal(end, "under way", lambda heard=heard: heard.append("closed"))
+        stream.close(end)
+        world.run_until(2 * SECOND)
+        assert heard == []
+
+
 def test_connecting_to_a_dead_process_is_refused_to_a_dead_machine_is_not() -> None:
     world, net, a, b = network()
     world.kill(b)

@@ -8,6 +8,7 @@ from sim.ablate import RAFT, Ablation, caught
 from sim.campaign import Summary
 from sim.plan import Plan
 from sim.report import report
+from sim.seeds import chunks, landing_seeds
 from sim.worlds import run
 
 
@@ -20,10 +21,10 @@ def test_off_it_is_caught(ablation: Ablation) -> None:
     assert run(ablation.plan(ablation.seed, off=False)).violation is None
 
 
-@pytest.mark.parametrize("first", range(0, 150, 50))
-def test_on_everything_is_clean(first: int) -> None:
+@pytest.mark.parametrize("seeds", chunks(landing_seeds("raft", 150), 50))
+def test_on_everything_is_clean(seeds: list[int]) -> None:
     summary = Summary()
-    for seed in range(first, first + 50):
+    for seed in seeds:
         outcome = run(Plan("raft", seed))
         assert outcome.violation is None, "\n" + report(outcome)
         summary.add(outcome)

@@ -18,6 +18,7 @@ COVERED = (
     "add_learner",
     "add_voter",
     "remove",
+    "lost_disk",
 )
 PATH = os.pathsep.join(sys.path)
 HASHES = "from sim.plan import Plan; from sim.worlds import run\n" + (
@@ -57,7 +58,7 @@ def test_every_fault_and_every_feature_comes() -> None:
         summary.add(run(Plan("raft", seed)))
     assert not summary.failures
     marks = set(summary.marks)
-    assert {f"fault.{kind}" for kind in KINDS} <= marks
+    assert {f"fault.{kind}" for kind in (*KINDS, "lose_disk")} <= marks
     assert {f"covered.{name}" for name in COVERED} <= marks
     assert {"net.loss", "net.double", "died.SyncFailed"} <= marks
 

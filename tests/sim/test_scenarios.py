@@ -9,7 +9,17 @@ from sim.scenarios.index import listing, names
 from sim.worlds import run
 
 SEEDS = 20
-FEWER = {"S12": 8, "S13": 8, "S14": 6, "S31": 6, "S32": 6, "S33": 6, "S34": 6, "S39": 6}
+FEWER = {
+    "S12": 8,
+    "S13": 8,
+    "S14": 6,
+    "S31": 6,
+    "S32": 6,
+    "S33": 6,
+    "S34": 6,
+    "S39": 6,
+    "S51": 8,
+}
 """Longer histories than the others."""
 STORIES = tuple(names())
 
@@ -29,3 +39,10 @@ def test_all_stories_are_there() -> None:
     wanted = {*(f"S{n:02d}" for n in range(1, 15)), "S16", "S17", "S18"}
     assert wanted <= set(STORIES)
     assert all(len(line) > 20 for line in listing())
+
+
+@pytest.mark.parametrize("story", ["S23", "S29"])
+def test_controllers_that_follow_wiped_ones_are_judged_too(story: str) -> None:
+    """Each of the two Raft groups elects a leader before the eyes of INV-01."""
+    outcome = run(Plan("group", 0, (), None, story))
+    assert outcome.marks["covered.elected"] >= 2

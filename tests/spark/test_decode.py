@@ -136,6 +136,19 @@ def test_a_body_that_does_not_fit_its_checksum_is_found_when_asked() -> None:
     assert "checksum" in error.why
 
 
+def test_checksums_are_compared_by_the_twin_as_well() -> None:
+    """Whole batches of ordinary records are the twin's; one damaged body stops them there."""
+    good = [plain(number) for number in range(3000)]
+    checking = Decoder(check_crc=True)
+    assert len(listed(decoded(checking, b"".join(good))[0])) == 3000
+    bad = bytearray(good[1234])
+    bad[record.HEAD.size] ^= 1
+    batches, error = decoded(checking, b"".join([*good[:1234], bytes(bad), *good[1235:]]))
+    assert [row["queueOffset"] for row in listed(batches)] == list(range(1234))
+    assert error is not None
+    assert error.offset_in_buffer == sum(map(len, good[:1234]))
+
+
 @given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True), runs)
 def test_any_choice_of_columns_gives_the_same_cells(names: list[str], data: bytes) -> None:
     inflates = "body" in names

@@ -63,6 +63,27 @@ def test_a_damaged_body_is_a_corrupt_record_behind_the_rows_before_it(codec: int
     assert batch.column("queueOffset").to_pylist() == [2]
 
 
+@pytest.mark.parametrize("codec", [*CODECS, 0x400, 0x700])
+@pytest.mark.parametrize(("how", "body"), [("stored", b"no codec's"), ("null", None)])
+def test_a_body_that_does_not_inflate_stops_nothing_when_that_is_wished(
+    codec: int, how: str, body: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anybody can send such a message: a broker does not look into bodies."""
+    data = plain(0, body=b"a") + plain(1, body=b"no codec's", flags=COMPRESSED | codec)
+    data += squeezed(2, b"c", CODECS[0]) + plain(3, body=b"d")
+    batches = Decoder(["queueOffset", "body"], bad_bodies=how).batches(data, BROKER)
+    assert [(row["queueOffset"], row["body"]) for row in listed(list(batches))] == [
+        (0, b"a"),
+        (1, body),
+        (2, b"c"),
+        (3, b"d"),
+    ]
+    assert (
+        f"1 bodies that say they are compressed cannot be decompressed, the first at {BROKER}"
+        in (caplog.text)
+    )
+
+
 @pytest.mark.parametrize(
     ("codec", "library", "name"),
     [(COMPRESSION_LZ4, "lz4.frame", "LZ4"), (COMPRESSION_ZSTD, "zstandard", "zstd")],

@@ -163,8 +163,20 @@ def test_a_body_that_cannot_be_inflated_is_damage_of_its_own(tmp_path: Path) -> 
         at = sum(map(len, parts))
         parts.append(
             encode(
-                *(b"T", b"no zstd %d" % number, b"", 0, 0, number, at, flag),
-                *(WALL, HOST, WALL, HOST, 0, 0),
+                b"T",
+                b"no zstd %d" % number,
+                b"",
+                0,
+                0,
+                number,
+                at,
+                flag,
+                WALL,
+                HOST,
+                WALL,
+                HOST,
+                0,
+                0,
             )
         )
     split = split_of(tmp_path / "log", b"".join(parts), 0)

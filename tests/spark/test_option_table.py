@@ -76,3 +76,17 @@ def test_a_long_value_is_shortened() -> None:
     with pytest.raises(UsageError) as raised:
         parse_options({"wait": "x" * 10_000}, ROWS, "it")
     assert len(str(raised.value)) < 250
+
+
+def test_a_table_of_the_catalog_is_refused_with_what_works_instead() -> None:
+    """What Spark hands over for `CREATE TABLE t USING rocketmq OPTIONS (nameServer 'h:1')`."""
+    given = {"nameserver": "h:1", "option.nameserver": "h:1", "provider": "rocketmq"}
+    with pytest.raises(UsageError, match="use CREATE TEMPORARY VIEW name USING rocketmq"):
+        parse_options({**given, "owner": "root"}, ROWS, "it")
+    with pytest.raises(UsageError, match="no option 'owner'"):
+        parse_options({"owner": "root"}, ROWS, "it")
+
+
+def test_names_of_kafka_get_a_hint() -> None:
+    with pytest.raises(UsageError, match="of Kafka; use nameServer"):
+        parse_options({"kafka.bootstrap.servers": "h:1"}, ROWS, "it")

@@ -17,6 +17,7 @@ from epochmq.spark.plan import (
     gathered,
     missing_at,
     split,
+    tasks_of,
 )
 
 Q = [MessageQueue("t", "broker-a", n) for n in range(8)]
@@ -154,3 +155,14 @@ def test_no_span_shares_a_task_where_none_may() -> None:
     found = [Span(Q[0], 0, 1), Span(Q[1], 0, 1)]
     assert gathered(found, 0) == [(found[0],), (found[1],)]
     assert gathered([], 10) == []
+
+
+def test_many_small_queues_are_few_tasks_and_wishes_are_heeded() -> None:
+    small = [Span(MessageQueue("t", "b", n), 0, 5) for n in range(1600)]
+
+    def count(**given: int) -> int:
+        return len(tasks_of(small, {"minPartitions": 0, "maxRecordsPerPartition": 0, **given}))
+
+    assert count() == 8
+    assert count(maxRecordsPerPartition=10) == 800
+    assert count(minPartitions=1) == 1600

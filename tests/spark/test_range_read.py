@@ -1,14 +1,19 @@
 """What the answers of replicas mean for a range that was planned."""
 
+from dataclasses import replace
+
 import pytest
 
-from epochmq.base.errors import Refused
-from epochmq.client.aio.bulk_calls import BulkRead
+from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio.bulk_calls import BulkRead, DamageThere
 from epochmq.client.core.pull_state import PullStatus
 from epochmq.model import record
 from epochmq.model.queue import MessageQueue
+from epochmq.spark.lost import DataLost
+from epochmq.spark.patience import Retry
 from epochmq.spark.range_read import (
     Nothing,
+    RangeReads,
     RawChunk,
     Want,
     before,
@@ -83,6 +88,65 @@ def test_a_bulk_read_that_gives_nothing_further_is_no_progress() -> None:
     assert bulk_read(bulk(PullStatus.FOUND, 18, 100), WANT) == RawChunk(b"", 18, 0, 100)
     assert isinstance(bulk_read(bulk(PullStatus.FOUND, 10, 100), WANT), Nothing)
     assert isinstance(bulk_read(bulk(PullStatus.NO_NEW_MSG, 10, 10), WANT), Nothing)
+
+
+class Replicas(RangeReads):
+    """What each replica says."""
+
+    def __init__(self, **answers: RawChunk | Exception) -> None:
+        self.answers = answers
+        self._patience = Hurried()  # type: ignore[assignment]
+
+    def _places(self, want: Want) -> list[tuple[int, str]]:
+        return list(enumerate(self.answers))
+
+    async def _read(self, address: str, want: Want) -> RawChunk:
+        answer = self.answers[address]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Hurried:
+    """Believes every loss at once."""
+
+    timeout_ms = 0
+
+    async def meet(self) -> None: ...
+
+    async def refresh(self, topic: str) -> None: ...
+
+
+DAMAGE = DamageThere(ResponseCode.SYSTEM_ERROR, "the log is damaged", 10, 14)
+CHUNK = RawChunk(stored(10), 11, 0, 100)
+
+
+async def test_a_replica_that_has_it_whole_is_asked_before_damage_is_told() -> None:
+    for want in (WANT, replace(WANT, skips_damage=True)):
+        assert await Replicas(m=DAMAGE, f1=NotReachable("x"), f2=CHUNK).chunk(want) is CHUNK
+    with pytest.raises(DamageThere, match="the log is damaged"):
+        await Replicas(m=DAMAGE, f=NotReachable("x")).chunk(WANT)
+    with pytest.raises(DataLost, match=r"offsets 10 to 13 \(4 messages\) .* the log is damaged"):
+        await Replicas(m=NotReachable("x"), f=DAMAGE).chunk(replace(WANT, skips_damage=True))
+    near = replace(WANT, end=12, skips_damage=True)
+    with pytest.raises(DataLost, match="offsets 10 to 11"):
+        await Replicas(m=DAMAGE).chunk(near)
+
+
+async def test_damage_may_be_repaired_while_it_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replicas = Replicas(m=DAMAGE)
+    replicas._patience.timeout_ms = 60_000
+
+    async def repaired(retry: Retry, problem: Exception) -> None:
+        assert problem is DAMAGE
+        replicas.answers["m"] = CHUNK
+
+    monkeypatch.setattr(Retry, "__init__", lambda *_: None)
+    monkeypatch.setattr(Retry, "pause", repaired)
+    monkeypatch.setattr(Hurried, "expire", lambda *_: None, raising=False)
+    assert await replicas.chunk(replace(WANT, skips_damage=True)) is CHUNK
 
 
 def test_who_is_asked_first() -> None:

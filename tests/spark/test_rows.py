@@ -1,6 +1,7 @@
 """A task's rows: all of a span, none twice, and what is missing said."""
 
 from itertools import pairwise
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
+from epochmq.base.errors import Refused
 from epochmq.model import record
+from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
@@ -17,7 +20,6 @@ from epochmq.spark.options import SourceOptions, parse_source
 from epochmq.spark.plan import Span
 from epochmq.spark.rows import (
     Counter,
-    Damaged,
     absent,
     batches,
     close_clusters,
@@ -25,6 +27,7 @@ from epochmq.spark.rows import (
     on_lost,
     queue_offsets,
 )
+from epochmq.store.checksums import BLOCK_BYTES
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 
@@ -131,7 +134,7 @@ def test_a_damaged_record_is_named_and_can_be_passed(topic: str) -> None:
             file.seek(places["commitLogOffset"][7].as_py() + record.MAGIC_AT)
             file.write(b"\0\0\0\0")
         found: list[bytes] = []
-        with pytest.raises(Damaged, match=r"message at queue offset 7 is damaged"):
+        with pytest.raises(Refused, match="the log is damaged from offset"):
             found.extend(
                 body
                 for rows in batches(given, ("body",), Span(queue, 0, 20))
@@ -144,6 +147,41 @@ def test_a_damaged_record_is_named_and_can_be_passed(topic: str) -> None:
         tagged = options(own.namesrv_addr, topic, failOnDataLoss="false", tags="odd")
         odd = pa.Table.from_batches(batches(tagged, ("queueOffset",), Span(queue, 0, 20)))
         assert odd["queueOffset"].to_pylist() == [n for n in range(20) if n % 2 and n != 7]
+        close_clusters()
+
+
+@pytest.mark.process
+def test_a_damaged_block_is_named_and_can_be_passed(
+    topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that was started again refuses all that lies in a block with a wrong checksum."""
+    with EpochCluster() as own:
+        (queue,) = topics.create(own.namesrv_addr, topic, 1)
+        messages = [
+            Message(topic, Random(n).randbytes(10_000), tags="ab"[n % 2]) for n in range(30)
+        ]
+        topics.send(own.namesrv_addr, [(queue, message) for message in messages])
+        span = Span(queue, 0, 30)
+        sound = options(own.namesrv_addr, topic)
+        places = pa.Table.from_batches(batches(sound, ("commitLogOffset",), span))[0].to_pylist()
+        own.restart_broker()
+        with (own.store / "commitlog" / f"{0:020d}").open("r+b") as file:
+            file.seek(places[12] + record.MAGIC_AT)
+            file.write(b"\0\0\0\0")
+        low = places[12] - places[12] % BLOCK_BYTES
+        gone = [n for n in range(29) if places[n] < low + BLOCK_BYTES and places[n + 1] > low]
+        assert 12 in gone
+        assert 2 < len(gone) < 10
+        with pytest.raises(Refused, match=f"the log is damaged from offset {low} to"):
+            list(batches(sound, ("queueOffset",), span))
+        for tags in (None, "a"):
+            caplog.clear()
+            more = {"tags": tags} if tags else {}
+            given = options(own.namesrv_addr, topic, failOnDataLoss="false", **more)
+            rows = pa.Table.from_batches(batches(given, ("queueOffset", "body"), span))
+            wanted = [n for n in range(30) if n not in gone and (not tags or n % 2 == 0)]
+            assert rows["queueOffset"].to_pylist() == wanted
+            assert f"queue offsets {gone[0]} to {gone[-1]} ({len(gone)} messages)" in caplog.text
         close_clusters()
 
 

@@ -10,7 +10,7 @@ from tests.spark.sinking import batches, messages, options
 from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_task import write_partition
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.tried_once]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def test_nothing_is_lost_or_held_twice() -> None:

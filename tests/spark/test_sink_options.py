@@ -61,6 +61,8 @@ def test_every_option_is_heeded() -> None:
         ({"guarantee": "exactly-once"}, "effectively-once, at-least-once"),
         ({"sinkId": "a\x01"}, "printable"),
         ({"batchId": "-1"}, "batchId"),
+        ({"delayLevels": "0"}, "delayLevels='0'"),
+        ({"createTopics": "no"}, "createTopics='no': it must be true or false"),
         ({"tls.enable": "true", "tls.client.trustCertPath": "/nowhere"}, "nowhere"),
     ],
 )

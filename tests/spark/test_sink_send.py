@@ -6,13 +6,13 @@ import pytest
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.sinking import held, options
 
-from epochmq.base.errors import NotReachable
+from epochmq.base.errors import NotReachable, UsageError
 from epochmq.model.queue import MessageQueue
-from epochmq.model.route import QueueData, TopicRouteData
+from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.model.topic import PERM_READ, PERM_READ_WRITE
 from epochmq.spark.encode import Row
 from epochmq.spark.sink_lanes import Cut, Identity, Lane, Layout, Request, TopicLanes
-from epochmq.spark.sink_send import Sender, writable_queues
+from epochmq.spark.sink_send import Sender, check_writable, writable_queues
 
 
 def requests(layout: Layout, count: int, size: int = 2) -> list[tuple[Lane, Request]]:
@@ -65,3 +65,14 @@ async def test_closing_waits_for_nothing(cluster: EpochCluster, topic: str) -> N
     await sender.offer(requests(await sender.layout(topic), 50))
     async with asyncio.timeout(5):
         await sender.close()
+
+
+def test_a_topic_nobody_may_write_is_told_from_one_whose_master_is_replaced() -> None:
+    read_only = [QueueData("a", 1, 1, PERM_READ), QueueData("b", 1, 1, PERM_READ)]
+    with pytest.raises(UsageError, match="its permission is R--"):
+        check_writable("T", TopicRouteData(queue_datas=read_only))
+    acting = BrokerData("c", "a", {0: "h:1"}, enable_acting_master=True)
+    check_writable("T", TopicRouteData(queue_datas=read_only, broker_datas=[acting]))
+    some = [*read_only, QueueData("c", 1, 1, PERM_READ_WRITE)]
+    check_writable("T", TopicRouteData(queue_datas=some))
+    check_writable("T", TopicRouteData())

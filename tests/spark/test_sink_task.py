@@ -11,9 +11,10 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.sinking import batches, bodies, messages, options
 
 from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
-from epochmq.client.aio import PushConsumer
+from epochmq.client.aio import Admin, PushConsumer
 from epochmq.model.message import StoredMessage
 from epochmq.model.sink_mark import SINK_ID
+from epochmq.model.topic import PERM_READ, TopicConfig
 from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_task import write_partition
 
@@ -183,6 +184,38 @@ def test_a_refusal_names_the_rows(namesrv: str, topic: str) -> None:
         write_partition(options(namesrv, topic), IDENTITY, iter(batches(columns)))
 
 
+@pytest.mark.parametrize("level", [19, 99, 128, -1])
+def test_a_level_that_brokers_do_not_have_is_refused(namesrv: str, topic: str, level: int) -> None:
+    """Brokers deliver after their longest level instead, and say nothing."""
+    columns = {"body": [b"x"], "delayTimeLevel": [level]}
+    with pytest.raises(UsageError, match=r"row 0 .* outside of 0 to 18; .*'delayLevels'"):
+        write_partition(options(namesrv, topic), IDENTITY, iter(batches(columns)))
+    if 0 < level < 100:
+        chosen = options(namesrv, topic, delayLevels=99)
+        assert write_partition(chosen, IDENTITY, iter(batches(columns))).rows == 1
+
+
+def test_a_topic_that_is_not_there_is_created_only_if_that_is_wanted(namesrv: str) -> None:
+    columns = {"body": [b"x"]}
+    chosen = options(namesrv, "Spark_misspelt", createTopics="false")
+    with pytest.raises(UsageError, match="Spark_misspelt is not there, and createTopics=false"):
+        write_partition(chosen, IDENTITY, iter(batches(columns)))
+    with pytest.raises(UsageError):  # the refusal has created nothing
+        write_partition(chosen, IDENTITY, iter(batches(columns)))
+    assert write_partition(options(namesrv, "Spark_new"), IDENTITY, iter(batches(columns))).rows
+
+
+def test_a_topic_without_the_permission_ends_at_once_and_says_so(namesrv: str, topic: str) -> None:
+    async def make_readable_only() -> None:
+        async with Admin(namesrv) as admin:
+            await admin.create_topic(TopicConfig(topic, 2, 2, PERM_READ))
+
+    asyncio.run(make_readable_only())
+    chosen = options(namesrv, topic, failoverTimeoutMs=600_000)  # so long the test would hang
+    with pytest.raises(UsageError, match="may not be written: its permission is R--"):
+        write_partition(chosen, IDENTITY, iter(batches({"body": [b"x"]})))
+
+
 def test_nobody_there_is_one_clear_error_after_the_time_given(topic: str) -> None:
     chosen = options("127.0.0.1:1", topic, failoverTimeoutMs=300)
     with pytest.raises(NotReachable, match="no name server answers"):
@@ -198,7 +231,6 @@ def test_an_error_of_the_rows_source_comes_through(namesrv: str, topic: str) -> 
         write_partition(options(namesrv, topic), IDENTITY, broken())
 
 
-@pytest.mark.tried_once
 def test_a_broker_that_dies_and_comes_back_has_every_row_once() -> None:
     wanted = [b"%05d" % number for number in range(4_000)]
     with EpochCluster(broker_config={"flushDiskType": "SYNC_FLUSH"}) as cluster:

@@ -19,7 +19,7 @@ BODY = StructType([StructField("body", BinaryType())])
 
 
 def spans(reader: DataSourceReader) -> list[tuple[int, int, int]]:
-    found = [partition.value for partition in reader.partitions()]
+    found = [span for partition in reader.partitions() for span in partition.value]
     return [(span.queue.queue_id, span.start, span.stop) for span in found]
 
 
@@ -67,6 +67,8 @@ def test_positions_become_tasks(cluster: EpochCluster, topic: str) -> None:
     table = f'{{"{topic}": {{"0": 4, "1": -2}}}}'
     end = f'{{"{topic}": {{"0": 6, "1": -1}}}}'
     assert planned(startingOffsets=table, endingOffsets=end) == [(0, 4, 6), (1, 0, 10)]
+    given = {"nameServer": cluster.namesrv_addr, "subscribe": topic}
+    assert len(batch_reader(given, BODY).partitions()) == 1, "two small queues share a task"
     assert planned(minPartitions="4") == [(0, 0, 5), (0, 5, 10), (1, 0, 5), (1, 5, 10)]
     assert planned(endingTimestamp="1") == []
     with pytest.raises(UsageError, match="ends at queue offset 10, the read is to end at 11"):
@@ -83,6 +85,6 @@ def test_positions_become_tasks(cluster: EpochCluster, topic: str) -> None:
     assert rows == [{"body": b"7"}]
 
     topics.delete(cluster.namesrv_addr, topic)
-    lost = InputPartition(Span(queues[0], 0, 5))
+    lost = InputPartition((Span(queues[0], 0, 5),))
     with pytest.raises(DataLost, match="the topic is not there any more"):
         list(batch_reader(given, BODY).read(lost))

@@ -205,3 +205,32 @@ def test_a_group_that_cannot_be_published_stops_nothing(
     planned.planner.publish(end)
     planned.planner.stop()
     assert "could not be published" in caplog.text
+
+
+def test_a_topic_made_again_and_grown_past_the_old_place_is_noticed(
+    cluster: EpochCluster, view: Cluster, topic: str
+) -> None:
+    topics.fill(cluster.namesrv_addr, topic, 6)
+    query = Planned(view, topic, startingOffsets="earliest")
+    end = again(query.planner.latest(query.planner.initial(), ALL))
+    assert end["newest"].keys() == {topic}
+    # Nothing has happened: a restart goes on, with more messages and without.
+    assert Planned(view, topic).planner.latest(end, ALL) is end
+    topics.fill(cluster.namesrv_addr, topic, 2)
+    more = Planned(view, topic)
+    assert more.rows(end, more.planner.latest(end, ALL)) == {0: (3, 4), 1: (3, 4)}
+
+    topics.delete(cluster.namesrv_addr, topic)
+    topics.fill(cluster.namesrv_addr, topic, 20)
+    with pytest.raises(DataLost, match="deleted and made again after its queue was read up to 3"):
+        Planned(view, topic).planner.latest(end, ALL)
+    forgiving = Planned(view, topic, forgiving=True)
+    after = forgiving.planner.latest(end, ALL)
+    assert forgiving.rows(end, after) == {0: (0, 10), 1: (0, 10)}
+    assert len(forgiving.lost) == 2
+    assert Planned(view, topic).planner.latest(again(after), ALL) == after, "said once"
+    old = {name: value for name, value in end.items() if name != "newest"}
+    assert Planned(view, topic).rows(old, Planned(view, topic).planner.latest(old, ALL)) == {
+        0: (3, 10),
+        1: (3, 10),
+    }, "a checkpoint of a version that kept no times"

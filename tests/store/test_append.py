@@ -27,7 +27,12 @@ def test_golden_record_of_the_java_classes() -> None:
     store.append([Draft("T1", 3, b"x" * (258 - 93), b"", born_host=HOST)], WALL)
     store._queues.get("T1", 3).place(0, 42)
     draft = Draft(
-        *("T1", 3, b"hello", b"KEYS\x01k1", 0, ("k1",)),
+        "T1",
+        3,
+        b"hello",
+        b"KEYS\x01k1",
+        0,
+        ("k1",),
         flag=7,
         born_wall_ms=1_663_545_600_000,
         born_host=bytes((10, 0, 0, 2)) + (40000).to_bytes(4, "big"),

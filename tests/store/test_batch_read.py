@@ -201,3 +201,21 @@ def test_ipv6_hosts() -> None:
     (record,) = store.read_queue(TOPIC, 0, 0, 9, BIG).chunks
     assert decode(record).sys_flag & INNER_BATCH
     assert store.verify().problems == []
+
+
+def test_a_read_ends_when_judging_has_cost_enough_and_goes_on_there() -> None:
+    """No record is left out, and each read looks at one at least."""
+    store, asked = filled(), 0
+
+    def verify(raw: memoryview) -> bool | None:
+        nonlocal asked
+        asked += 1
+        return None if asked % 2 else decode(raw).queue_offset >= 4
+
+    found, offset = [], 0
+    while offset < 10:
+        result = store.read_queue(TOPIC, 0, offset, 99, BIG, verify=verify)
+        assert result.next_offset > offset
+        found += [decode(chunk).queue_offset for chunk in result.chunks]
+        offset = result.next_offset
+    assert found == [4, 8]

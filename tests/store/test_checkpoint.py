@@ -4,7 +4,7 @@ import pytest
 from sim.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.checkpoint import Checkpoint, Mark, stored_confirm, stored_mark
 
 
 def test_bytes_are_upstreams_and_the_rest_is_kept() -> None:
@@ -68,3 +68,53 @@ def test_a_short_file_is_refused() -> None:
     disk.open("checkpoint", create_size=10)
     with pytest.raises(StoreDamaged, match="10 bytes"):
         Checkpoint(disk).load()
+
+
+def marked() -> tuple[SimDisk, Checkpoint]:
+    disk = SimDisk()
+    checkpoint = Checkpoint(disk)
+    checkpoint.load()
+    checkpoint.log_wall_ms, checkpoint.queues_wall_ms, checkpoint.index_wall_ms = 7000, 6000, 5000
+    checkpoint.master_flushed_offset, checkpoint.confirmed = 400, 300
+    checkpoint.mark = Mark(clean=True, start=100, end=900, boot="a boot")
+    checkpoint.write()
+    checkpoint.sync()
+    return disk, checkpoint
+
+
+def fields(checkpoint: Checkpoint) -> tuple[int, ...]:
+    walls = (checkpoint.log_wall_ms, checkpoint.queues_wall_ms, checkpoint.index_wall_ms)
+    return *walls, checkpoint.master_flushed_offset, checkpoint.confirmed
+
+
+def test_any_flipped_bit_is_mended() -> None:
+    """One of confirmPhyOffset would show what was not confirmed."""
+    disk, before = marked()
+    for bit in range(1200 * 8):
+        inode = disk.inode_at("checkpoint")
+        assert inode is not None
+        inode.data[bit >> 3] ^= 1 << (bit & 7)
+        checkpoint = Checkpoint(disk)
+        checkpoint.load()
+        assert (checkpoint.mark, checkpoint.foreign) == (before.mark, False), bit
+        assert fields(checkpoint) == fields(before), bit
+        assert (stored_mark(disk), stored_confirm(disk)) == (before.mark, 300), bit
+        inode.data[bit >> 3] ^= 1 << (bit & 7)
+
+
+def test_what_another_program_wrote_counts_without_the_mark() -> None:
+    """RocketMQ and older versions write the five fields alone."""
+    disk, before = marked()
+    disk.open("checkpoint").write(0, (9_123_456).to_bytes(8, "big"))
+    checkpoint = Checkpoint(disk)
+    checkpoint.load()
+    assert (checkpoint.mark, checkpoint.foreign) == (None, True)
+    assert fields(checkpoint) == (9_123_456, *fields(before)[1:])
+
+
+def test_a_cut_lowers_what_the_mark_claims() -> None:
+    _disk, checkpoint = marked()
+    checkpoint.lower_end(1000)
+    assert checkpoint.mark == Mark(clean=True, start=100, end=900, boot="a boot")
+    checkpoint.lower_end(500)
+    assert checkpoint.mark == Mark(clean=False, start=100, end=500, boot="a boot")

@@ -9,6 +9,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import (
     BATCH_TOPICS,
+    BOOT,
     HOST,
     SMALL,
     TOPICS,
@@ -42,7 +43,8 @@ def test_any_crash_point_recovers(mode: str, seed: int) -> None:
         for cut in range(2):
             place = f"seed {seed} operation {operation} cut {cut}"
             disk = world.disk.crash(f"{seed}.{operation}.{cut}") if cut else world.disk.kill()
-            world.store = Store.open(disk, options, HOST, world.wall, has_batch_queues)
+            boot = "another" if cut else BOOT
+            world.store = Store.open(disk, options, HOST, world.wall, has_batch_queues, boot=boot)
             try:
                 world.check()
             except AssertionError as error:

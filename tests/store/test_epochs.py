@@ -16,6 +16,8 @@ from epochmq.store.epochs import (
     EpochEntry,
     EpochFile,
     StaleEpoch,
+    _format,
+    _parse,
     consistent_point,
     with_ends,
 )
@@ -59,6 +61,20 @@ def test_the_six_cases_of_rip_44(case: str) -> None:
 def test_the_other_follower_of_case_5() -> None:
     master = [(0, 0), (1, 400), (4, 800)]
     assert consistent_point([(0, 0), (1, 400), (2, 850)], 900, master, 1200) == 800
+
+
+def test_one_number_that_began_in_two_places_is_two_epochs() -> None:
+    """Wiped controllers may give a number again that one replica alone knows, whose log then parts
+    from the others' where the first of both began."""
+    for start in (800, 900, 950):
+        other = 1_700 - start
+        assert consistent_point([(0, 0), (1, start)], 1000, [(0, 0), (1, other)], 1200) == min(
+            start, other
+        )
+    assert consistent_point([(0, 0), (1, 850)], 1000, [(0, 0), (1, 850)], 1200) == 1000
+    twice = [(0, 0), (1, 400), (2, 500)]
+    assert consistent_point([(0, 0), (1, 400), (2, 600)], 700, twice, 900) == 500
+    assert consistent_point([(0, 0), (1, 300), (2, 600)], 700, twice, 900) == 300
 
 
 def test_an_empty_epoch_is_kept_and_found() -> None:
@@ -281,3 +297,12 @@ def test_the_point_is_where_the_logs_part(seed: int) -> None:
 def test_with_ends() -> None:
     assert with_ends([]) == []
     assert with_ends([(1, 0), (2, 5)], 9) == [EpochEntry(1, 0, 5), EpochEntry(2, 5, 9)]
+
+
+@pytest.mark.parametrize("entries", [[(1, 0)], [(1, 0), (2, 700), (5, 99_000)]])
+def test_any_flipped_bit_is_found(entries: list[tuple[int, int]]) -> None:
+    data = bytearray(_format(entries))
+    for bit in range(len(data) * 8):
+        data[bit >> 3] ^= 1 << (bit & 7)
+        assert _parse(bytes(data)) in (None, entries), bit
+        data[bit >> 3] ^= 1 << (bit & 7)

@@ -2,7 +2,7 @@
 
 from sim.disk import SimDisk
 
-from epochmq.base.errors import DiskFailed, DiskFull
+from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources
 from epochmq.store.draft import PutStatus
 from epochmq.store.gate import LOOKS_WHILE_FULL, Gate
 
@@ -42,6 +42,30 @@ def test_without_more_space_it_is_tried_now_and_then() -> None:
         assert gate.disk_full
     gate.look(0.1, lambda: None)
     assert not gate.disk_full
+
+
+def test_want_of_descriptors_heals_as_soon_as_there_are_some() -> None:
+    gate = Gate(SimDisk(), 0.9)
+    gate.failed(OutOfResources("too many open files"))
+    assert (gate.refusal, gate.fenced, gate.disk_full) == (REFUSED, None, False)
+    assert gate.out_of_resources
+
+    def still_short() -> None:
+        raise OutOfResources("too many open files")
+
+    gate.look(0.1, still_short)
+    assert gate.refusal is REFUSED
+    gate.look(0.1, lambda: None)
+    assert (gate.refusal, gate.out_of_resources) == (None, False)
+
+
+def test_a_full_disk_without_descriptors_heals_from_both() -> None:
+    gate = Gate(SimDisk(), 0.9)
+    gate.failed(DiskFull("no space"))
+    gate.failed(OutOfResources("too many open files"))
+    for _ in range(LOOKS_WHILE_FULL):
+        gate.look(0.1, lambda: None)
+    assert (gate.refusal, gate.disk_full, gate.out_of_resources) == (None, False, False)
 
 
 def test_the_warning_level_refuses() -> None:

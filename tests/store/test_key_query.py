@@ -1,11 +1,16 @@
 """The record decides whether a key's message is the one asked for."""
 
+from dataclasses import replace
+
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import decode
+from epochmq.store.append import Row
 from epochmq.store.draft import Draft
-from epochmq.store.index import IndexResult
+from epochmq.store.index import Index, IndexResult
+from epochmq.store.index_file import SET_BACK_MS
+from epochmq.store.key_query import KeySearch
 from epochmq.store.store import Store
 
 WALL = 1_700_000_000_000
@@ -47,3 +52,33 @@ def test_no_index() -> None:
 
     store = Store.open(SimDisk(), replace(SMALL, index=False), HOST, WALL)
     assert store.query_index("T", "k", 1, 0, 1) == IndexResult([], 0, 0)
+
+
+def test_a_search_goes_on_where_it_was_and_stops_before_its_span() -> None:
+    """A chain of many messages with one key costs as much a step as asked for."""
+    index = Index(SimDisk(), replace(SMALL, index_items=5000))
+    rows: list[Row] = [("T", ("hot",), n, WALL + n * SET_BACK_MS) for n in range(1000)]
+    index.add(rows)
+    store = Store.open(SimDisk(), SMALL, HOST, WALL)
+
+    def steps(begin: int, end: int) -> int:
+        search = KeySearch(index, store._reader, "T", "hot", 8, begin, end)
+        count = 1
+        while not search.step(100):
+            count += 1
+        assert search.result.records == []
+        return count
+
+    assert steps(0, WALL - 1) == 1  # no file begins before
+    assert steps(WALL + 1, WALL + 2) == 11  # all are newer
+    assert steps(WALL + 990 * SET_BACK_MS + 1, WALL + 991 * SET_BACK_MS - 1) == 1
+
+
+def test_a_search_outlives_its_file() -> None:
+    index = Index(SimDisk(), replace(SMALL, index_items=5000))
+    index.add([("T", ("hot",), n, WALL) for n in range(1000)])
+    store = Store.open(SimDisk(), SMALL, HOST, WALL)
+    search = KeySearch(index, store._reader, "T", "hot", 8, 0, WALL - 1 + (1 << 40))
+    assert not search.step(0)
+    index.close()
+    assert search.step(100)

@@ -1,7 +1,9 @@
 """Few descriptors for many files."""
 
-from sim.disk import SimDisk
+import pytest
+from sim.disk import SimDisk, SimFile
 
+from epochmq.base.errors import OutOfResources
 from epochmq.store.queue_files import QueueFiles
 
 
@@ -32,3 +34,33 @@ def test_an_existing_file_is_not_made_again() -> None:
     disk = SimDisk()
     disk.open("f", create_size=20).write(0, b"x")
     assert QueueFiles(disk, 1).get("f", 10).size == 20
+
+
+def test_where_no_descriptor_is_left_the_open_files_give_theirs_up() -> None:
+    disk = FewDescriptors()
+    files = QueueFiles(disk, 99)
+    for number in range(3):
+        files.get(f"a/{number}", 10).write(0, b"%d" % number)
+    disk.descriptors = 0
+    files.get("a/3", 10)
+    assert list(files._files) == ["a/3"]
+    assert files.read("a/1", 0, 1) == b"1"
+
+
+def test_without_a_file_to_close_it_is_said() -> None:
+    disk = FewDescriptors()
+    disk.descriptors = 0
+    with pytest.raises(OutOfResources):
+        QueueFiles(disk, 99).get("a/1", 10)
+
+
+class FewDescriptors(SimDisk):
+    """Opens fail once, when none are left."""
+
+    descriptors = 99
+
+    def open(self, path: str, *, create_size: int | None = None) -> SimFile:
+        if self.descriptors == 0:
+            self.descriptors = 99
+            raise OutOfResources(f"cannot open {path}: too many open files")
+        return super().open(path, create_size=create_size)

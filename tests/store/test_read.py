@@ -84,6 +84,30 @@ def test_a_filtered_read_gives_up_after_a_while() -> None:
     assert none.next_offset == SCAN_UNITS_MIN
 
 
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_a_read_ends_when_judging_has_cost_enough_and_goes_on_there(every: int) -> None:
+    """No record is left out, and each read looks at one at least."""
+    store = filled()
+    left = every
+
+    def verify(raw: memoryview) -> bool | None:
+        nonlocal left
+        if not left:
+            left = every
+            return None
+        left -= 1
+        return decode(raw).body[3:4] == b"7"
+
+    found, offset, reads = [], 0, 0
+    while offset < 30:
+        result = store.read_queue("T", 0, offset, 99, 1 << 20, verify=verify)
+        assert result.next_offset > offset
+        found += numbers(result) if result.count else []
+        offset, reads = result.next_offset, reads + 1
+    assert found == [7, 17, 27]
+    assert reads >= 30 // (every + 1)
+
+
 def test_records_by_position() -> None:
     store = filled(20)
     unit = store._queues.get("T", 0).unit(3)

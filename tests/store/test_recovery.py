@@ -6,7 +6,8 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL, everything
 
-from epochmq.base.errors import SyncFailed
+from epochmq.base.errors import DiskFull, SyncFailed
+from epochmq.store.damage import LogDamaged
 from epochmq.store.draft import Draft
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
@@ -44,10 +45,19 @@ def test_an_empty_directory() -> None:
     assert (again.recovered.clean, again.recovered.reason) == (False, "empty log")
 
 
-def test_queues_without_a_log_go() -> None:
+def test_a_log_whose_files_are_gone_is_damaged() -> None:
     disk, store = filled(10)
     store.close(WALL)
     disk.remove("commitlog")
+    with pytest.raises(LogDamaged, match="all files are missing"):
+        reopened(disk)
+
+
+def test_queues_without_a_log_go() -> None:
+    disk, store = filled(10)
+    store.close(WALL)
+    for path in ("commitlog", "checkpoint"):
+        disk.remove(path)
     assert reopened(disk).topics() == []
     assert not disk.exists("consumequeue")
 
@@ -116,19 +126,57 @@ def test_a_log_that_lost_its_end_after_a_clean_stop() -> None:
     store.close(WALL)
     last = disk.list("commitlog")[-1]
     disk.open(f"commitlog/{last}").write(600, b"\xff\xff")
-    again = reopened(disk)
-    assert again.recovered.reason == "body checksum is wrong"
-    assert again.recovered.cut.size > 0
+    before = disk.contents()
+    with pytest.raises(LogDamaged, match="body checksum is wrong, T/1 offset 12"):
+        reopened(disk)
+    assert disk.contents() == before
+
+
+def test_a_replica_cuts_a_damaged_log_keeps_all_of_it_and_counts_as_unclean() -> None:
+    options = replace(OPTIONS, replicated=True)
+    disk, store = filled(30, options)
+    end = store.pointers.appended
+    store.limit_confirm(end)
+    store.close(WALL)
+    last = disk.list("commitlog")[-1]
+    disk.open(f"commitlog/{last}").write(600, b"\xff\xff")
+    again = reopened(disk, options)
+    found = again.recovered
+    assert (found.clean, found.reason) == (False, "body checksum is wrong")
+    assert len(found.damages) == 1
+    assert found.cut.offset == found.damages[0].start == again.pointers.appended
+    assert found.lost_confirmed == found.cut.size == end - again.pointers.appended
     assert again.verify().problems == []
-    low_high = [again.queue_bounds("T", queue) for queue in range(2)]
-    assert sum(high for _low, high in low_high) < 30
+    assert reopened(disk.crash(1), options).pointers.appended == again.pointers.appended
 
 
-def test_damage_in_an_old_file_is_not_hidden() -> None:
+def test_a_replica_without_space_for_what_it_must_cut_stays_as_it_is() -> None:
+    options = replace(OPTIONS, replicated=True)
+    disk, store = filled(30, options)
+    store.limit_confirm(store.pointers.appended)
+    store.close(WALL)
+    last = disk.list("commitlog")[-1]
+    disk.open(f"commitlog/{last}").write(600, b"\xff\xff")
+    log = [data for path, data in disk.contents().items() if path.startswith("commitlog")]
+    disk.quota_bytes = 0
+    with pytest.raises(DiskFull):
+        reopened(disk, options)
+    assert [d for path, d in disk.contents().items() if path.startswith("commitlog")] == log
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_damage_in_an_old_file_is_not_hidden(checksums: bool) -> None:
+    """Without a checkpoint, checksums still say what was on the device."""
     disk, _store = filled()
     disk = disk.kill()
     disk.remove("checkpoint")
+    if not checksums:
+        disk.remove("checksums")
     disk.open("commitlog/" + "4096".zfill(20)).write(600, b"\xff\xff")
+    if checksums:
+        with pytest.raises(LogDamaged):
+            reopened(disk)
+        return
     again = reopened(disk)
     cut = again.recovered.cut
     assert 4096 <= cut.offset < 8192
@@ -147,15 +195,15 @@ def test_an_extra_zero_file_is_accepted() -> None:
     assert len(disk.list("commitlog")) == last // 4096 + 1
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_an_index_beyond_the_log_is_made_again(clean: bool) -> None:
+def test_an_index_beyond_the_log_is_made_again() -> None:
     options = replace(SMALL, index_items=200)
     disk, store = filled(60, options)
     store.close(WALL)
     last = disk.list("commitlog")[-1]
     disk.open(f"commitlog/{last}").write(4, b"\0\0\0\0")
-    if not clean:
-        disk.write_file("abort", b"1")
+    for path in ("checkpoint", "checksums"):
+        disk.remove(path)
+    disk.write_file("abort", b"1")
     again = reopened(disk, options)
     assert again.verify().problems == []
     lost = again.query_index("T", "k59", 9, 0, 1 << 60).records
@@ -226,3 +274,15 @@ def test_what_the_checkpoint_calls_synced_is_not_written_again() -> None:
     reopened(again)
     log = [what for what in written if what.startswith("write commitlog")]
     assert 1 <= sum(int(what.rpartition("+")[2]) for what in log) < 3 * 4096
+
+
+def test_an_index_file_that_a_failed_sync_left_short_is_made_again() -> None:
+    """The device never got its size; a power cut then leaves as much of it as was written later."""
+    options = replace(SMALL, index_items=200)
+    disk, _store = filled(20, options)
+    disk = disk.kill()
+    name = disk.list("index")[-1]
+    disk.open(f"index/{name}").truncate(524)
+    again = reopened(disk, options)
+    assert again.verify().problems == []
+    assert len(again.query_index("T", "k19", 9, 0, 1 << 60).records) == 1

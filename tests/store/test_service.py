@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
+from epochmq.base.errors import DiskFull
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.options import StoreOptions
+from epochmq.store.segment import Segment
 from epochmq.store.service import StoreService
 from epochmq.store.store import Store
 
@@ -39,12 +41,17 @@ class Thread:
         self.gate = asyncio.Event()
         self.gate.set()
         self.calls = 0
+        self.running = False
 
     async def run(self, call: Callable[[], T]) -> T:
         self.calls += 1
         await asyncio.sleep(0)
         await self.gate.wait()
-        return call()
+        self.running = True
+        try:
+            return call()
+        finally:
+            self.running = False
 
 
 @asynccontextmanager
@@ -95,6 +102,54 @@ async def test_asynchronous_flush_syncs_by_and_by() -> None:
     options = replace(SMALL, flush_interval_ms=10, flush_thorough_interval_ms=20)
     async with serving(options) as (service, _thread):
         assert await put(service)
+
+
+async def test_the_first_file_is_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDisk()
+    thread, made = Thread(), Segment.create
+
+    def create(*args: Any, **more: Any) -> Segment:
+        assert thread.running
+        return made(*args, **more)
+
+    monkeypatch.setattr(Segment, "create", create)
+    for calls in (1, 0):  # only an empty log needs one
+        thread.calls = 0
+        service = StoreService(Store.open(disk, SMALL, HOST, 1), Clock(), thread)
+        await service.start()
+        assert thread.calls == calls
+        put(service).add_done_callback(lambda _f: None)
+        await service.stop()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_first_file_is_in_nobodys_way(killed: bool) -> None:
+    """A replica's log may have to begin elsewhere, also after a death before its first byte."""
+    disk = SimDisk()
+    options = replace(SMALL, replicated=True)
+    async with serving(options, disk) as (service, _thread):
+        store = Store.open(disk.kill(), options, HOST, 1) if killed else service.store
+        assert (store.pointers.start, store.pointers.appended) == (0, 0)
+        start = 3 * options.commit_log_file_bytes
+        store.reset_to(start)
+        store.append_raw(start, b"\0\0", 1)
+        assert store.pointers.appended == start + 2
+        assert disk.list("commitlog") == [f"{start:020d}"] or killed
+
+
+async def test_a_first_file_that_finds_no_space_does_not_stop_the_start() -> None:
+    disk = SimDisk()
+    store = Store.open(disk, SMALL, HOST, 1)
+    thread = Thread()
+
+    async def full(call: Callable[[], T]) -> T:
+        raise DiskFull("no space")
+
+    thread.run = full  # type: ignore[method-assign]
+    service = StoreService(store, Clock(), thread)
+    await service.start()
+    assert store._log.ready is None
+    await service.stop()
 
 
 async def test_chores_reach_the_checkpoint() -> None:

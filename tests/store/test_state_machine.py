@@ -59,6 +59,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 1 << 30))
     def power_cut(self, seed: int) -> None:
         self.world.disk = self.world.disk.crash(seed)
+        self.world.boot += " and another"
         self.world.open()
         self.agree(exact=False)
 

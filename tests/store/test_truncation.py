@@ -161,6 +161,18 @@ def test_what_was_cut_at_one_place_twice_is_kept_twice() -> None:
     assert disk.list("cut") == ["0-0.1.log", "0-0.log"]
 
 
+def test_what_is_cut_is_kept_whole_however_large() -> None:
+    disk = SimDisk()
+    store, placed = settled(disk, MODES["sync"])
+    before = log_bytes(store)[placed[10].offset :]
+    store.limit_confirm(placed[12].offset)
+    cut = store.truncate(placed[10].offset, "unclean", operator=True)
+    assert len(cut.kept) > 1
+    assert b"".join(disk.read_file(path) or b"" for path in cut.kept) == before
+    assert cut.below_confirmed == placed[12].offset - placed[10].offset
+    assert "of them confirmed" in str(cut)
+
+
 def test_a_failed_sync_fences() -> None:
     disk = SimDisk()
     store = opened(disk)

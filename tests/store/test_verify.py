@@ -15,8 +15,12 @@ def stopped() -> SimDisk:
     store = Store.open(disk, SMALL, HOST, 1)
     for number in range(50):
         draft = Draft(
-            *("T", number % 2, b"%d" % number * 50, b"KEYS\x01k%d\x02" % number),
-            *(0, (f"k{number}",)),
+            "T",
+            number % 2,
+            b"%d" % number * 50,
+            b"KEYS\x01k%d\x02" % number,
+            0,
+            (f"k{number}",),
             born_host=HOST,
         )
         store.append([draft], 1000 + number)
@@ -60,9 +64,22 @@ def test_a_changed_index() -> None:
 def test_damage_in_the_log_is_named() -> None:
     disk = stopped()
     disk.open("commitlog/" + "0" * 20).write(100, b"\xff")
+    before = disk.contents()
     found = verify_directory(disk, SMALL)
     assert (found.records, found.log_end, found.end_reason) == (0, 0, "body checksum is wrong")
-    assert found.problems
+    assert found.log_damaged
+    (problem,) = found.problems
+    assert problem.startswith("the log is damaged: commitlog/" + "0" * 20 + " bytes 0 to ")
+    assert disk.contents() == before
+
+
+def test_damage_in_properties_is_the_logs_fault_not_the_indexs() -> None:
+    """The keys differ then, too, and making the index again would hide it."""
+    disk = stopped()
+    log = disk.contents()["commitlog/" + "0" * 20]
+    disk.open("commitlog/" + "0" * 20).write(log.index(b"KEYS"), b"\x01" * 20)
+    (problem,) = verify_directory(disk, SMALL).problems
+    assert problem.startswith("the log is damaged: ")
 
 
 def test_files_of_another_size_are_a_problem_not_an_error() -> None:

@@ -70,6 +70,10 @@ def draft(
     return inner_batch(made, number % 5 + 1) if has_batch_queues(topic) and number % 4 else made
 
 
+BOOT = "the machine's first boot"
+"""A killed process starts again in the same one."""
+
+
 class World:
     """Remembers what was sent and what was promised."""
 
@@ -78,6 +82,7 @@ class World:
         self.disk = disk or SimDisk()
         self.now = 0
         self.wall = 1_700_000_000_000
+        self.boot = BOOT
         self.store: Store | None = None
         self.sent: dict[int, Draft] = {}
         self.placed: dict[int, tuple[Draft, Appended]] = {}
@@ -86,7 +91,9 @@ class World:
         """The part of it that must survive a power cut."""
 
     def open(self) -> Store:
-        self.store = Store.open(self.disk, self.options, HOST, self.wall, has_batch_queues)
+        self.store = Store.open(
+            self.disk, self.options, HOST, self.wall, has_batch_queues, boot=self.boot
+        )
         return self.store
 
     def pass_time(self, ms: int) -> None:

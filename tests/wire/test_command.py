@@ -13,6 +13,7 @@ from epochmq.base.limits import (
     ANSWER_HEADER_BYTES_MAX,
     EXT_FIELDS_MAX,
     FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX,
     REMARK_BYTES_MAX,
 )
 from epochmq.wire import command
@@ -130,14 +131,14 @@ def test_too_large_to_send() -> None:
     with pytest.raises(UsageError, match="exceeds a frame"):
         command.encode_head(Command(10), FRAME_BYTES_MAX)
     with pytest.raises(UsageError, match="header of"):
-        encode_frame(Command(10, ext={"i": "x" * 70000}))
+        encode_frame(Command(10, ext={"i": "x" * HEADER_BYTES_MAX}))
 
 
 def test_only_an_answer_may_have_a_long_header() -> None:
-    ext = {"msgId": "0" * 200_000}
+    ext = {"msgId": "0" * (HEADER_BYTES_MAX + 1)}
     (raw,) = FrameReader(ANSWER_HEADER_BYTES_MAX).feed(encode_frame(Command(0, flag=1, ext=ext)))
     assert decode(raw.header, raw.binary).ext == ext
-    with pytest.raises(UsageError, match="exceeds 65536"):
+    with pytest.raises(UsageError, match=f"exceeds {HEADER_BYTES_MAX}"):
         encode_frame(Command(0, ext=ext))
 
 

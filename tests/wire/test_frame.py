@@ -1,5 +1,6 @@
 """Frames: whole, in pieces at any byte, and impossible ones."""
 
+import re
 from random import randbytes
 
 import pytest
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX
-from epochmq.wire.frame import PREFIX, ROOM_BYTES, FrameReader, RawFrame, check_prefix, prefix
+from epochmq.wire.frame import (
+    END_BYTES,
+    PREFIX,
+    ROOM_BYTES,
+    ROOM_GROWTH,
+    FrameReader,
+    RawFrame,
+    check_prefix,
+    prefix,
+)
 
 PART = st.tuples(st.binary(max_size=40), st.booleans(), st.binary(max_size=60))
 
@@ -97,7 +107,7 @@ def test_memory_follows_what_came_not_what_was_announced() -> None:
         (FRAME_BYTES_MAX - 3, 0),
         (2**31 - 1, 0),
         (100, 97),
-        (2**20, HEADER_BYTES_MAX + 1),
+        (HEADER_BYTES_MAX, HEADER_BYTES_MAX + 1),
         (100, 2 << 24),
         (100, -1),
     ],
@@ -108,6 +118,22 @@ def test_impossible_prefixes(length: int, word: int, split: int) -> None:
     reader = FrameReader()
     with pytest.raises(PeerError):
         assert reader.feed(data[:split]) + reader.feed(data[split:]) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "name"),
+    [
+        (b"PRI * HTTP/2.0\r\n", "HTTP/2 (gRPC)"),
+        (b"GET / HTTP/1.1\r\n", "HTTP/1"),
+        (b"OPTIONS * HTTP/1.1", "HTTP/1"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS"),
+    ],
+)
+@pytest.mark.parametrize("split", [0, 2, 8])
+def test_another_protocol_is_named(begin: bytes, name: str, split: int) -> None:
+    reader = FrameReader()
+    with pytest.raises(PeerError, match=f"speaks {re.escape(name)} here"):
+        assert reader.feed(begin[:split]) + reader.feed(begin[split:]) == []
 
 
 def test_the_largest_allowed() -> None:
@@ -122,6 +148,25 @@ def test_who_asks_takes_long_headers(split: int) -> None:
     reader = FrameReader(ANSWER_HEADER_BYTES_MAX)
     frames = reader.feed(data[:split]) + reader.feed(data[split:])
     assert [len(frame.header) for frame in frames] == [200_000]
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, 2, HEADER_BYTES_MAX, FRAME_BYTES_MAX // 2])
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("split", [0, 7, 9, 100_000])
+def test_the_ends_of_too_long_a_header_are_kept(over: int, binary: bool, split: int) -> None:
+    header = b"begin" + bytes(HEADER_BYTES_MAX + over - 8) + b"end"
+    data = pack(header, binary, b"body") + pack(b"next", False, b"")
+    reader = FrameReader()
+    frames = reader.feed(data[:split]) + reader.feed(data[split:])
+    if over > 0:
+        (kept,) = reader.long_headers
+        assert (kept.size, kept.binary) == (len(header), binary)
+        assert (kept.head, kept.tail) == (header[:END_BYTES], header[-END_BYTES:])
+    else:
+        assert reader.long_headers == []
+        assert frames.pop(0).header == header
+    assert [frame.header for frame in frames] == [b"next"]
+    assert reader.pending_bytes == 0
 
 
 @given(st.lists(st.binary(max_size=64), max_size=8))
@@ -159,10 +204,13 @@ def read_on(reader: FrameReader, piece: bytes) -> tuple[bytearray | None, bytes]
     assert reader.room is not None
     count = min(len(piece), len(reader.room))
     reader.room[:count] = piece[:count]
-    return reader.filled(count), piece[count:]
+    whole = reader.filled(count)
+    if whole is None and count < len(piece):
+        return read_on(reader, piece[count:])
+    return whole, piece[count:]
 
 
-@given(st.integers(2 * ROOM_BYTES, 5 * ROOM_BYTES), st.data())
+@given(st.integers(2 * ROOM_BYTES, 5 * ROOM_GROWTH * ROOM_BYTES), st.data())
 def test_the_rest_of_a_large_frame_is_read_to_its_place(size: int, data: st.DataObject) -> None:
     frame, behind = pack(b"head", False, randbytes(size)), pack(b"next", False, b"body")
     stream = frame + behind
@@ -178,12 +226,26 @@ def test_the_rest_of_a_large_frame_is_read_to_its_place(size: int, data: st.Data
                 got += plain(reader.feed(whole))
         if reader.room is None:
             got += plain(reader.feed(piece, 7))
-            missing = len(frame) - reader.pending_bytes
-            large = reader.pending_bytes >= ROOM_BYTES and missing >= ROOM_BYTES
+            have = reader.pending_bytes
+            large = have >= ROOM_BYTES and len(frame) - have >= ROOM_BYTES
             assert reader.make_room() == large
             if large:
-                assert (reader.pending_bytes, reader.partial_since) == (len(frame), 7)
+                assert reader.partial_since == 7
+                assert reader.pending_bytes <= len(frame)
     assert got == [(b"head", False, frame[12:]), (b"next", False, b"body")]
+
+
+def test_room_is_in_proportion_to_what_came() -> None:
+    reader = FrameReader()
+    reader.feed(PREFIX.pack(FRAME_BYTES_MAX - 4, 0) + bytes(ROOM_BYTES))
+    came = reader.pending_bytes
+    assert reader.make_room()
+    while reader.room is not None:
+        assert reader.pending_bytes <= ROOM_GROWTH * came
+        came += len(reader.room)
+        whole = reader.filled(len(reader.room))
+    assert whole is not None
+    assert len(whole) == came == FRAME_BYTES_MAX
 
 
 def test_room_is_let_go() -> None:

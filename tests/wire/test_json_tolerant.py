@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,8 @@ from tests.wire.trips import TEXT
 
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import JSON_DEPTH_MAX
-from epochmq.wire.json_tolerant import dumps, dumps_bare, loads
+from epochmq.wire import json_tolerant
+from epochmq.wire.json_tolerant import _Parser, dumps, dumps_bare, loads, standardize
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e300, 1e300) | TEXT,
@@ -35,6 +37,37 @@ def test_standard_json_comes_back(value: Any) -> None:
 def test_the_fallback_agrees_with_the_standard(value: Any) -> None:
     # An integer key makes the text non-standard, so that the own parser has to read all of it.
     assert loads("{7:" + json.dumps(value) + "}") == {"7": value}
+
+
+@given(JSON)
+def test_the_rewritten_text_is_read_like_the_parsed_one(value: Any) -> None:
+    texts = ["{7:%s,-12 : [%s]}", '{"a":{0:%s},"{1:":%s}', '{"\x01":%s, 5\n:%s}']
+    for each in texts:
+        text = each % (json.dumps(value), json.dumps(value, ensure_ascii=False))
+        assert msgspec.json.decode(standardize(text)) == _Parser(text).whole()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{1:"a\\\n"}', '{1:"\0"}\0', '{1:"open', "{1:2", "\0{1:2}", '{"a" 1:2}', '{1:"\\"}', "{01:2}"],
+)
+def test_what_cannot_be_rewritten_is_left_to_the_parser(text: str) -> None:
+    try:
+        wanted = _Parser(text).whole()
+    except PeerError:
+        with pytest.raises(PeerError):
+            loads(text)
+    else:
+        assert loads(text) == wanted
+
+
+def test_a_long_text_is_not_read_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 160,000 integer keys: seconds in plain Python.
+    monkeypatch.setattr(json_tolerant, "_Parser", None)
+    table = ",".join(f'"topic{n}@group":{{0:{n},1:{n},2:{n}}}' for n in range(40_000))
+    assert len(loads(f'{{"offsetTable":{{{table}}}}}')["offsetTable"]) == 40_000
+    with pytest.raises(PeerError, match="not looked at more closely"):
+        loads('{{"topic":"T"}:1' + " " * 100 + "}", careful_max=100)
 
 
 def test_golden_route_in_fastjson_dialect() -> None:
@@ -91,7 +124,7 @@ def test_ill_formed_utf8_is_replaced() -> None:
         "{1:1} x",
         "{[1]:1}",
         "{1:'a'}",
-        "{1:" + "9" * 65 + "}",
+        "{{}:" + "9" * 65 + "}",
         "{a:1}",
         "NaN",
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from epochmq.base.errors import UsageError
+from epochmq.base.limits import HEADER_BYTES_MAX
 from epochmq.base.types import Buffer
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
@@ -102,7 +103,7 @@ def test_a_request_that_cannot_be_sent_leaves_nothing_behind() -> None:
     session, transport = make()
     got: list[Command | None] = []
     with pytest.raises(UsageError):
-        session.request(Command(307, ext={"a": "x" * 70_000}), 3000, got.append)
+        session.request(Command(307, ext={"a": "x" * HEADER_BYTES_MAX}), 3000, got.append)
     session.lost()
     assert (got, transport.timers) == ([], {})
 

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from epochmq.client.aio import Admin
 
 
+_ROLE_TROUBLE = {
+    "FENCED": "it serves nothing: it has no place in its group now, or lost its lease",
+    "PRE_ONLINE": "it is not online yet: it takes over from its group first",
+}
+_SUSPENDED = "3"
+
+
 @dataclass(slots=True)
 class Broker:
     """One broker; `figures` is its runtime info, empty when it did not tell (`problem`)."""
@@ -20,6 +27,8 @@ class Broker:
     address: str
     figures: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
+    is_outside_set: bool = False
+    """Whether its master counts it out of the sync-state set."""
 
     def number(self, key: str) -> float:
         """The first number of a figure such as "0.2 0.1 0.3"; 0 when there is none."""
@@ -54,6 +63,32 @@ class Broker:
             return f"its store is fenced, nothing more is written: {self.figures['storeFenced']}"
         if self.figures.get("storeDiskFull") == "true":
             return "its disk is full, messages are refused"
+        if self.figures.get("epochmqOutOfResources") == "true":
+            return "it has no file descriptors or memory left, messages are refused"
+        if waiting := int(self.number("epochmqDamageWaiting")):
+            first = self.figures.get("epochmqDamageFirst", "")
+            return f"{waiting} damaged ranges of its log wait for a repair: {first}"
+        if differing := int(self.number("epochmqReplicaBlocksDiffer")):
+            first = self.figures.get("epochmqReplicaFirstDiffers", "")
+            return f"{differing} blocks of its log differ from another replica's: {first}"
+        return self._role_trouble()
+
+    def _role_trouble(self) -> str | None:
+        """`brokerActive` tells of delays and transactions, which run at masters only."""
+        role = self.figures.get("epochmqRole")
+        is_active = self.figures.get("brokerActive") != "false"
+        if role is None:  # RocketMQ's own, of which only a master is ever active
+            return None if is_active or self.broker_id else "it is not active"
+        if role in _ROLE_TROUBLE:
+            return _ROLE_TROUBLE[role]
+        if role == "MASTER" and not is_active:
+            return "its lease is over: it serves messages only, no delays, offsets or locks"
+        if self.figures.get("epochmqReplication_state") == _SUSPENDED:
+            return "its log does not fit the master's, nothing is copied; see its log file"
+        if self.figures.get("epochmqLogTrouble"):
+            return f"nothing is copied: {self.figures['epochmqLogTrouble']}"
+        if self.is_outside_set:
+            return "it is not in the sync-state set: it lags behind, or copies nothing"
         return None
 
     def hours_kept(self, now_wall_ms: int) -> float:
@@ -97,7 +132,23 @@ async def brokers(admin: "Admin", cluster: str | None = None) -> list[Broker]:
         for broker_id, address in sorted(groups[name].broker_addrs.items())
     ]
     await asyncio.gather(*(_fill(admin, broker) for broker in found))
+    _compare_with_sets(found)
     return found
+
+
+def _compare_with_sets(found: list[Broker]) -> None:
+    """Mark the slaves that their master does not count among those in sync."""
+    sets = {
+        broker.name: broker.figures["epochmqSyncStateSet"].split(",")
+        for broker in found
+        if broker.figures.get("epochmqRole") == "MASTER"
+        and broker.figures.get("epochmqSyncStateSet")
+    }
+    for broker in found:
+        members = sets.get(broker.name)
+        own_id = broker.figures.get("epochmqBrokerId")
+        if members and own_id and broker.figures.get("epochmqRole") == "SLAVE":
+            broker.is_outside_set = own_id not in members
 
 
 async def _fill(admin: "Admin", broker: Broker) -> None:

@@ -33,8 +33,8 @@ SECTIONS = {
     "Servers": ("namesrv", "broker", "container", "controller", "store"),
 }
 EPILOG = """\b
-Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else a running `epochmq dev`
-of this directory, else 127.0.0.1:9876.
+Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else those of the `epochmq dev`
+of this directory, which must run, else 127.0.0.1:9876.
 \b
 Completion by tab (bash; zsh and fish alike):
   eval "$(_EPOCHMQ_COMPLETE=bash_source epochmq)"

@@ -11,12 +11,14 @@ IMPORTANT = (
     "controllerDLegerPeers",
     "controllerDLegerSelfId",
     "controllerStorePath",
+    "controllerBootstrap",
 )
 
 
 @click.command()
 @serving.server_options
-def command(**given: Any) -> None:
+@serving.bootstrap_option
+def command(bootstrap: bool, **given: Any) -> None:
     """Run a controller until it is told to stop (SIGTERM or Ctrl-C).
 
     Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
@@ -26,7 +28,8 @@ def command(**given: Any) -> None:
     flags = serving.Flags(**given)
     if flags.help_options:
         return serving.explain_options(ControllerOptions, flags.output)
-    options = serving.load(load_options, serving.read_settings(flags), flags)
+    settings = serving.with_bootstrap(serving.read_settings(flags), bootstrap)
+    options = serving.load(load_options, settings, flags)
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
     from epochmq.controller.service import main as serve

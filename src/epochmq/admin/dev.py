@@ -73,6 +73,8 @@ def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> in
     cluster = LocalCluster(directory)
     wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None
     started = cluster.start(wanted)
+    if started.moved_from:
+        note(f"this cluster was in {started.moved_from}: its *.properties name {directory} now")
     for line in started.choice.taken if started.choice else ():
         note(line)
     if started.choice and started.choice.taken:

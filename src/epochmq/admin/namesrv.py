@@ -19,7 +19,8 @@ IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath")
 
 @click.command()
 @serving.server_options
-def command(**given: Any) -> None:
+@serving.bootstrap_option
+def command(bootstrap: bool, **given: Any) -> None:
     """Run a name server until it is told to stop (SIGTERM or Ctrl-C).
 
     With enableControllerInNamesrv=true also a controller, with its options in the same file.
@@ -30,7 +31,8 @@ def command(**given: Any) -> None:
     flags = serving.Flags(**given)
     if flags.help_options:
         return serving.explain_options(NamesrvOptions, flags.output)
-    both = serving.load(_read, serving.read_settings(flags), flags)
+    settings = serving.with_bootstrap(serving.read_settings(flags), bootstrap)
+    both = serving.load(_read, settings, flags)
     options = both.namesrv
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)

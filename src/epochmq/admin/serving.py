@@ -1,19 +1,22 @@
 """What the two server commands share: where options come from, and how they are shown."""
 
+import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from epochmq.admin.exits import explain
 from epochmq.admin.output import note, output_option, show
 from epochmq.base.errors import ConfigError, EnvironmentFault
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
-from epochmq.runtime.log import configure
+from epochmq.runtime.log import configure, report_crashes, tell_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -44,6 +47,7 @@ class Flags:
 
 def server_options(command: F) -> F:
     """The options of `namesrv` and `broker`; letters as RocketMQ's `mqnamesrv` and `mqbroker`."""
+    command = _tell_log(command)
     for decorate in reversed(
         (
             click.option("-c", "--config", metavar="FILE", help="RocketMQ properties file."),
@@ -67,6 +71,45 @@ def server_options(command: F) -> F:
     ):
         command = decorate(command)
     return command
+
+
+def bootstrap_option(command: F) -> F:
+    """Add `--bootstrap`, for servers in which a controller may run."""
+    return click.option(
+        "--bootstrap",
+        is_flag=True,
+        help="The group of controllers is new: found it once all members are up with empty "
+        "directories. The same as --set controllerBootstrap=true.",
+    )(command)
+
+
+def with_bootstrap(settings: dict[str, str], bootstrap: bool) -> dict[str, str]:
+    """The settings with `--bootstrap` put into them."""
+    return {**settings, "controllerBootstrap": "true"} if bootstrap else settings
+
+
+def _tell_log(command: F) -> F:
+    """What ends a server is also written to its log file: its standard error may be lost."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        try:
+            return command(**given)
+        except Exception as error:
+            _set_up_file(given.get("log_file"))
+            text = error.message if isinstance(error, click.ClickException) else explain(error)
+            for line in text.splitlines():
+                tell_files(f"ended: {line}")
+            raise
+
+    return cast(F, run)
+
+
+def _set_up_file(file: str | None) -> None:
+    """Have a log file though the options could not be read, where the command line names one."""
+    if file is not None and not logging.getLogger().handlers:
+        with contextlib.suppress(OSError):
+            configure(file=file)
 
 
 def read_settings(flags: Flags) -> dict[str, str]:
@@ -118,6 +161,7 @@ def _set_up_log(options: object, flags: Flags) -> None:
     file = flags.log_file or _option(options, "log_file") or None
     try:
         configure(level, file)
+        report_crashes(file)
     except OSError as error:
         option = "--log-file" if flags.log_file else "option 'logFile'"
         raise EnvironmentFault(f"{option}: cannot write {file}: {error.strerror}") from None

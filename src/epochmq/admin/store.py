@@ -1,6 +1,5 @@
 """`epochmq store`: look at the files of a broker that is stopped."""
 
-import os
 from pathlib import Path
 
 import click
@@ -8,31 +7,22 @@ import click
 from epochmq.admin import exits
 from epochmq.admin.output import JSON, output_option, print_json
 from epochmq.admin.store_export import export
-from epochmq.base.errors import NotFound
-
-
-def _file_bytes(log: Path) -> int | None:
-    """The size of log files as it is: a broker's other files do not tell."""
-    first = next((path for path in sorted(log.iterdir())), None)
-    return first.stat().st_size if first else None
+from epochmq.admin.store_files import config_option, open_files
+from epochmq.admin.store_repair import repair
 
 
 @click.group()
 def command() -> None:
-    """Check the files of a broker that is stopped, or copy the log of one that runs."""
+    """Check or repair the files of a stopped broker, or copy the log of one that runs."""
 
 
 command.add_command(export)
+command.add_command(repair)
 
 
 @command.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
-    "-c",
-    "--config",
-    metavar="FILE",
-    help="The broker's properties file, for sizes and storePathCommitLog.",
-)
+@config_option
 @output_option
 @click.pass_context
 def verify(ctx: click.Context, directory: Path, config: str | None, output: str) -> None:
@@ -40,37 +30,19 @@ def verify(ctx: click.Context, directory: Path, config: str | None, output: str)
 
     Nothing is changed. Exit code 0 when all fits, 4 when not, with one line for each problem.
     """
-    from dataclasses import asdict, replace
+    from dataclasses import asdict
 
     from epochmq.admin.figures import size
     from epochmq.admin.progress import Bar
-    from epochmq.admin.serving import read_file
-    from epochmq.broker.metadata.files import load_table
-    from epochmq.broker.metadata.topics import TopicTable
-    from epochmq.broker.options import load_options
-    from epochmq.broker.store_keys import log_dir, store_options
-    from epochmq.runtime.disk import RealDisk
     from epochmq.store.verify import verify_directory
 
-    properties = read_file(config) if config else {}
-    options = load_options(properties, env=os.environ)
-    folder, elsewhere = log_dir(str(directory), options.store_path_commit_log)
-    log = Path(elsewhere.get(folder) or directory / folder)
-    if not log.is_dir():
-        hint = "" if config else "; -c FILE names a configuration with storePathCommitLog"
-        raise NotFound(f"{directory} holds no store: there is no commit log in {log}{hint}")
-    found_bytes = _file_bytes(log)
-    if found_bytes and "mappedFileSizeCommitLog" not in properties:
-        options = replace(options, mapped_file_size_commit_log=found_bytes)
-    disk = RealDisk(str(directory), elsewhere=elsewhere)
-    topics = TopicTable()
-    load_table(disk, topics)
+    disk, options, types = open_files(directory, config)
     with Bar("checking", 1.0) as bar:
         found = verify_directory(
             disk,
-            store_options(options, folder),
+            options,
             lambda done, total: bar.set(done / max(total, 1), size(done)),
-            topics.has_batch_queues,
+            types,
         )
     if output == JSON:
         print_json(asdict(found))

@@ -50,6 +50,11 @@ class DiskFull(EnvironmentFault):
     """No space is left; writes are refused, reads go on, and it heals by itself."""
 
 
+class OutOfResources(DiskFull):
+    """No file descriptor or no memory is left: writes are refused as by a full disk, and it heals
+    by itself."""
+
+
 class DiskFailed(EnvironmentFault):
     """A write or a read failed for another reason than space."""
 

@@ -3,10 +3,17 @@
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """A whole frame, its 4-byte length field included (RocketMQ's default)."""
 
-HEADER_BYTES_MAX = 64 * 1024
+HEADER_BYTES_MAX = 256 * 1024
+"""A request's header. In JSON a byte of the 32,767 that properties may have takes up to 6, and what
+is somewhat too long is to be answered by its handler; a longer one is answered as a refusal."""
 ANSWER_HEADER_BYTES_MAX = 4 * 1024 * 1024
 """An answer's header, which for a batch holds the id of each of its messages."""
 
+LENIENT_BODY_BYTES_MAX = 64 * 1024
+"""A request's body that is not standard JSON, or not quite of the types it must be: what Java sends
+is standard where it is large, and what other clients send loosely is small."""
+CAREFUL_BODY_BYTES_MAX = 16 * 1024
+"""A request's body that goes through the parser in plain Python."""
 EXT_FIELDS_MAX = 256
 JSON_DEPTH_MAX = 32
 REMARK_BYTES_MAX = 32 * 1024
@@ -60,6 +67,9 @@ CONNECTIONS_MAX = 20_000
 SESSION_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024
 """Unsent answers to one peer; a peer that does not read is cut."""
 
+CLIENT_IN_FLIGHT_BYTES_MAX = SESSION_IN_FLIGHT_BYTES_MAX // 2
+"""Bodies that one producer has sent and has no answer for; further sends wait."""
+
 UNSENT_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
 """Unsent answers to all peers of one server; who leaves the most unread is cut first."""
 
@@ -68,7 +78,12 @@ HALF_FRAME_MS = 30_000
 """A started frame must be whole within this time (slow-loris)."""
 
 HALF_FRAMES_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
-"""Unfinished frames of all peers of one server; the largest is cut first."""
+HALF_FRAMES_SHARE = 16
+"""Unfinished frames of all peers of one server have so much memory, or this part of the machine's
+where that is less; the largest is cut first."""
+
+KEY_SEARCHES_MAX = 64
+"""Searches by key that a broker has under way; each is carried on in turn."""
 
 LONG_POLLS_MAX = 100_000
 LONG_POLLS_PER_QUEUE_MAX = 10_000
@@ -89,6 +104,12 @@ ESCAPES_REMEMBERED_MAX = 65_536
 BATCH_RECORDS_MAX = 65_536
 SQL_LENGTH_MAX = 16 * 1024
 SQL_DEPTH_MAX = 64
+FILTER_COST_MAX = 40_000
+"""Nodes of a filter that one read evaluates, about 20 ms; a longer search goes on at the next."""
+
+PATIENT_REQUESTS_MAX = 10_000
+"""Messages that consumers sent back and slow replicas lack; more are answered after
+`slaveTimeout`."""
 
 STAT_ITEMS_MAX = 200_000
 """Counted (name, key) pairs of a broker; more share one item nobody reads."""
@@ -96,6 +117,8 @@ STAT_ITEMS_MAX = 200_000
 TOPICS_MAX = 200_000
 GROUPS_MAX = 200_000
 SUBSCRIPTIONS_PER_GROUP_MAX = 10_000
+HEARTBEAT_GROUPS_MAX = 1_000
+"""Groups in one heartbeat, and `SUBSCRIPTIONS_PER_GROUP_MAX` subscriptions of all of them."""
 GROUPS_PER_SESSION_MAX = 10_000
 """Producer and consumer groups that one connection may announce."""
 
@@ -119,13 +142,23 @@ ROUTE_TOPICS_MAX = 500_000
 """Topics that one name server keeps routes of."""
 
 ROUTE_BROKERS_MAX = 20_000
-KV_ENTRIES_MAX = 100_000
+KV_BYTES_MAX = 1024 * 1024
+"""The whole key-value configuration of a name server, which is written whole."""
 KV_ENTRY_BYTES_MAX = 64 * 1024
+HELD_BACK_BYTES_MAX = 1024 * 1024
+"""Requests of one connection that wait at a name server until its large registration is read."""
 CONFIG_BODY_BYTES_MAX = 256 * 1024
 """Properties text of a request that changes options."""
 
 REGISTER_BODY_BYTES_MAX = 64 * 1024 * 1024
-"""A compressed registration may inflate to this much."""
+"""A compressed registration may inflate to this much, for a broker that is registered over the same
+connection."""
+REGISTER_FIRST_BYTES_MAX = 8 * 1024 * 1024
+"""The same for a first registration, and for one that is not compressed."""
+REGISTER_JSON_ENTRY_BYTES_MIN = 64
+"""A topic's settings in JSON take more than this, so a body has a bounded number of objects."""
+REGISTER_FILTERS_MAX = 1_000
+REGISTER_MAPPINGS_MAX = 20_000
 
 RAFT_MESSAGE_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
 """One Raft message in bytes, which travels as the body of one frame."""
@@ -135,6 +168,15 @@ RAFT_SNAPSHOT_BYTES_MAX = RAFT_MESSAGE_BYTES_MAX - 64 * 1024
 
 RAFT_ENTRY_BYTES_MAX = 4 * 1024 * 1024
 RAFT_ENTRIES_PER_MESSAGE_MAX = 4_096
+RAFT_TERM_STEP_MAX = 1 << 32
+"""How far a term may be ahead of the own one: more elections than a century sees."""
+RAFT_TERM_MAX = 1 << 62
+"""No term is higher; there are always terms left for the next election."""
+RAFT_UNPROVEN_MESSAGES_MAX = 64
+RAFT_UNPROVEN_BYTES_MAX = 1024 * 1024
+"""What is kept of one connection until it is known whose it is; Raft repeats the rest."""
+RAFT_QUESTIONS_MAX = 8
+"""Connections in question at a time that claim to be one controller's."""
 RAFT_MEMBERS_MAX = 64
 RAFT_PENDING_READS_MAX = 65_536
 RAFT_NODE_NAME_LENGTH_MAX = 255
@@ -174,7 +216,7 @@ LIVE_BROKERS_MAX = 100_000
 """Brokers that a controller keeps heartbeats of."""
 
 EPOCH_MAX = 2**30
-"""A reported master epoch above this is not believed: epochs are Java ints."""
+"""A master epoch above this is believed of nobody: epochs are Java ints."""
 
 CONTROLLER_CALLS_MAX = 50_000
 """Requests that may wait in a controller (RocketMQ's controllerRequestThreadPoolQueueCapacity)."""

@@ -59,6 +59,11 @@ class File(Protocol):
         """The whole file, read-only, without a copy; stays coherent with `write`."""
         ...
 
+    def forget_view(self) -> None:
+        """Let the next `view` look at the file anew: a page that could not be read is zeros in
+        those there are."""
+        ...
+
     def allocate(self, offset: int, size: int) -> None:
         """Reserve space so that writing there cannot run out of it; content is kept."""
         ...

@@ -28,6 +28,8 @@ class Safeguards:
     """Acknowledgements count the set and every pending proposal (rocketmq#5663, KIP-497)."""
     bounded_ack: bool = True
     """0 <= ack <= appended, else the link is cut (rocketmq#3015)."""
+    follower_syncs_before_ack: bool = True
+    """With sync flush a follower acknowledges what is on its device."""
     durable_truncation_first: bool = True
     """Truncation is on the device before the epoch file changes (rocketmq#10666)."""
     epoch_entry_before_data: bool = True

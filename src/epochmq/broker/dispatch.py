@@ -121,7 +121,7 @@ ROWS: dict[Code, Row] = {
     # Whose locks they are the handler says: any member of the group may be asked for its vote.
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.SERVING),
     **_rows(
-        Access.CLIENT, 4 * MIB,
+        Access.CLIENT, MIB,
         Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.CHECK_CLIENT_CONFIG,
     ),
     **_rows(
@@ -204,6 +204,7 @@ ROWS: dict[Code, Row] = {
         Code.CONTROLLER_GET_NEXT_BROKER_ID, Code.CONTROLLER_APPLY_BROKER_ID,
         Code.CONTROLLER_GET_TIMELINE,
         Code.RAFT_MESSAGE,
+        Code.RAFT_LINK,
         # Replicas and roles.
         Code.ADD_BROKER, Code.REMOVE_BROKER,
         # POP.

@@ -60,7 +60,8 @@ _NETTY = """
     clientPooledByteBufAllocatorEnable clientSocketRcvBufSize clientSocketSndBufSize
     clientWorkerThreads connectTimeoutMillis disableCallbackExecutor disableNettyWorkerGroup
     enableReconnectForGoAway enableShutdownGracefully maxReconnectIntervalTimeSeconds
-    scanAvailableNameSrv serverAsyncSemaphoreValue serverCallbackExecutorThreads
+    isScanAvailableNameSrv scanAvailableNameSrv serverAsyncSemaphoreValue
+    serverCallbackExecutorThreads
     serverNettyWorkerGroupEnable serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
     serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize
     serverWorkerThreads

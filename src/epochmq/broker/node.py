@@ -10,11 +10,14 @@ from epochmq.broker.assignment.core import Waiter
 from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.filters.core import Filters
+from epochmq.broker.handlers.key_searches import KeySearches
 from epochmq.broker.handlers.send_sync import Group
 from epochmq.broker.locks.core import LIFE_MS, VOTE_LIFE_MS, QueueLocks
 from epochmq.broker.long_poll.core import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
+from epochmq.broker.metadata.journal import TableJournal
+from epochmq.broker.metadata.keeper import MetadataKeeper, WriteBeside, write_here
 from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
@@ -28,6 +31,7 @@ from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
 from epochmq.broker.schedule.core import Schedule
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
+from epochmq.broker.scrub.compare import Differences
 from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.desk import TimerDesk
@@ -37,6 +41,7 @@ from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
 from epochmq.model.queue import MessageQueue
+from epochmq.store.epochs import epoch_before
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.bodies.lock import LockBatchRequest
@@ -84,6 +89,9 @@ class BrokerNode:
     """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets
     it."""
 
+    process_figures: Callable[[], dict[str, str]] = staticmethod(dict)
+    """What the process tells of itself, for GET_BROKER_RUNTIME_INFO; the service sets it."""
+
     end_elsewhere: EndElsewhere = staticmethod(lambda header, key, answer: False)
     """Ends a transaction whose half message another master has; the service sets it."""
 
@@ -129,6 +137,8 @@ class BrokerNode:
         """A new master delivers no delayed messages before its log is confirmed up to here."""
         self.master_flush_offset = 0
         """Told by a master or an admin; shown only, as upstream."""
+        self.differences = Differences()
+        """Blocks of the log that another replica has other bytes of."""
         self.watchers = Watchers()
         """Replicas that wait for changes of a table."""
         self._announced = 0
@@ -141,13 +151,21 @@ class BrokerNode:
         self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
         store.queue_types(self.topics.has_batch_queues)
         self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
+        self.write_beside: WriteBeside = write_here
+        """Runs a call that may block in the tables' thread; the service sets it."""
+        self.keeper = MetadataKeeper(
+            TableJournal(disk),
+            (self.topics, self.groups),
+            lambda call, done: self.write_beside(call, done),
+        )
+        """Saves topics and groups."""
         self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
         self.consumers = ConsumerManager(expiry_ms=options.channel_expired_timeout)
         self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
         self.locks = _locks(options, clock)
         self.request_modes = RequestModes()
         self.filters = Filters(enabled=options.enable_property_filter)
-        self.stats = Stats(clock.now_ms(), clock.wall_ms())
+        self.stats = Stats(clock.now_ms(), clock.wall_ms(), options.broker_cluster_name)
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
         )
@@ -161,6 +179,8 @@ class BrokerNode:
         self.pop = self._own_pop(options)
         self.soon: Callable[[Callable[[], None]], None] = _call_now
         """Runs a call after the present one, on the loop; the service sets it."""
+        self.searches = KeySearches(lambda call: self.soon(call))
+        """Queries by key."""
         self.beside: Beside = _beside_now
         """Runs a call in a thread of its own and hands its result on, None for a failure; the
         service sets it."""
@@ -171,7 +191,11 @@ class BrokerNode:
 
     def _own_pop(self, options: BrokerOptions) -> PopState:
         pop = PopState(
-            *(self.store, self.outlet, self.offsets, self.topics, options),
+            self.store,
+            self.outlet,
+            self.offsets,
+            self.topics,
+            options,
             cluster=options.broker_cluster_name,
             broker_name=options.broker_name,
             host=self.store_host,
@@ -196,11 +220,18 @@ class BrokerNode:
             store, outlet = self.store, self.outlet
             pointers = store.pointers
             self.timer = TimerDesk(
-                *(self.disk, store, outlet),
+                self.disk,
+                store,
+                outlet,
                 lambda: self.options,
                 lambda: (pointers.start, pointers.appended),
+                epoch_at=self._epoch_before,
             )
             self.timer.open()
+
+    def _epoch_before(self, offset: int) -> int:
+        epochs = () if self.replica is None else self.replica.epochs()
+        return epoch_before([(entry.epoch, entry.start_offset) for entry in epochs], offset)
 
     @property
     def rights(self) -> RoleRow:

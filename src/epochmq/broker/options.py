@@ -30,6 +30,7 @@ from epochmq.broker.transaction_keys import TransactionKeys
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.host import BadAddress, pack
+from epochmq.runtime.tls import ENFORCING
 
 FAST_PORT_STEP = -2
 HA_PORT_STEP = 1
@@ -56,8 +57,9 @@ class BrokerOptions(
     broker_cluster_name: str = option("DefaultCluster", "Name of the cluster.")
     broker_id: int = option(
         0,
-        "0 is the master of the group, slaves have more; controllers give their own ids.",
-        low=0,
+        "0 is the master of the group, slaves have more; controllers give their own ids, so that"
+        " RocketMQ's -1 will do in controller mode.",
+        low=-1,
         high=_LONG_MAX,
     )
     namesrv_addr: str = option("", "Name servers, as 'host:port;host:port'.")
@@ -170,7 +172,9 @@ def load_options(
     assert isinstance(options, BrokerOptions)
     problems += store_problems(options) + _name_problems(options)
     problems += replica_problems(options, options.broker_id) + timer_problems(options)
-    problems += _acting_problems(options)
+    if options.broker_id < 0 and not options.enable_controller_mode:
+        problems.append("option 'brokerId' must be 0 or more without enableControllerMode")
+    problems += _acting_problems(options) + _replication_port_problems(options)
     problems += lock_problems(
         strict=options.lock_in_strict_mode,
         replicas=options.total_replicas,
@@ -179,6 +183,20 @@ def load_options(
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def _replication_port_problems(options: BrokerOptions) -> list[str]:
+    """A certificate that clients must show says nothing where the log is given away without one."""
+    demanded = options.tls_mode == ENFORCING and options.tls_need_client_auth == "require"
+    bind = options.ha_bind_address or options.bind_address
+    if not demanded or is_loopback(bind):
+        return []
+    return [
+        "option 'tls.server.need.client.auth'=require keeps strangers out of the client port, but"
+        f" the replication port listens on {bind} without TLS: whoever reaches it gets the whole"
+        " log, and can acknowledge in a replica's name; set haBindAddress=127.0.0.1 and lead"
+        " replicas there through an encrypted tunnel, or do not demand certificates"
+    ]
 
 
 def _name_problems(options: BrokerOptions) -> list[str]:
@@ -237,6 +255,7 @@ def resolve(
         fast = main + FAST_PORT_STEP if main > -FAST_PORT_STEP else -1
     return dataclasses.replace(
         options,
+        broker_id=max(0, options.broker_id),
         broker_name=options.broker_name or _name_from_host(host_name),
         broker_ip1=ip1,
         broker_ip2=options.broker_ip2 or ip1,

@@ -4,14 +4,18 @@ The operator's own file is never written to. Changes lie over it at the next sta
 allow-list no longer has is left out with a warning, so an old file cannot keep a broker down.
 """
 
+import re
 from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import ConfigError
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.ports import Disk
 from epochmq.broker.options import BrokerOptions, change_options
+from epochmq.model.crc import crc32
 
 FILE = "config/broker.properties"
+_SAVED = re.compile(rb"epochmqSaved ([0-9a-f]{8})")
+_ZEROS = b"0" * 8
 
 
 def read_overrides(disk: Disk) -> dict[str, str]:
@@ -19,6 +23,10 @@ def read_overrides(disk: Disk) -> dict[str, str]:
     data = disk.read_file(FILE)
     if data is None:
         return {}
+    found = _SAVED.search(data)
+    if found is not None and crc32(_unsealed(data, found)) != int(found[1], 16):
+        problem = f"{FILE} does not match its checksum: it was damaged, or edited by hand. Correct"
+        raise ConfigError([f"{problem} it and remove its line with epochmqSaved, then start again"])
     try:
         return parse_properties(data.decode())
     except UnicodeDecodeError:
@@ -28,7 +36,16 @@ def read_overrides(disk: Disk) -> dict[str, str]:
 def write_overrides(disk: Disk, changes: Mapping[str, str]) -> None:
     """Add `changes` to the file, atomically."""
     merged = {**read_overrides(disk), **changes}
-    disk.write_file(FILE, format_properties(sorted(merged.items())).encode(), backup=True)
+    text = format_properties(sorted(merged.items())).encode()
+    head = text + (b"" if text.endswith(b"\n") else b"\n") + b"# epochmqSaved "
+    data = b"%s%08x\n" % (head, crc32(head + _ZEROS + b"\n"))
+    disk.write_file(FILE, data, backup=True)
+
+
+def _unsealed(data: bytes, found: re.Match[bytes]) -> bytes:
+    """What the checksum is of."""
+    at, end = found.span(1)
+    return data[:at] + _ZEROS + data[end:]
 
 
 def apply_overrides(

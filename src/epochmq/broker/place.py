@@ -5,7 +5,6 @@ from typing import Protocol
 
 from epochmq.wire.bodies.controller import EpochEntry
 from epochmq.wire.bodies.ha import HARuntimeInfo
-from epochmq.wire.command import Command
 
 FOREVER = 2**62
 """The end of a lease that never ends."""
@@ -34,8 +33,8 @@ class Replica(Protocol):
 
     def ha_status(self) -> HARuntimeInfo: ...
 
-    def role_changed(self, command: Command, now: int) -> None:
-        """A controller tells of another role."""
+    def role_changed(self, now: int) -> None:
+        """Somebody says that this broker's role is another one (1008)."""
         ...
 
     def told(self, master_address: str, ha_address: str, *, online: bool) -> None:

@@ -6,6 +6,7 @@ master, and controller mode, in which controllers say it and both keys have no s
 
 from dataclasses import dataclass
 
+from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.base.options import option
 
 _HOUR_MS = 3_600_000
@@ -91,7 +92,12 @@ class ReplicaKeys:
         1, "Replicas, the master among them, that a send waits for.", mutable=True, low=1, high=100
     )
     min_in_sync_replicas: int = option(
-        1, "With fewer members in the set sends are refused.", mutable=True, low=1, high=100
+        1,
+        "With fewer members in the set sends are refused. With controllers a lower value holds"
+        " once they have recorded it.",
+        mutable=True,
+        low=1,
+        high=100,
     )
     enable_auto_in_sync_replicas: bool = option(
         False, "Lower inSyncReplicas to the members there are, down to minInSyncReplicas."
@@ -108,6 +114,10 @@ class ReplicaKeys:
     # How the log is copied.
     ha_listen_port: int = option(
         0, "Port for replication; 0 is listenPort + 1.", low=0, high=65_535
+    )
+    ha_bind_address: str = option(
+        "",
+        "Address that the replication port listens on; empty is bindAddress. EpochMQ's own.",
     )
     ha_master_address: str = option(
         "", "Where a SLAVE copies from, 'host:port'; empty asks the name servers."
@@ -126,10 +136,11 @@ class ReplicaKeys:
         unit="ms",
     )
     ha_transfer_batch_size: int = option(
-        32_768,
-        "Most bytes of log one frame carries to a Java replica; ours take larger ones.",
+        HA_BATCH_BYTES_MAX,
+        "Most bytes of log one frame carries to a replica; large frames cost the least (RocketMQ's"
+        " default is 32768).",
         low=1024,
-        high=3 * _MIB,
+        high=HA_BATCH_BYTES_MAX,
         unit="bytes",
     )
     ha_max_gap_not_in_sync: int = option(

@@ -1,45 +1,52 @@
 """A broker's options as replication and membership take them."""
 
+import logging
 from dataclasses import replace
-from pathlib import PurePath
 
-from epochmq.base.errors import ConfigError
+from epochmq.base.options import describe
 from epochmq.broker.membership.options import MembershipOptions
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.replica_keys import addresses
+from epochmq.broker.replica_keys import ReplicaKeys, addresses
 from epochmq.replication.options import ReplicationOptions
+from epochmq.runtime.config_text import file_below_root
 from epochmq.store.epochs import FILE as EPOCH_FILE
+
+_log = logging.getLogger(__name__)
+
+FIELDS = {
+    "all_ack": "all_ack_in_sync_state_set",
+    "in_sync_replicas": "in_sync_replicas",
+    "min_in_sync_replicas": "min_in_sync_replicas",
+    "auto_in_sync_replicas": "enable_auto_in_sync_replicas",
+    "not_caught_up_ms": "ha_max_time_slave_not_catchup",
+    "transfer_batch_bytes": "ha_transfer_batch_size",
+    "heartbeat_ms": "ha_send_heartbeat_interval",
+    "housekeeping_ms": "ha_housekeeping_interval",
+    "flow_control": "ha_flow_control_enable",
+    "flow_bytes_per_second": "max_ha_transfer_byte_in_second",
+    "learner": "async_learner",
+    "from_last_file": "sync_from_last_file",
+    "gap_max_bytes": "ha_max_gap_not_in_sync",
+}
+"""Replication's name of an option -> the broker's. Those that are declared `mutable` reach a
+replication that runs (`changed_options`); nothing else has to be written for a new one."""
 
 
 def replication_options(options: BrokerOptions, *, upgraded: bool) -> ReplicationOptions:
     """`upgraded`: this replica has no identity yet, so its log is from before controller mode."""
     return ReplicationOptions(
-        all_ack=options.all_ack_in_sync_state_set,
-        in_sync_replicas=options.in_sync_replicas,
-        min_in_sync_replicas=options.min_in_sync_replicas,
-        auto_in_sync_replicas=options.enable_auto_in_sync_replicas,
-        slave_timeout_ms=options.slave_timeout,
-        not_caught_up_ms=options.ha_max_time_slave_not_catchup,
-        transfer_batch_bytes=options.ha_transfer_batch_size,
-        heartbeat_ms=options.ha_send_heartbeat_interval,
-        housekeeping_ms=options.ha_housekeeping_interval,
-        flow_control=options.ha_flow_control_enable,
-        flow_bytes_per_second=options.max_ha_transfer_byte_in_second,
-        learner=options.async_learner,
-        from_last_file=options.sync_from_last_file,
+        **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items()},
         adopt_plain_log=upgraded,
         sync_before_ack=options.flush_disk_type == "SYNC_FLUSH",
-        gap_max_bytes=options.ha_max_gap_not_in_sync,
     )
 
 
-def changed_numbers(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
-    """What may change of `running` while replication goes on."""
+def changed_options(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
+    """`running` with those of `options` that may change while replication goes on."""
+    mutable = {row.field for row in describe(ReplicaKeys) if row.mutable}
     return replace(
         running,
-        in_sync_replicas=options.in_sync_replicas,
-        min_in_sync_replicas=options.min_in_sync_replicas,
-        slave_timeout_ms=options.slave_timeout,
+        **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items() if theirs in mutable},
     )
 
 
@@ -80,23 +87,20 @@ def waits_for_replicas(options: BrokerOptions) -> bool:
     return options.broker_role == "SYNC_MASTER" and several
 
 
-def file_in_store(key: str, root: str, configured: str, default: str) -> str:
-    """The path of a small file as the store's disk names it; `ConfigError` outside of the root."""
-    if not configured:
-        return default
-    path = PurePath(configured)
-    if not path.is_absolute():
-        return str(path)
-    if path.is_relative_to(root):
-        return str(path.relative_to(root))
-    raise ConfigError([f"option '{key}' must lie under storePathRootDir {root}, not {configured}"])
-
-
 def epoch_file(options: BrokerOptions) -> str:
-    root = options.store_path_root_dir
-    return file_in_store("storePathEpochFile", root, options.store_path_epoch_file, EPOCH_FILE)
+    """As the store's disk names it; `ConfigError` outside of the root."""
+    path = options.store_path_epoch_file
+    return _in_store(options, "storePathEpochFile", path, EPOCH_FILE)
 
 
 def identity_file(options: BrokerOptions) -> str:
-    root, path = options.store_path_root_dir, options.store_path_broker_identity
-    return file_in_store("storePathBrokerIdentity", root, path, "brokerIdentity")
+    """As the store's disk names it; `ConfigError` outside of the root."""
+    path = options.store_path_broker_identity
+    return _in_store(options, "storePathBrokerIdentity", path, "brokerIdentity")
+
+
+def _in_store(options: BrokerOptions, key: str, path: str, default: str) -> str:
+    name, said = file_below_root(key, options.store_path_root_dir, path, default)
+    if said:
+        _log.warning(said)
+    return name

@@ -53,7 +53,8 @@ ROLES: dict[Role, RoleRow] = {
     Role.ACTING_MASTER: RoleRow(False, True, True, True, True, False, True),
     Role.PRE_ONLINE: RoleRow(False, False, False, False, False, False, False),
     Role.FENCED: RoleRow(False, False, False, False, False, False, False),
-    Role.LEARNER: RoleRow(False, False, False, False, True, False, False),
+    # No client reads at a learner, so no route shows it; the controllers know where it is.
+    Role.LEARNER: RoleRow(False, False, False, False, False, False, False),
 }
 HELD_MASTER = RoleRow(
     writable=True,

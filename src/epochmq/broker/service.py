@@ -19,7 +19,8 @@ from epochmq.broker.handlers.heartbeat import expire_clients
 from epochmq.broker.locks.service import LockVotes
 from epochmq.broker.membership.build import build_member
 from epochmq.broker.membership.service import Member
-from epochmq.broker.metadata.files import Table, load_table, save_dirty
+from epochmq.broker.metadata.files import Table, load_table, report_replaced, save_dirty
+from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.node import BrokerNode
@@ -30,15 +31,18 @@ from epochmq.broker.registration.peers import check_id
 from epochmq.broker.registration.service import Registrar
 from epochmq.broker.replica_keys import addresses
 from epochmq.broker.saving.service import Saver
+from epochmq.broker.scrub.service import ScrubService
 from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import log_dir, store_options
 from epochmq.model.host import pack
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
+from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
-from epochmq.runtime.own_host import free_port, host_address, host_name, memory_bytes
+from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
 from epochmq.runtime.peers import Peers
+from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
@@ -82,6 +86,7 @@ class Broker:
         self.routes: RouteWatch
         self.escape: EscapeService
         self.afar: AfarMessages
+        self.scrub: ScrubService
         self._ha_port_is_chosen = options.ha_listen_port != 0
         self.member: Member | PlainMember | None = None
         """Its place in its group; None before the start."""
@@ -110,19 +115,27 @@ class Broker:
 
     async def _open(self) -> None:
         options = self._resolved()
-        folder, elsewhere = log_dir(options.store_path_root_dir, options.store_path_commit_log)
+        root, log_path, said = store_paths(
+            options.store_path_root_dir, options.store_path_commit_log
+        )
+        if said:
+            log.warning(said)
+        folder, elsewhere = log_dir(root, log_path)
         disk = self._disk or RealDisk(options.store_path_root_dir, elsewhere=elsewhere)
         wall = self._clock.wall_ms()
         options = self.options = apply_overrides(options, disk, wall, log.warning)
         host = pack(options.broker_ip1, self.port)
         topics = TopicTable()
-        load_table(disk, topics)  # the store must know each topic's type of queues
+        # The store must know each topic's type of queues.
+        TableJournal(disk).load((topics,), repair=False)
         types = topics.has_batch_queues
         kept = dataclasses.replace(
             store_options(options, folder), replicated=options.enable_controller_mode
         )
         # In the thread: reading a long log must not hold up others on this loop.
-        store = await self._blocking.run(lambda: Store.open(disk, kept, host, wall, types))
+        store = await self._blocking.run(
+            lambda: Store.open(disk, kept, host, wall, types, boot=boot_id())
+        )
         self._closers.append(lambda: store.close(self._clock.wall_ms()))
         self.node = node = BrokerNode(
             options,
@@ -132,13 +145,14 @@ class Broker:
             port=self.port,
             process=os.getpid(),
         )
+        node.keeper.load()
         for table in self._tables():
-            load_table(disk, table)
+            self._load(table)
         if store.sinks.missing or store.sinks.dirty:
             store.sinks.dirty = True
             save_dirty(disk, (store.sinks,))  # from now on there is one to start from
         if options.lock_in_strict_mode:
-            load_table(disk, node.locks)
+            self._load(node.locks)
         node.topics.add_system(system_topics(_wishes(options)))
         node.filters.all_dead(wall)
         node.open_timer()
@@ -157,7 +171,16 @@ class Broker:
             )
             node.delivery.clamp()
         self._saver = Saver(disk, self._saving, node.may_not_save)
+        node.write_beside = self._saver.write_beside
         self._store_service = StoreService(store, self._clock, self._blocking)
+
+    def _load(self, table: Table) -> None:
+        """Fill a table from its file; that its `.bak` had to do is said and counted."""
+        node = self.node
+        loaded = load_table(node.disk, table)
+        if loaded is not None and loaded.replaced:
+            node.keeper.damaged += 1
+            report_replaced(node.disk, table.file, loaded.replaced, "the changes after it are lost")
 
     def _resolved(self) -> BrokerOptions:
         everywhere = self.options.bind_address in ("", "0.0.0.0", "::")
@@ -184,15 +207,19 @@ class Broker:
             loop.call_soon(call)
 
         node.soon = soon
+        node.process_figures = process_figures
         node.beside = self._beside.run
         await self._store_service.start()
         tls = server_tls(options)
         await self._server.start(options.bind_address, self.port, self.sink, tls=tls)
         if options.fast_listen_port > 0:
             await self._server.start(
-                *(options.bind_address, options.fast_listen_port, self.sink),
+                options.bind_address,
+                options.fast_listen_port,
+                self.sink,
                 fast_port=True,
                 tls=tls,
+                origin="fastListenPort (0, the default, is listenPort - 2; -1 is none)",
             )
         self.registrar = Registrar(node)
         self.sink.registrar = self.registrar
@@ -230,6 +257,7 @@ class Broker:
         node.escape_figures = self.escape.figures
         node.end_elsewhere = self.escape.end_elsewhere
         node.pop.choose_pin = self.escape.choose_pin
+        self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
         self.afar = AfarMessages(Peers(tls=client_tls(options)), servers, self._clock)
         node.pop.hands.fetch = self.afar.fetch
 
@@ -288,13 +316,13 @@ class Broker:
         node.announce()
         sink.stage.lanes.count()
         node.stats.tick(now, wall)
+        sink.save_metadata(now)
         self.registrar.tick(now)
         self.routes.tick(now)
         self.escape.tick(now)
+        self.scrub.tick(now)
         for period in self._periods:
             period.tick(now)
-        if node.topics.dirty or node.groups.dirty:
-            sink.save_metadata()
         if node.offsets.has_dropped:
             node.offsets.has_dropped = False
             self._save_when_synced(node.offsets)
@@ -371,7 +399,9 @@ class Broker:
     def _tables(self) -> tuple[Table, ...]:
         node = self.node
         return (
-            *(node.topics, node.groups, node.offsets, node.filters, node.delay_offsets),
+            node.offsets,
+            node.filters,
+            node.delay_offsets,
             node.request_modes,
             node.pop.orders,
         )
@@ -395,6 +425,7 @@ class Broker:
         if hasattr(self, "escape"):
             await self.escape.close()
             await self.afar.close()
+            await self.scrub.close()
         if self._votes is not None:
             await self._votes.close()
         if hasattr(self, "sink"):
@@ -430,6 +461,10 @@ class Broker:
                 node.timer.save_now(self._clock.wall_ms())
         except EnvironmentFault as error:
             log.error("the last changes of the metadata could not be saved: %s", error)
+        try:
+            node.keeper.close(self._clock.wall_ms())
+        except EnvironmentFault as error:
+            log.error("topics and groups could not be written as JSON at the end: %s", error)
 
 
 class _Period:
@@ -485,7 +520,7 @@ def calm_collector() -> None:
 async def main(options: BrokerOptions) -> None:
     """Serve until SIGTERM or Ctrl-C; one line says when it is ready. Errors as `Broker.start`."""
     broker = Broker(options)
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, server_process():
         await broker.start()
         calm_collector()
         try:

@@ -6,11 +6,10 @@ that sends and then asks for the end of the queue sees its own message. Only the
 transaction does not ask for that: it would cut a producer's turn into single messages.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from epochmq.base.errors import EnvironmentFault, HeaderError, PeerError, Refused
+from epochmq.base.errors import HeaderError, PeerError, Refused
 from epochmq.broker import dispatch
 from epochmq.broker.handlers.end_transaction import end, end_together
 from epochmq.broker.handlers.heartbeat import session_closed
@@ -20,9 +19,9 @@ from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_back import make_send_back
 from epochmq.broker.handlers.send_batch import take_batch
 from epochmq.broker.handlers.send_reply import make_send_reply
-from epochmq.broker.metadata.files import save_dirty
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.registration.core import SETTLE_TIMEOUT_MS
+from epochmq.model.data_version import DataVersion
 from epochmq.runtime.log import spoken_of
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -44,8 +43,6 @@ from epochmq.wire.session import Session
 
 NEW_TOPIC_WAIT_MS = 1_000
 """How long who made a topic in passing waits for name servers: clients wait 3 s as a rule."""
-
-log = logging.getLogger(__name__)
 
 
 class TopicNews(Protocol):
@@ -69,6 +66,10 @@ class BrokerSink:
         self.pops = PopDesk(node)
         self._fresh = False
         """Whether the stage has looked at options and topics in this turn."""
+        self._telling = False
+        """Whether the name servers are told of changed topics once these are saved."""
+        self._waited_for: DataVersion | None = None
+        """The version of topics whose change is answered when it is saved and told."""
         self.registrar: TopicNews | None = None
         """Who tells the name servers; None until the broker registers, and in tests."""
         table = dispatch.bind(
@@ -100,7 +101,12 @@ class BrokerSink:
         session_closed(self.node, session)
 
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
-        """Take whole frames at `data[start:size]` before they are cut; how many bytes they had."""
+        """Take whole frames at `data[start:size]` before they are cut; how many bytes they had.
+
+        No byte while a topic is being saved: whoever sends to it may not be answered before that.
+        """
+        if self.node.topics.touched or self.node.keeper.is_busy:
+            return 0
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
@@ -112,6 +118,9 @@ class BrokerSink:
             self._fresh = True
             self.stage.begin()
         take = self.stage.take
+        topics, groups = self.node.topics, self.node.groups
+        versions = topics.version, groups.version
+        is_saving = topics.touched or self.node.keeper.is_busy
         for frame in frames:
             envelope = None if frame.binary else decode_hot(frame.header)
             if isinstance(envelope, EndEnvelope):
@@ -125,6 +134,8 @@ class BrokerSink:
                     return
                 continue
             fields = envelope.extFields
+            if is_saving and not isinstance(fields, PullFields):
+                self._hold_for_topic(session, fields.topic)
             try:
                 if isinstance(fields, PullFields):
                     self._hot_pull(session, envelope, fields, now)
@@ -134,18 +145,35 @@ class BrokerSink:
                     take(session, envelope.opaque, envelope.version, fields, bytes(frame.body))
             except (Refused, HeaderError) as error:
                 self._refuse(session, envelope.opaque, error)
-        if self.node.topics.changed and self.registrar is not None:
-            self._tell_first(self.registrar, session, now)
+        changed = topics.version is not versions[0] and topics.version is not self._waited_for
+        if changed or groups.version is not versions[1]:
+            self._hold_until_saved(session)
 
-    def _tell_first(self, registrar: TopicNews, session: Session, now: int) -> None:
-        """Hold the answers to `session` until the name servers know of the topic that it made.
+    def _hold_until_saved(self, session: Session) -> None:
+        """Hold the answers to `session` until what it changed is saved and told.
 
-        By its first send, by a group's first heartbeat (the retry topic) or by a dead letter: the
-        topic's route may be asked for next, there or elsewhere. RocketMQ registers before it
-        answers, too.
+        What a client was told of must survive a crash. And the route of a topic that it made, by
+        its first send, by a group's first heartbeat (the retry topic) or by a dead letter, may be
+        asked for next, there or elsewhere: RocketMQ registers before it answers, too.
         """
         session.hold()
-        registrar.when_settled(now, session.release, NEW_TOPIC_WAIT_MS)
+        registrar = self.registrar
+        if registrar is None or not self.node.topics.changed:
+            self.node.keeper.when_saved(session.release)
+            return
+        known = registrar
+
+        def saved() -> None:
+            known.when_settled(self.node.clock.now_ms(), session.release, NEW_TOPIC_WAIT_MS)
+
+        self.node.keeper.when_saved(saved)
+
+    def _hold_for_topic(self, session: Session, topic: str) -> None:
+        """Hold the answers to `session`, which sends to a topic that may be gone after a crash."""
+        keeper = self.node.keeper
+        if keeper.is_unsaved(self.node.topics, topic):
+            session.hold()
+            keeper.when_saved(session.release)
 
     def _by_table(self, session: Session, frame: RawFrame, now: int) -> None:
         """Any other request, after what the session sent before it."""
@@ -169,10 +197,17 @@ class BrokerSink:
         node = self.node
         node.pop.write_acks(node.clock.wall_ms())
         node.announce()
-        if node.topics.dirty or node.groups.dirty:
-            self.save_metadata()
-        if node.topics.changed and self.registrar is not None:
-            self.registrar.tick(now)
+        if node.keeper.dirty:
+            self.save_metadata(now)
+        if node.topics.changed and self.registrar is not None and not self._telling:
+            self._telling = True
+            node.keeper.when_saved(self._tell_changed)
+
+    def _tell_changed(self) -> None:
+        """What changed is saved: the name servers may know of it."""
+        self._telling = False
+        if self.registrar is not None:
+            self.registrar.tick(self.node.clock.now_ms())
 
     def _end_transactions(self, now: int) -> None:
         """What ends of the turn have made due, those first that the twin has kept."""
@@ -184,16 +219,13 @@ class BrokerSink:
                 self.stage.drop_ends()
         self.node.transactions.flush(now, self.node.clock.wall_ms())
 
-    def save_metadata(self) -> None:
-        """Before any answer leaves: a topic that a client was told of must survive a crash.
+    def save_metadata(self, now: int) -> None:
+        """Begin to save changed topics and groups; who made them waits (`_hold_until_saved`).
 
-        When the disk refuses, the tables stay dirty and are tried again at the next tick.
+        When the disk refuses, they are answered all the same and it is tried again at the next
+        tick.
         """
-        node = self.node
-        try:
-            save_dirty(node.disk, (node.topics, node.groups))
-        except EnvironmentFault as error:
-            log.error("topics and groups cannot be saved now: %s", error)
+        self.node.keeper.save(now, self.node.clock.wall_ms())
 
     def finish(self, now: int) -> None:
         """Before a stop: store what is staged, answer everybody who waits for messages."""
@@ -256,6 +288,7 @@ class BrokerSink:
             header = decode_header(SendHeader, command.ext)
         else:
             header = decode_header(SendHeaderV2, command.ext)
+        self._hold_for_topic(session, header.topic)
         body = bytes(command.body)
         if header.batch:
             take_batch(self.stage, session, command, header, body, now)
@@ -275,7 +308,7 @@ class BrokerSink:
             if self.registrar is None or not isinstance(reply, Reply):
                 return reply
             answer: Reply = reply
-            self.save_metadata()
+            registrar, self._waited_for = self.registrar, self.node.topics.version
             waits = 2
 
             def known() -> None:
@@ -284,8 +317,12 @@ class BrokerSink:
                 if not waits:
                     session.answer(command, answer)
 
-            self.registrar.when_settled(now, known)
-            self.node.watchers.when_taken(Code.GET_ALL_TOPIC_CONFIG, now, known)
+            def saved() -> None:
+                at = self.node.clock.now_ms()
+                registrar.when_settled(at, known)
+                self.node.watchers.when_taken(Code.GET_ALL_TOPIC_CONFIG, at, known)
+
+            self.node.keeper.when_saved(saved)
             return HELD
 
         return handle

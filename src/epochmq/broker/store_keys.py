@@ -84,6 +84,14 @@ class StoreKeys:
     check_crc_on_recover: bool = option(
         True, "Check every record's CRC when recovering.", key="checkCRCOnRecover"
     )
+    scrub_bytes_per_second: int = option(
+        4 * _MIB,
+        "How fast old parts of the log are searched for damage, compared with another replica, and"
+        " repaired from one; 0: not at all. EpochMQ's own.",
+        low=0,
+        high=1 << 30,
+        unit="bytes",
+    )
     message_index_enable: bool = option(True, "Keep the index for queries by key.")
     max_hash_slot_num: int = option(
         5_000_000, "Hash slots of one index file.", low=1, high=100_000_000

@@ -34,7 +34,9 @@ class Agreed:
             log.warning(
                 "%s is %s for all controllers, whatever this one's file says (%s); change it by "
                 "updateControllerConfig",
-                *(UNCLEAN, agreed, own),
+                UNCLEAN,
+                agreed,
+                own,
             )
         if desk.agreed_lease_ms < desk.times.lease_ms:
             self._set(LEASE, str(desk.times.lease_ms))

@@ -6,23 +6,47 @@ from collections.abc import Mapping
 from epochmq.base.errors import ConfigError, EnvironmentFault, Refused
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.ports import Disk
+from epochmq.model.crc import crc32
 from epochmq.wire.codes import ResponseCode
+
+CHECKSUM = b"# crc32="
+"""How the first line begins; a comment for RocketMQ. Without it the file is believed as it is."""
+
+
+def _with_checksum(text: bytes) -> bytes:
+    return b"%s%08x\n%s" % (CHECKSUM, crc32(text), text)
+
+
+def _checked(data: bytes) -> bytes:
+    """The file as it is; `ConfigError` when its checksum is another content's."""
+    line, _newline, rest = data.partition(b"\n")
+    if line.startswith(CHECKSUM) and line != b"%s%08x" % (CHECKSUM, crc32(rest)):
+        raise ConfigError(
+            ["its checksum is wrong: damaged, or edited; check each key and remove the first line"]
+        )
+    return data
 
 
 class ConfigFile:
-    """The file `path`; `disk` is rooted at its directory. Without a disk nothing is kept."""
+    """The file `path`; `disk` is rooted at its directory. Without a disk nothing is kept.
 
-    def __init__(self, path: str, disk: Disk | None) -> None:
+    While it is missing, `older` is read in its place.
+    """
+
+    def __init__(self, path: str, disk: Disk | None, older: "ConfigFile | None" = None) -> None:
         self._name = os.path.basename(path)
         self._disk = disk
+        self._older = older
 
     def load(self) -> dict[str, str]:
         """The keys in it; errors: `ConfigError` that names the file."""
         data = None if self._disk is None else self._disk.read_file(self._name)
+        if data is None and self._older is not None:
+            return self._older.load()
         if data is None:
             return {}
         try:
-            return parse_properties(data.decode())
+            return parse_properties(_checked(data).decode())
         except (ConfigError, UnicodeDecodeError) as error:
             raise ConfigError([f"option 'configStorePath': {self._name}: {error}"]) from None
 
@@ -33,7 +57,7 @@ class ConfigFile:
         try:
             kept = {**self.load(), **changes}
             text = format_properties(sorted(kept.items()))
-            self._disk.write_file(self._name, text.encode(), backup=True)
+            self._disk.write_file(self._name, _with_checksum(text.encode()), backup=True)
         except EnvironmentFault as error:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"not changed, for it cannot be saved: {error}"

@@ -47,7 +47,7 @@ class ControllerCore:
         safe: Safeguards = SAFE,
     ) -> None:
         self.desk = Desk(machine, options, safe=safe)
-        self.config = config or ConfigFile(options.config_store_path, None)
+        self.config = config or ConfigFile(options.changes_path, None)
         self.notices = Notices(self.desk)
         self.elections = Elections(self.desk, self.notices)
         self.doors = Doors(self.desk)

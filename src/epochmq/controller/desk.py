@@ -135,11 +135,18 @@ class Desk:
         return group.master is not None and self.dead_at(group) > self.now
 
     def alive(self, group: Group, broker_id: int) -> bool:
-        """Heard of within its time; before that time has passed for us all count as alive."""
+        """Heard of within its time, by us: there is no other sign of life."""
+        live = self.live.get(group.key, broker_id)
+        return live is not None and not live.gone and live.heard_ms + live.timeout_ms > self.now
+
+    def may_live_until(self, group: Group, broker_id: int) -> int:
+        """Before this time it may be alive all the same: until a leader has led for as long as a
+        broker may be silent, it may have been heard of by the leader before alone.
+        """
         live = self.live.get(group.key, broker_id)
         if live is None:
-            return self.since + self.times.timeout_ms > self.now
-        return not live.gone and max(live.heard_ms, self.since) + live.timeout_ms > self.now
+            return self.since + self.times.timeout_ms
+        return 0 if live.gone else max(live.heard_ms, self.since) + live.timeout_ms
 
     def electable(self, key: Key) -> dict[int, Report]:
         """The logs of the replicas that may be elected now: heard of lately, and not leaving."""

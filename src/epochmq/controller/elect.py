@@ -109,11 +109,15 @@ def _stay(group: Group, clean: list[int], live: Collection[int], master: int) ->
 
 
 def _all_unclean(group: Group, live: Live) -> bool:
-    """All of the set lost what was not synced and are back: waiting longer brings nothing more.
+    """All of the set lost what was not synced, are back and told of their logs: waiting longer
+    brings nothing more.
 
     Unless somebody who left a set that could not acknowledge still holds everything (S10).
     """
     return not group.candidates and all(
-        number in live and number in group.replicas and group.replicas[number].unclean
+        number in live
+        and live[number] != Report()
+        and number in group.replicas
+        and group.replicas[number].unclean
         for number in group.members
     )

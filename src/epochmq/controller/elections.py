@@ -211,8 +211,9 @@ class Elections:
             self.plan(key, self._desk.now + self._desk.options.scan_inactive_master_interval)
             self._tell(key)
             return
-        reported = [live.report.epoch for live in self._desk.live.of_group(key).values()]
-        highest = max([group.epoch, *(e for e in reported if e <= limits.EPOCH_MAX)])
+        live = self._desk.live.of_group(key)
+        reported = [live[number].report.epoch for number in group.replicas if number in live]
+        highest = max([group.epoch, *(e for e in reported if e < limits.EPOCH_MAX)])
         event = ElectMaster(
             *key,
             epoch=group.epoch,
@@ -226,7 +227,10 @@ class Elections:
             log.error(
                 "UNCLEAN election in group %s of cluster %s: broker %d becomes master from outside "
                 "the sync-state set %s; what it does not hold is lost",
-                *(group.name, group.cluster, choice.master, group.members),
+                group.name,
+                group.cluster,
+                choice.master,
+                group.members,
             )
         self._in_flight.add(key)
         self._note_death(group)
@@ -250,7 +254,11 @@ class Elections:
                     live.resigned = False
                 log.info(
                     "group %s of cluster %s: broker %d is master of epoch %d, set %s",
-                    *(group.name, group.cluster, group.master, group.epoch, group.members),
+                    group.name,
+                    group.cluster,
+                    group.master,
+                    group.epoch,
+                    group.members,
                 )
                 self._desk.timeline.elected(group, self._desk.now)
                 self._notices.announce(group)

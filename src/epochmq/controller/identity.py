@@ -12,6 +12,7 @@ from epochmq.controller.commands import UpdateBroker
 from epochmq.controller.desk import Desk
 from epochmq.controller.liveness import Live
 from epochmq.controller.state import Group, Key, Replica
+from epochmq.model.names import check_shown
 from epochmq.wire.codes import ResponseCode
 
 TIMEOUT_MS_MIN = 500
@@ -37,16 +38,18 @@ class Told:
 
 
 def check_names(*names: str) -> None:
-    """`HeaderError` unless all have a sensible length."""
+    """`HeaderError` unless all have a sensible length and characters that can be shown."""
     for name in names:
         if not 0 < len(name) <= limits.NAME_LENGTH_MAX:
             raise HeaderError(f"names and addresses have 1 to {limits.NAME_LENGTH_MAX} characters")
+        check_shown(name)
 
 
 def check_word(word: str) -> None:
     """`HeaderError` when an optional text is too long to be kept."""
     if len(word) > limits.NAME_LENGTH_MAX:
         raise HeaderError(f"names and addresses have 1 to {limits.NAME_LENGTH_MAX} characters")
+    check_shown(word)
 
 
 def check_words(told: Told) -> None:
@@ -77,7 +80,7 @@ def check_sole(desk: Desk, key: Key, told: Told, session_id: int) -> None:
     It lives while its connection is open and it spoke within a lease's time.
     """
     live = desk.live.get(key, told.broker_id)
-    if live is None or live.session_id == session_id or not _differs(live, told):
+    if live is None or live.connection == session_id or not _differs(live, told):
         return
     if not live.closed and live.heard_ms + desk.times.lease_ms > desk.now:
         raise Refused(
@@ -87,20 +90,48 @@ def check_sole(desk: Desk, key: Key, told: Told, session_id: int) -> None:
         )
 
 
+def check_successor(desk: Desk, key: Key, told: Told) -> None:
+    """Refuse (2014) a registration of a new process while the master's process before it may hold
+    a lease; that process may be cut off from us and still acknowledge.
+
+    The lease is over at once when that process is known to be gone.
+    """
+    group = desk.machine.groups.get(key)
+    replica = None if group is None else group.replicas.get(told.broker_id)
+    if group is None or replica is None or group.master != replica.id:
+        return
+    if not replica.session or (told.session is not None and is_process(replica, told)):
+        return
+    left_ms = desk.held_until(desk.live.get(key, replica.id)) - desk.now
+    if left_ms > 0:
+        raise Refused(
+            ResponseCode.CONTROLLER_BROKER_ID_INVALID,
+            f"the process of broker {replica.id} of group {key[1]} before this one is its master, "
+            f"and may hold a lease for {left_ms} ms more: register again after that",
+        )
+
+
+def is_process(replica: Replica, told: Told) -> bool:
+    """Whether the process that registered last says this; no other process's word counts."""
+    return (told.session or "") == replica.session and not (
+        replica.incarnation and told.incarnation and replica.incarnation != told.incarnation
+    )
+
+
 def _differs(live: Live, told: Told) -> bool:
     return bool(live.incarnation and told.incarnation and live.incarnation != told.incarnation) or (
-        bool(live.session and told.session) and live.session != told.session
+        live.session not in ("", told.session)
     )
 
 
 def is_known(replica: Replica, told: Told) -> bool:
-    """Whether `told` surely holds nothing new; asked ten thousand times a second."""
+    """Whether a heartbeat of the registered process surely holds nothing new; asked ten thousand
+    times a second.
+    """
     return (
-        told.session == replica.session != ""
-        and told.address == replica.address
+        told.address == replica.address
         and told.ha_address == replica.ha_address
         and told.incarnation == replica.incarnation
-        and told.learner == replica.learner
     )
 
 

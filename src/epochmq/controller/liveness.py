@@ -1,8 +1,8 @@
 """Which brokers live, as this controller hears it; monotonic time only, none of it is replicated.
 
 Every controller hears every heartbeat, so a new leader starts with a warm table. An entry belongs
-to the connection of its last heartbeat: when an older one of the same broker closes, nothing
-happens (rocketmq#11045).
+to the newest connection of its process: when an older one of the same broker closes, nothing
+happens (rocketmq#11045), and what arrives over an older one is late.
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ class Live:
         "address",
         "closed",
         "confirm",
+        "connection",
         "gone",
         "heard_ms",
         "id",
@@ -30,7 +31,6 @@ class Live:
         "report",
         "resigned",
         "session",
-        "session_id",
         "timeout_ms",
     )
 
@@ -42,7 +42,8 @@ class Live:
         self.address = ""
         self.incarnation = ""
         self.session = ""
-        self.session_id = -1
+        self.connection = -1
+        """The newest one that it spoke over; the numbers of connections rise."""
         self.report = Report()
         self.priority = PRIORITY_UNSET
         self.confirm = -1
@@ -105,9 +106,9 @@ class Liveness:
             self.count += 1
         live.heard_ms = now
         live.closed = live.gone = False
-        if live.session_id != session_id:
+        if live.connection != session_id:
             self._unbind(live)
-            live.session_id = session_id
+            live.connection = session_id
             self._by_session.setdefault(session_id, {})[key, broker_id] = live
         return live
 
@@ -119,8 +120,14 @@ class Liveness:
         lost = list(self._by_session.pop(session_id, {}).values())
         for live in lost:
             live.closed = True
-            live.session_id = -1
         return lost
+
+    def is_late(self, key: Key, broker_id: int, session_id: int) -> bool:
+        """Whether what arrives over this connection was said before what is known already: the
+        process has a newer connection since.
+        """
+        live = self.get(key, broker_id)
+        return live is not None and session_id < live.connection
 
     def forget(self, key: Key, broker_id: int) -> None:
         group = self.groups.get(key, {})
@@ -131,6 +138,12 @@ class Liveness:
             if not group:
                 del self.groups[key]
 
+    def forget_other(self, key: Key, broker_id: int, session: str) -> None:
+        """Drop what is known of another process than that of `session`."""
+        live = self.get(key, broker_id)
+        if live is not None and live.session != session:
+            self.forget(key, broker_id)
+
     def expire(self, now: int, since: int) -> list[Live]:
         """Drop who has been silent for a whole timeout, however that is told."""
         dead = [one for one in self.all() if max(one.heard_ms, since) + one.timeout_ms <= now]
@@ -139,8 +152,8 @@ class Liveness:
         return dead
 
     def _unbind(self, live: Live) -> None:
-        bound = self._by_session.get(live.session_id)
+        bound = self._by_session.get(live.connection)
         if bound is not None:
             bound.pop((live.key, live.id), None)
             if not bound:
-                del self._by_session[live.session_id]
+                del self._by_session[live.connection]

@@ -215,6 +215,8 @@ def _update(group: Group, event: commands.UpdateBroker) -> Outcome:
     replica.session = event.session
     replica.learner = event.learner
     replica.floor = event.floor
+    if group.master == replica.id and len(group.members) >= replica.floor:
+        group.candidates = []  # it may acknowledge without them from now on
     if event.ended and group.master == replica.id:
         group.master = None
     elif event.ended is False and msgspec.structs.astuple(replica) == before:
@@ -286,6 +288,8 @@ def _elect(group: Group, event: commands.ElectMaster) -> Outcome:
     old = group.members
     group.master = event.master
     group.epoch = event.new_epoch
+    if event.unclean:
+        group.unclean_epoch = event.new_epoch
     group.members = sorted({event.master, *event.members})
     group.set_epoch += 1
     group.adopted = False

@@ -7,15 +7,18 @@ report with `synced`.
 
 from collections.abc import Callable
 
+from epochmq.base.jumps import Jumps
 from epochmq.base.ports import Disk, Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.core import ControllerCore
 from epochmq.controller.effects import Answer, Dial, Notify, Propose, ReadBarrier
+from epochmq.controller.group_watch import GroupWatch
 from epochmq.controller.handlers.table import HANDLERS
 from epochmq.controller.machine import Machine
 from epochmq.controller.options import ControllerOptions
 from epochmq.raft import node as raft
+from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.messages import Members
 from epochmq.raft.node import RaftNode
@@ -49,6 +52,8 @@ class ControllerNode:
         self._proposed: dict[int, tuple[int, int]] = {}
         """By index: (term, ticket) of commands of ours that are not applied yet."""
         self._compacted = 0
+        self._watch = GroupWatch(options, raft_node)
+        self._jumps = Jumps()
         self._run(now)
 
     @classmethod
@@ -62,26 +67,43 @@ class ControllerNode:
         config: ConfigFile | None = None,
         safe: Safeguards = SAFE,
     ) -> "ControllerNode":
-        """The controller that `disk` remembers, or a new one; blocks while its log is read."""
+        """The controller that `disk` remembers, or a new one; blocks while its log is read.
+
+        With an empty disk a member of a group has no vote until the group confirms it.
+        """
         peers = options.peers()
+        names = tuple(sorted(peers.addresses))
+        alone = len(names) == 1
         journal = Journal(disk, JOURNAL, owner=f"{peers.group}/{peers.self_id}")
         raft_node = RaftNode.open(
             peers.self_id,
             journal,
-            Members(tuple(sorted(peers.addresses))),
+            Members(names if alone else ()),
             raft_options(options),
             rng,
             now,
             safe,
+            None if alone else Configured(names, options.controller_bootstrap),
         )
         return cls(raft_node, options, now, config=config, journal=journal, safe=safe)
 
-    def close(self) -> None:
-        """Let go of the journal's file and lock; the node is of no use afterwards."""
+    def close(self, *, clean: bool = False) -> None:
+        """Let go of the journal's file and lock; `clean` as in `Journal.close`."""
         if self._journal is not None:
-            self._journal.close()
+            self._journal.close(clean=clean)
 
     # Input ------------------------------------------------------------------------------------
+
+    def look_at_clocks(self, now: int, wall: int) -> bool:
+        """Before anything else that happens: whether time went by that the monotonic clock did not
+        count. Then this controller vouches for nothing until a majority said that it leads still.
+        """
+        if not self._jumps.look(now, wall):
+            return False
+        self.raft.clock_stood_still(now)
+        self._look_at_raft()
+        self._run(now)
+        return True
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
         """A request; an `Answer` with this token follows, for one-way requests too."""
@@ -89,9 +111,9 @@ class ControllerNode:
         self.core.request(token, request, session_id, now)
         self._run(now)
 
-    def receive(self, data: bytes, now: int) -> None:
-        """Bytes of another controller; `PeerError` when they make no sense."""
-        self.raft.receive(data, now)
+    def receive(self, data: bytes, now: int, sender: str | None = None) -> None:
+        """Bytes of `sender`; `PeerError` when they make no sense, or are of another node."""
+        self.raft.receive(data, now, sender)
         self._run(now)
 
     def channel_closed(self, session_id: int, now: int) -> None:
@@ -155,6 +177,7 @@ class ControllerNode:
                     self._effects.append(wanted)
             if not from_raft and not from_core:
                 break
+        self._watch.look(self.raft)
         self._compact()
 
     def _look_at_raft(self) -> None:

@@ -1,5 +1,6 @@
 """Options of a controller, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -47,6 +48,10 @@ IGNORED = frozenset(
 UNCLEAN = "enableElectUncleanMaster"
 """The switch that is kept in the replicated state, so that it does not depend on who leads."""
 
+CHANGES_FILE = "controller.properties"
+USUAL_CHANGES_PATH = os.path.join("~", "controller", CHANGES_FILE)
+"""Where RocketMQ keeps them, and versions before kept them, for all controllers of a user."""
+
 KEPT_BACK = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
 """Keys that no request may change, whatever else is allowed (code 16)."""
 
@@ -71,10 +76,17 @@ class ControllerOptions(TlsOptions):
         "Directory of the controller's log. Never delete it on more than a minority.",
         unit=PATH,
     )
+    controller_bootstrap: bool = option(
+        False,
+        "Not in RocketMQ. This is a new group of controllers: it is founded once all members of "
+        "controllerDLegerPeers are up and none of them has data. One member with it is enough, "
+        "and it may stay: with data it has no effect. A group of one needs no such permission.",
+    )
     config_store_path: str = option(
-        "${user.home}/controller/controller.properties",
+        "",
         "File that keeps what updateControllerConfig changed; read at the start, over the file "
-        "of -c.",
+        "of -c. Empty: controller.properties in controllerStorePath; while that is missing, "
+        "RocketMQ's ${user.home}/controller/controller.properties is read.",
         unit=PATH,
     )
     enable_elect_unclean_master: bool = option(
@@ -178,6 +190,12 @@ class ControllerOptions(TlsOptions):
         "info", "What is logged.", choices=("debug", "info", "warning", "error")
     )
     log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
+
+    @property
+    def changes_path(self) -> str:
+        """The file that keeps what was changed at runtime."""
+        in_store = os.path.join(self.controller_store_path, CHANGES_FILE)
+        return self.config_store_path or in_store
 
     def peers(self) -> PeerList:
         """The controllers by id; `ConfigError` when the keys do not fit together."""

@@ -8,8 +8,9 @@ from collections import deque
 from epochmq.base.errors import NotReachable
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.runtime.peers import Peer
+from epochmq.runtime.rng import random_name
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import request
+from epochmq.wire.command import Command, request
 
 log = logging.getLogger(__name__)
 
@@ -19,30 +20,54 @@ PAUSE_MS = 200
 WAITING_MAX = 256
 """Messages that wait for a connection; Raft repeats what is lost."""
 KNOCK_TIMEOUT_MS = 500
+LINK = "link"
+"""Header field of a message of Raft: the word of its connection."""
 
 
 class RaftLink:
-    """One-way messages to one controller, in order; lost while there is no connection."""
+    """One-way messages to one controller, in order; lost while there is no connection.
+
+    Each connection has a word that goes with every message: by it the other controller can ask
+    whether the connection is ours, see raft_sessions.py.
+    """
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._tls = tls
+        self._word = random_name()
         self._peer: Peer | None = None
         self._waiting: deque[bytes] = deque(maxlen=WAITING_MAX)
         self._connecting: asyncio.Task[None] | None = None
+
+    def is_own(self, word: str) -> bool:
+        """Whether a connection with this word is the present one."""
+        return word == self._word
 
     def send(self, data: bytes) -> None:
         if self._peer is not None and not self._peer.session.closed:
             self._write(self._peer, data)
             return
         self._waiting.append(data)
+        self._begin_to_connect()
+
+    async def ask(self, question: Command, timeout_ms: int) -> Command:
+        """Ask the controller at the configured address; `NotReachable` when it cannot be."""
+        if self._peer is None or self._peer.session.closed:
+            await asyncio.wait([self._begin_to_connect()], timeout=timeout_ms / 1000)
+        if self._peer is None or self._peer.session.closed:
+            raise NotReachable(f"controller {self._address} cannot be reached")
+        return await self._peer.invoke(question, timeout_ms)
+
+    def _begin_to_connect(self) -> "asyncio.Task[None]":
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        return self._connecting
 
     def _write(self, peer: Peer, data: bytes) -> None:
-        peer.session.oneway(request(RequestCode.RAFT_MESSAGE, None, data))
+        peer.session.oneway(request(RequestCode.RAFT_MESSAGE, {LINK: self._word}, data))
 
     async def _connect(self) -> None:
+        self._word = random_name()
         try:
             peer = self._peer = await Peer.connect(self._address, CONNECT_TIMEOUT_MS, tls=self._tls)
             while self._waiting:

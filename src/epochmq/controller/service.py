@@ -10,16 +10,26 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, Refused
+from epochmq.base.errors import (
+    EnvironmentFault,
+    EpochError,
+    NotReachable,
+    OutOfResources,
+    PeerError,
+    Refused,
+    StoreDamaged,
+)
 from epochmq.base.options import change
 from epochmq.base.ports import Clock, Disk
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.effects import Answer, Dial, Notify
 from epochmq.controller.handlers.table import HANDLERS
 from epochmq.controller.node import ControllerNode
-from epochmq.controller.options import UNCLEAN, ControllerOptions
-from epochmq.controller.peers import RaftLink, is_refused
+from epochmq.controller.options import UNCLEAN, USUAL_CHANGES_PATH, ControllerOptions
+from epochmq.controller.peers import LINK, RaftLink, is_refused
+from epochmq.controller.raft_sessions import RaftSessions
 from epochmq.model.host import parse_addr
+from epochmq.raft.codec import decode
 from epochmq.raft.node import Send
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
@@ -27,18 +37,24 @@ from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.log import configure_part
 from epochmq.runtime.peers import Peers
+from epochmq.runtime.process import handle_process_info, server_process
 from epochmq.runtime.rng import RealRng
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import HELD, Command, Held
+from epochmq.wire.command import HELD, Command, Held, Reply, request
 from epochmq.wire.dispatcher import Dispatcher, Handler
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
 
 NOTIFY_TIMEOUT_MS = 1_000
+RESOURCES_PAUSE_MS = 100
+"""Before the journal is written again, after there was no descriptor or no memory for it."""
+PROOF_TIMEOUT_MS = 1_000
+ASKER = "asker"
+"""Header field of RAFT_LINK: the controller to which the connection leads."""
 
 
 class Controller:
@@ -58,6 +74,7 @@ class Controller:
         self._tokens = 0
         self._asking: dict[int, Session] = {}
         self._sessions: set[int] = set()
+        self._raft_sessions = RaftSessions()
         self._tasks: set[asyncio.Task[None]] = set()
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -102,9 +119,11 @@ class Controller:
         for link in self._links.values():
             await link.close()
         await self._peers.close()
-        self._thread.close()
         if self._node_is_open:
-            self.node.close()
+            self._node_is_open = False
+            clean = not self.failed.done()
+            await self._thread.run(lambda: self.node.close(clean=clean))
+        self._thread.close()
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -112,6 +131,7 @@ class Controller:
         """Handlers for a `Dispatcher`, by request code."""
         found: dict[int, Handler] = dict.fromkeys(map(int, HANDLERS), self.handle)
         found[int(RequestCode.RAFT_MESSAGE)] = self._receive
+        found[int(RequestCode.RAFT_LINK)] = self._answer_link
         return found
 
     def handle(self, command: Command, session: Session, now: int) -> Held:
@@ -122,7 +142,7 @@ class Controller:
             session.on_close.append(self._closed)
         self._tokens += 1
         self._asking[self._tokens] = session
-        self.node.request(self._tokens, command, session.id, now)
+        self.node.request(self._tokens, command, session.id, self._now())
         self._soon()
         return HELD
 
@@ -131,18 +151,89 @@ class Controller:
             raise Refused(ResponseCode.CONTROLLER_NOT_LEADER, "this controller has stopped")
 
     def _receive(self, command: Command, session: Session, now: int) -> Held:
+        """A message of Raft; it counts once it is known whose connection this is."""
         self._check_running()
-        self.node.receive(bytes(command.body), now)
-        self._soon()
+        data = bytes(command.body)
+        known = self._raft_sessions.sender_of(session.id)
+        if known is not None:
+            self._deliver(known, data)
+            return HELD
+        sender = decode(data).sender
+        if sender not in self._links:
+            raise PeerError(f"Raft message of {sender}, which is no other configured controller")
+        if session.id not in self._sessions:
+            self._sessions.add(session.id)
+            session.on_close.append(self._closed)
+        if self._raft_sessions.hold(session.id, sender, data):
+            word = (command.ext or {}).get(LINK, "")
+            self._spawn(self._prove(session, sender, word))
         return HELD
+
+    def _deliver(self, sender: str, data: bytes) -> None:
+        try:
+            self.node.receive(data, self._now(), sender)
+        except StoreDamaged as error:
+            self._fail(error)
+            return
+        self._soon()
+
+    async def _prove(self, session: Session, sender: str, word: str) -> None:
+        """Ask `sender` at its configured address whether this connection is its own."""
+        own_id = self.options.peers().self_id
+        question = request(RequestCode.RAFT_LINK, {ASKER: own_id, LINK: word})
+        try:
+            answer = await self._links[sender].ask(question, PROOF_TIMEOUT_MS)
+        except NotReachable:
+            self._raft_sessions.forget(session.id)
+            return
+        if self._stopped:
+            return
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            log.warning("controller %s is of a version that proves nothing: believed", sender)
+        elif answer.code != ResponseCode.SUCCESS:
+            self._raft_sessions.forget(session.id)
+            log.warning("%s: connection cut: it is not controller %s's", session.peer, sender)
+            session.close(f"this connection is not controller {sender}'s")
+            return
+        try:
+            for data in self._raft_sessions.prove(session.id):
+                self._deliver(sender, data)
+        except PeerError as error:
+            log.warning("%s: connection cut: %s", session.peer, error)
+            session.close(str(error))
+
+    def _answer_link(self, command: Command, session: Session, now: int) -> Reply:
+        ext = command.ext or {}
+        link = self._links.get(ext.get(ASKER, ""))
+        if link is not None and link.is_own(ext.get(LINK, "")):
+            return Reply()
+        return Reply(ResponseCode.SYSTEM_ERROR, "this controller knows nothing of that connection")
+
+    def _fail(self, error: EnvironmentFault) -> None:
+        """Take no further part; `main` ends the process with one line."""
+        log.critical("the controller stops: %s", error)
+        self._stopped = True
+        if not self.failed.done():
+            self.failed.set_result(error)
 
     def _closed(self, session: Session) -> None:
         self._sessions.discard(session.id)
+        self._raft_sessions.forget(session.id)
         if not self._stopped:
-            self.node.channel_closed(session.id, self._clock.now_ms())
+            self.node.channel_closed(session.id, self._now())
             self._soon()
 
     # The loop ---------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        """The time for the node; it has looked at both clocks then."""
+        now = self._clock.now_ms()
+        if self.node.look_at_clocks(now, self._clock.wall_ms()):
+            log.warning(
+                "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
+                " clock was set; whether this controller leads is asked anew"
+            )
+        return now
 
     def _soon(self) -> None:
         if not self._scheduled:
@@ -178,7 +269,7 @@ class Controller:
         self._timer = loop.call_later(wait_ms / 1000, self._tick)
 
     def _tick(self) -> None:
-        self.node.tick(self._clock.now_ms())
+        self.node.tick(self._now())
         self._carry_out()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -188,16 +279,23 @@ class Controller:
 
     async def _sync(self, call: Callable[[], None]) -> None:
         """Nothing that depends on the disk leaves before this is done."""
-        try:
-            await self._thread.run(call)
-        except EnvironmentFault as error:
-            # What the failed sync covered may be lost; to go on would be to break a promise.
-            log.critical("the controller stops: %s", error)
-            self._stopped = True
-            if not self.failed.done():
-                self.failed.set_result(error)
-            return
-        self.node.synced(self._clock.now_ms())
+        waits = False
+        while True:
+            try:
+                await self._thread.run(call)
+                break
+            except OutOfResources as error:
+                if not waits:
+                    log.warning("the controller waits, nothing is lost: %s", error)
+                waits = True
+                await asyncio.sleep(RESOURCES_PAUSE_MS / 1000)
+            except EnvironmentFault as error:
+                # What the failed sync covered may be lost; to go on would be to break a promise.
+                self._fail(error)
+                return
+        if waits:
+            log.info("the controller goes on: its journal could be written")
+        self.node.synced(self._now())
         self._carry_out()
 
     async def _notify(self, notice: Notify) -> None:
@@ -211,18 +309,22 @@ class Controller:
         except NotReachable as error:
             log.info("broker %s was not told of its role: %s", notice.address, error)
         if notice.acknowledged:
-            self.node.notified(notice.ticket, acknowledged, self._clock.now_ms())
+            self.node.notified(notice.ticket, acknowledged, self._now())
             self._soon()
 
     async def _dial(self, dial: Dial) -> None:
         refused = await is_refused(dial.address)
-        self.node.dialed(dial.ticket, refused, self._clock.now_ms())
+        self.node.dialed(dial.ticket, refused, self._now())
         self._soon()
 
 
 def _config_file(options: ControllerOptions) -> ConfigFile:
-    folder = os.path.dirname(options.config_store_path)
-    return ConfigFile(options.config_store_path, RealDisk(folder or "."))
+    path = options.changes_path
+    older = None
+    if not options.config_store_path:
+        usual = os.path.expanduser(USUAL_CHANGES_PATH)
+        older = ConfigFile(usual, RealDisk(os.path.dirname(usual)))
+    return ConfigFile(path, RealDisk(os.path.dirname(path) or "."), older)
 
 
 def _with_saved(options: ControllerOptions, config: ConfigFile) -> ControllerOptions:
@@ -266,21 +368,24 @@ async def _listen(server: RemotingServer, controller: Controller) -> str:
     options = controller.options
     host, port = parse_addr(options.peers().own_address)
     bound = options.bind_address or host
-    sink = Dispatcher(controller.table())
-    port = await server.start(bound, port, sink, tls=server_tls(options))
+    table = controller.table()
+    table[int(RequestCode.GET_BROKER_RUNTIME_INFO)] = handle_process_info
+    sink = Dispatcher(table)
+    origin = "port of this controller in controllerDLegerPeers"
+    port = await server.start(bound, port, sink, tls=server_tls(options), origin=origin)
     return f"{bound}:{port}"
 
 
 async def main(options: ControllerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C, or until the disk fails. Errors as `Controller.start`."""
+    """Serve until SIGTERM or Ctrl-C, or until it cannot go on. Errors as `Controller.start`."""
     controller = Controller(options)
     server = _server(options)
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, server_process():
         await controller.start()
         try:
             where = await _listen(server, controller)
             print(f"controller {options.peers().self_id} ready on {where}", flush=True)
-            controller.failed.add_done_callback(lambda failed: stop.ask("the disk failed"))
+            controller.failed.add_done_callback(lambda failed: stop.ask("it cannot go on"))
             log.info("stopping: %s", await stop.wait())
             if controller.failed.done():
                 raise controller.failed.result()

@@ -30,7 +30,8 @@ class Group(msgspec.Struct):
 
     `master` is None before the first election and when its process ended. `candidates` are replicas
     outside the set that hold all that was acknowledged. `by_address` marks a group of 5.0 brokers,
-    `adopted` one that the controllers once knew and forgot.
+    `adopted` one that the controllers once knew and forgot. `unclean_epoch` is the last one that an
+    unclean election began: who holds more of older epochs must give it up.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class Group(msgspec.Struct):
     master: int | None = None
     epoch: int = 0
     candidates: list[int] = []
+    unclean_epoch: int = 0
 
     @property
     def key(self) -> Key:

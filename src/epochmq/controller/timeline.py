@@ -54,7 +54,7 @@ class Timeline:
         if master is None:
             return
         failover = Failover(
-            *(group.key, group.epoch, master.id, master.address, heard_ms, detected_ms, now)
+            group.key, group.epoch, master.id, master.address, heard_ms, detected_ms, now
         )
         self.failovers.append(failover)
         self._open[group.key] = failover

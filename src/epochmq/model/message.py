@@ -15,6 +15,8 @@ from epochmq.model.message_id import offset_id
 class Message:
     """A message to send. `keys` are index keys without spaces; `delay_level` 0 means at once.
 
+    A single text given as `keys` is one key.
+
     Instead of a level `delay_ms` asks for an exact delay, or `deliver_at_ms` for a time (Unix ms);
     of several the level counts, then the delay.
     """
@@ -29,6 +31,11 @@ class Message:
     wait_stored: bool = True
     delay_ms: int = 0
     deliver_at_ms: int = 0
+
+    def __post_init__(self) -> None:
+        given: object = self.keys
+        if isinstance(given, str):
+            self.keys = (given,)
 
     @property
     def is_delayed(self) -> bool:

@@ -3,7 +3,7 @@
 import re
 
 from epochmq.base import limits
-from epochmq.base.errors import Refused
+from epochmq.base.errors import HeaderError, Refused
 
 RETRY = "%RETRY%"
 DLQ = "%DLQ%"
@@ -85,6 +85,15 @@ def check_topic(name: str) -> None:
 def check_group(name: str) -> None:
     """Refused (1) unless `name` can be a producer or consumer group."""
     _check(name, "group", limits.GROUP_LENGTH_MAX)
+
+
+def check_shown(name: str) -> None:
+    """`HeaderError` when a broker's name or address has characters that cannot be shown.
+
+    Such names reach logs and screens, where a line break begins a line of the sender's own.
+    """
+    if not name.isprintable():
+        raise HeaderError(f"the name {name!r} has characters that cannot be shown")
 
 
 def _check(name: str, what: str, length_max: int) -> None:

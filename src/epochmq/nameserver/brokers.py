@@ -27,12 +27,18 @@ class Group:
     """A replica may stand in for the master: all living members say so, for one that does not
     would be shown as master and do nothing of a master's (acting-master.md 9.2, H21)."""
     zone: str | None = None
-    master_epoch: int = 0
-    """Highest state version under which a master registered; it never goes back (INV-34)."""
+    claims: dict[int, int] = field(default_factory=dict)
+    """The highest state version under which a master registered, by connection: what a stranger
+    claims ends with his."""
 
     @property
     def min_id(self) -> int | None:
         return min(self.addrs, default=None)
+
+    @property
+    def master_epoch(self) -> int:
+        """The highest state version under which a master registered that is still connected."""
+        return max(self.claims.values(), default=0)
 
     @property
     def headless(self) -> bool:
@@ -134,6 +140,11 @@ class Brokers:
     def of_session(self, session_id: int) -> list[Live]:
         """Who registered over this connection, as long as no newer connection took over."""
         return [live for live in self.live.values() if live.session_id == session_id]
+
+    def forget_claims(self, session_id: int) -> None:
+        """The connection is closed: what masters said of their epochs over it is void."""
+        for group in self.groups.values():
+            group.claims.pop(session_id, None)
 
     def expired(self, now: int) -> list[Live]:
         return [live for live in self.live.values() if live.expired(now)]

@@ -1,13 +1,13 @@
 """The key-value configuration: texts by namespace and key, kept in one JSON file.
 
-File shape as upstream: {"configTable": {namespace: {key: value}}}; rewritten whole at every change,
-before the change is answered.
+File shape as upstream: {"configTable": {namespace: {key: value}}}; rewritten whole, for all changes
+that came meanwhile at once, before they are answered.
 """
 
 from epochmq.base import limits
 from epochmq.base.errors import EpochError, HeaderError, Refused, StoreDamaged
 from epochmq.base.ports import Disk
-from epochmq.wire.bodies.base import Body, decode_body, encode_body
+from epochmq.wire.bodies.base import Body, decode_answer, encode_body
 from epochmq.wire.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
@@ -29,6 +29,9 @@ class KvConfig:
         self._disk = disk
         self._name = name
         self._tables: dict[str, dict[str, str]] = {}
+        self._saved = b""
+        """What the file has."""
+        self._bytes = 0
 
     def load(self) -> None:
         """Read the file, if there is one; `StoreDamaged` when it is no such file."""
@@ -36,12 +39,13 @@ class KvConfig:
         if not data:
             return
         try:
-            self._tables = decode_body(KvFile, data).config_table
+            self._fill(data)
         except HeaderError as error:
             raise StoreDamaged(
                 f"the key-value configuration {self._name} cannot be read ({error}); "
                 "repair it or move it away"
             ) from None
+        self._saved = data
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._tables.get(namespace, {}).get(key)
@@ -51,25 +55,69 @@ class KvConfig:
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set and save; `Refused` when there is too much of it or it cannot be saved."""
-        if len(key) + len(namespace) + len(value) > limits.KV_ENTRY_BYTES_MAX:
+        """Set an entry, which is saved later; `Refused` when there is too much."""
+        size = _size(namespace, key, value)
+        if size > limits.KV_ENTRY_BYTES_MAX:
             raise Refused(_FAILED, f"more than {limits.KV_ENTRY_BYTES_MAX} bytes in one entry")
-        if self.get(namespace, key) is None and self._count() >= limits.KV_ENTRIES_MAX:
-            raise Refused(_FAILED, f"more than {limits.KV_ENTRIES_MAX} entries")
-        self._change({**self._tables, namespace: {**self._tables.get(namespace, {}), key: value}})
+        before = self.get(namespace, key)
+        if before is not None:
+            size -= _size(namespace, key, before)
+        if size > 0 and self._bytes + size > limits.KV_BYTES_MAX:
+            raise Refused(_FAILED, f"more than {limits.KV_BYTES_MAX} bytes in all entries together")
+        self._bytes += size
+        self._tables.setdefault(namespace, {})[key] = value
 
-    def delete(self, namespace: str, key: str) -> None:
-        """Remove and save; an entry that is not there is no error."""
-        if self.get(namespace, key) is not None:
-            left = {name: text for name, text in self._tables[namespace].items() if name != key}
-            self._change({**self._tables, namespace: left})
+    def delete(self, namespace: str, key: str) -> bool:
+        """Remove an entry; False when it is not there. What is left is saved later."""
+        value = self.get(namespace, key)
+        if value is None:
+            return False
+        self._bytes -= _size(namespace, key, value)
+        del self._tables[namespace][key]
+        return True
 
-    def _count(self) -> int:
-        return sum(map(len, self._tables.values()))
+    # Saving ----------------------------------------------------------------------------------
 
-    def _change(self, tables: dict[str, dict[str, str]]) -> None:
+    def encode(self) -> bytes:
+        """The whole table as it is now."""
+        return encode_body(KvFile(self._tables))
+
+    def write(self, data: bytes) -> None:
+        """Make `data` the file's content; blocks, and may run beside the loop."""
+        self._disk.write_file(self._name, data, backup=True)
+
+    def settle(self, data: bytes, error: EpochError | None) -> Refused | None:
+        """`data` was written, or could not be: then the table is again what the file has.
+
+        What to answer to whoever made the changes; None for success.
+        """
+        if error is None:
+            self._saved = data
+            return None
+        self._fill(self._saved)
+        return Refused(_FAILED, f"not changed, for it cannot be saved: {error}")
+
+    def save(self) -> None:
+        """Save here and now; `Refused` when it cannot be."""
+        data = self.encode()
+        error: EpochError | None = None
         try:
-            self._disk.write_file(self._name, encode_body(KvFile(tables)), backup=True)
-        except EpochError as error:
-            raise Refused(_FAILED, f"not changed, for it cannot be saved: {error}") from error
-        self._tables = tables
+            self.write(data)
+        except EpochError as caught:
+            error = caught
+        refused = self.settle(data, error)
+        if refused is not None:
+            raise refused
+
+    def _fill(self, data: bytes) -> None:
+        self._tables = decode_answer(KvFile, data).config_table if data else {}
+        self._bytes = sum(
+            _size(namespace, key, value)
+            for namespace, table in self._tables.items()
+            for key, value in table.items()
+        )
+
+
+def _size(*texts: str) -> int:
+    """Bytes that an entry takes in the file, about."""
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)

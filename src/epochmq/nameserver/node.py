@@ -1,10 +1,26 @@
 """Everything a name server's handlers work on, in one plain object."""
 
+from collections.abc import Callable, Generator
+
+from epochmq.base.errors import Refused
 from epochmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.route_table import RouteTable
 from epochmq.nameserver.routes import Routes
+from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.session import Session
+
+GoOn = Callable[[Session, Command, Generator[None, None, Reply]], None]
+
+
+def _at_once(session: Session, command: Command, steps: Generator[None, None, Reply]) -> None:
+    """Without a service: all steps here and now."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            session.answer(command, done.value)
+            return
 
 
 class NameServerNode:
@@ -14,9 +30,21 @@ class NameServerNode:
         self._options = options
         self.kv = kv
         self.started_ms = started_ms
+        self.save_kv: Callable[[Session, Command], Reply | Held] = self._save_kv_now
+        """Saves what was changed and answers then; the service sets one that does not block."""
         self.table = RouteTable(options)
         self.routes = Routes(self.table, self._order_conf)
         self.broker_sessions: dict[int, Session] = {}
+        self.go_on: GoOn = _at_once
+        """Carries on with a request that takes several steps; the service sets it."""
+
+    def _save_kv_now(self, session: Session, command: Command) -> Reply:
+        try:
+            self.kv.save()
+        except Refused:
+            self.routes.forget()
+            raise
+        return Reply()
 
     @property
     def options(self) -> NamesrvOptions:

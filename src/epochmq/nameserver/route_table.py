@@ -4,7 +4,7 @@ All verbs take plain values and `now` in monotonic ms. Routes are read far more 
 change, so `changed` is called with the topics whose routes are different now (None: all).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from epochmq.base import limits
@@ -27,6 +27,7 @@ from epochmq.wire.codes import ResponseCode
 
 _FAILED = ResponseCode.SYSTEM_ERROR
 _NO_VERSION = DataVersion()
+TOPICS_A_STEP = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,16 @@ class RouteTable:
 
     def register(self, told: Registration, now: int) -> Registered:
         """Take a broker in, or renew what it said before; `Refused` when it may not join."""
+        steps = self.register_steps(told, now)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                result: Registered = done.value
+                return result
+
+    def register_steps(self, told: Registration, now: int) -> Generator[None, None, Registered]:
+        """The same, `TOPICS_A_STEP` topics a step; it ends early when the broker is gone."""
         self._check(told)
         self._check_id(told, now)
         group, first = self._join(told)
@@ -94,18 +105,30 @@ class RouteTable:
         group.acting = bool(told.acting) and self.brokers.all_act(group, told.addr)
         group.zone = told.zone
         if told.broker_id == MASTER_ID:
-            group.master_epoch = max(group.master_epoch, told.version.state_version)
+            before_epoch = group.claims.get(told.session_id, 0)
+            group.claims[told.session_id] = max(before_epoch, told.version.state_version)
         news = first or self._is_news(told)
         filters = self._filters(told)
         if (group.addrs, group.acting, group.zone) != before or filters != self._filters_now(told):
             self.changed(None)
-        self._take_topics(group, told, news)
-        self._set_live(told, filters, now)
+        live = self._set_live(told, filters, now)
         if smallest is not None and told.broker_id < smallest:
             self._notify(notice_of_arrival(group, told.broker_id, told.ha_addr))
+        yield from self._take_topics(group, told, news, live)
         return self._master_of(group, told)
 
+    def is_from(self, cluster: str, addr: str, session_id: int) -> bool:
+        """Whether the broker at `addr` is registered over this connection."""
+        live = self.brokers.live.get((cluster, addr))
+        return live is not None and live.session_id == session_id
+
     def _check(self, told: Registration) -> None:
+        if told.version.state_version > limits.EPOCH_MAX:
+            raise Refused(
+                _FAILED,
+                f"a state version of {told.version.state_version} is not believed: it is the"
+                f" master's epoch, and none is above {limits.EPOCH_MAX}",
+            )
         group = self.brokers.groups.get(told.name)
         newcomer = group is None or told.broker_id not in group.addrs
         if newcomer and told.topics is not None and len(told.topics) == 1:
@@ -153,7 +176,8 @@ class RouteTable:
         return self.brokers.join(told.cluster, told.name), first
 
     def _outranked(self, group: Group, told: Registration) -> bool:
-        """A newer epoch holds this id, or held it: the highest epoch wins (rocketmq#6316, INV-34).
+        """A newer epoch holds this id, or held it over a connection that still stands: the highest
+        one wins (rocketmq#6316, INV-34).
 
         State version 0 means that no epochs are in use; then the last one to register wins.
         """
@@ -178,14 +202,22 @@ class RouteTable:
     def _filters(self, told: Registration) -> list[str]:
         return self._filters_now(told) if told.filter_servers is None else told.filter_servers
 
-    def _take_topics(self, group: Group, told: Registration, news: bool) -> None:
+    def _take_topics(
+        self, group: Group, told: Registration, news: bool, live: Live
+    ) -> Generator[None, None, None]:
         """Topics count only from the master, or from the smallest id of an acting-master group."""
         prime = told.acting is not None and told.broker_id == group.min_id
         if told.topics is None or not (told.broker_id == MASTER_ID or prime):
             return
         read_only = told.broker_id != MASTER_ID and group.acting  # rocketmq#7626
         different: list[str] = []
-        for topic, config in told.topics.items():
+        for number, (topic, config) in enumerate(told.topics.items()):
+            if number and number % TOPICS_A_STEP == 0:
+                self.changed(different)
+                different = []
+                yield
+                if self.brokers.live.get(told.key) is not live:
+                    return  # it left, or registered anew
             if news or not self.topics.has(topic, told.name):
                 if self.topics.put(topic, queues_of(config, told.name, read_only=read_only)):
                     different.append(topic)
@@ -199,13 +231,13 @@ class RouteTable:
         if different:
             self.changed(different)
 
-    def _set_live(self, told: Registration, filters: list[str], now: int) -> None:
+    def _set_live(self, told: Registration, filters: list[str], now: int) -> Live:
         timeout_ms = told.timeout_ms or HEARTBEAT_TIMEOUT_MS
         before, before_id = self.brokers.live.get(told.key), None
         if before is not None:
             same = before.session_id == told.session_id
             before_id = before.before_id if same else before.session_id
-        self.brokers.live[told.key] = Live(
+        live = self.brokers.live[told.key] = Live(
             told.cluster,
             told.name,
             told.addr,
@@ -218,6 +250,7 @@ class RouteTable:
             bool(told.acting),
             before_id,
         )
+        return live
 
     def _master_of(self, group: Group, told: Registration) -> Registered:
         if told.broker_id == MASTER_ID:
@@ -257,6 +290,7 @@ class RouteTable:
         """The connection that registered is closed: those brokers are gone at once."""
         for live in self.brokers.of_session(session_id):
             self.unregister(live.cluster, live.name, live.addr)
+        self.brokers.forget_claims(session_id)
 
     def expire(self, now: int) -> list[Live]:
         """Forget the brokers that were silent for too long; their connections are to be closed."""

@@ -5,16 +5,17 @@ Verbs take `now` in monotonic milliseconds and change the state; what follows fr
 first is still being written, and `advance` comes in the order of those that must be synced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from epochmq.base import limits
 from epochmq.base.check import check
-from epochmq.base.errors import PeerError, StoreDamaged, UsageError
+from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode_members, encode_members
 from epochmq.raft.election import Ballot, ElectionTimer
+from epochmq.raft.joining import Configured, Confirmation
 from epochmq.raft.leader import Leader
 from epochmq.raft.log import RaftLog
 from epochmq.raft.membership import ChangeKind, Membership, changed
@@ -28,12 +29,14 @@ from epochmq.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Install,
+    Join,
     Members,
     Message,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    Welcome,
 )
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.read_index import ReadState
@@ -54,6 +57,7 @@ class RaftCore:
         rng: Rng,
         now: int,
         safe: Safeguards = SAFE,
+        configured: Configured | None = None,
     ) -> None:
         self.own_id = own_id
         self.options = options
@@ -68,6 +72,10 @@ class RaftCore:
         self._now = now
         self._timer = ElectionTimer(options, rng, now, restarted=self.term > 0)
         self._ballot: Ballot | None = None
+        self.confirmation = Confirmation(
+            own_id, saved, configured, self.log, self._membership, self._send, now
+        )
+        """Whether the group knows this disk: without it this node has no vote."""
         self._handed_out = self._hard_state()
         self._messages: list[AnyMessage] = []
         self._read_states: list[ReadState] = []
@@ -81,11 +89,18 @@ class RaftCore:
             HeartbeatReply: self._on_heartbeat_reply,
             Install: self._on_install,
             TimeoutNow: self._on_timeout_now,
+            Join: self.confirmation.on_join,
+            Welcome: self.confirmation.on_welcome,
         }
 
     @property
     def members(self) -> Members:
         return self._membership.now
+
+    @property
+    def changed_at(self) -> int:
+        """Index of the newest change of members in the log."""
+        return self._membership.changed_at
 
     @property
     def lease_until_ms(self) -> int:
@@ -101,12 +116,13 @@ class RaftCore:
         """When `tick` has something to do."""
         if self.leader is not None:
             return self.leader.next_deadline(self._now, check_quorum=self._safe.check_quorum)
-        return self._timer.deadline
+        return self.confirmation.next_deadline(self._timer.deadline)
 
     def tick(self, now: int) -> None:
         """Time has passed."""
         self._now = max(now, self._now)
         if self.leader is None:
+            self.confirmation.tick(self._now, self.options.election_timeout_ms)
             if self._now >= self._timer.deadline:
                 self._campaign()
         elif self._safe.check_quorum and self.leader.is_deserted(self._now):
@@ -114,6 +130,15 @@ class RaftCore:
         else:
             self.leader.tick(self._now)
             self._confirm_reads()
+
+    def clock_stood_still(self, now: int) -> None:
+        """Time has passed that `now` does not count: a lease may be over, so it is asked for anew.
+
+        What this node promised others lasts the longer, which does no harm.
+        """
+        self._now = max(now, self._now)
+        if self.leader is not None:
+            self.leader.drop_lease(self._now)
 
     # Requests of this node's own --------------------------------------------------------------
 
@@ -132,14 +157,20 @@ class RaftCore:
         """Append a membership that differs by one node; None when this node does not lead.
 
         `UsageError` while the change before is not committed, or nothing of this term is: two
-        leaders could else change the group past each other (the single-server bug, 2015).
+        leaders could else change the group past each other (the single-server bug, 2015). A voter
+        that has not caught up learns first, and becomes one by a second change of the leader's.
         """
         if self.leader is None or self.leader.transferee is not None:
             return None
-        if self.log.commit < max(self.leader.first_index, self._membership.changed_at):
+        if not self._may_change(self.leader):
             raise UsageError("the group cannot change yet: an earlier entry is not committed")
-        after = changed(self.members, kind, node)
+        caught_up = self.leader.has_caught_up(node)
+        after = changed(self.members, kind, node, caught_up=caught_up)
         return self._append_own(EntryKind.CHANGE, encode_members(after))
+
+    def _may_change(self, leader: Leader) -> bool:
+        """The change before is committed, and something of this term is."""
+        return self.log.commit >= max(leader.first_index, self._membership.changed_at)
 
     def read_index(self, context: bytes, now: int) -> None:
         """Ask for a `ReadState` with `context`: the index from which a read is up to date."""
@@ -162,6 +193,10 @@ class RaftCore:
         self.leader.transfer_to(node, self._now)
         return True
 
+    def knows_members_at(self, index: int) -> bool:
+        """False on a disk that was empty at first, for what came before its first change."""
+        return bool(self._membership.at(index).voters)
+
     def compact(self, index: int, data: bytes) -> Snapshot:
         """Put the state machine after `index`, `data`, in place of the entries up to it."""
         snapshot = self.log.compact(index, self._membership.at(index), data)
@@ -170,7 +205,13 @@ class RaftCore:
 
     def saved(self) -> Saved:
         """All that a journal has to hold now."""
-        return Saved(self._hard_state(), self.log.snapshot, tuple(self.log.entries))
+        return Saved(
+            self._hard_state(),
+            self.log.snapshot,
+            tuple(self.log.entries),
+            self.confirmation.incarnation,
+            self.confirmation.given,
+        )
 
     # Batches ----------------------------------------------------------------------------------
 
@@ -234,6 +275,11 @@ class RaftCore:
             )
         if isinstance(message, Vote) and not message.transfer and self._is_loyal():
             return
+        if message.term > min(self.term + limits.RAFT_TERM_STEP_MAX, limits.RAFT_TERM_MAX):
+            raise PeerError(f"Raft message of term {message.term} at a node in term {self.term}")
+        if isinstance(message, Join | Welcome):
+            self._handlers[type(message)](message)
+            return
         if message.term < self.term:
             self._answer_old_term(message)
             return
@@ -274,6 +320,8 @@ class RaftCore:
 
         Such a node may be the only one that can win: its log is the longest (thesis 4.2.2).
         """
+        if not self.confirmation.given:
+            return False
         changed_at = self._membership.changed_at
         if changed_at > self.log.commit:
             before = self._membership.at(changed_at - 1)
@@ -306,6 +354,8 @@ class RaftCore:
         self._send(VoteReply(self.own_id, request.sender, term, granted, request.pre))
 
     def _is_free_for(self, request: Vote) -> bool:
+        if not self.confirmation.given:
+            return False
         if request.pre:
             return request.term > self.term
         if not self._safe.one_vote_a_term:
@@ -330,7 +380,7 @@ class RaftCore:
             self._become_follower(self.term, None)
 
     def _on_timeout_now(self, message: TimeoutNow) -> None:
-        if self.leader is None and self.own_id in self.members.voters:
+        if self.leader is None and self.confirmation.given and self.own_id in self.members.voters:
             self._stand(transfer=True)
 
     def _become_leader(self) -> None:
@@ -363,7 +413,7 @@ class RaftCore:
         return entry.index
 
     def _on_append_reply(self, reply: AppendReply) -> None:
-        if self.leader is None:
+        if self.leader is None or not self._is_known(reply):
             return
         if self.leader.replication.on_append_reply(reply, self._now):
             self._maybe_commit()
@@ -371,9 +421,18 @@ class RaftCore:
             self.leader.maybe_hand_over(self._now)
 
     def _on_heartbeat_reply(self, reply: HeartbeatReply) -> None:
-        if self.leader is not None:
+        if self.leader is None:
+            return
+        if self._is_known(reply):
             self.leader.replication.on_heartbeat_reply(reply, self._now)
             self._confirm_reads()
+        after = self.leader.members_after(reply, self.members)
+        if after is not None and self._may_change(self.leader):
+            self._append_own(EntryKind.CHANGE, encode_members(after))
+
+    def _is_known(self, reply: AppendReply | HeartbeatReply) -> bool:
+        """It comes from the disk that the group knows: what another one had is gone."""
+        return reply.incarnation == self.members.incarnation_of(reply.sender)
 
     def _confirm_reads(self) -> None:
         assert self.leader is not None
@@ -408,49 +467,100 @@ class RaftCore:
         self._follow(append.sender)
         log = self.log
         if append.prev_index < log.commit:
+            places = [(append.prev_index, append.prev_term)]
+            places += [(entry.index, entry.term) for entry in append.entries]
+            self._check_committed(append.sender, places)
             self._accept(append, log.commit)
             return
         if log.term_at(append.prev_index) != append.prev_term:
             hint = log.agreement(append.prev_index, append.prev_term)
-            self._send(
-                AppendReply(self.own_id, append.sender, self.term, append.prev_index, True, *hint)
+            reply = AppendReply(
+                self.own_id,
+                append.sender,
+                self.term,
+                append.prev_index,
+                refused=True,
+                hint_index=hint[0],
+                hint_term=hint[1],
+                incarnation=self.confirmation.incarnation,
             )
+            self._send(reply)
             return
         new = log.merge(append.prev_index, append.prev_term, append.entries)
         self._membership.appended(new)
         last = append.prev_index + len(append.entries)
         log.commit_to(min(append.commit, last))
+        self.confirmation.look()
         self._accept(append, last)
 
+    def _check_committed(self, leader: str, places: Iterable[tuple[int, int]]) -> None:
+        """A leader's (index, term) up to this node's commit index must be as committed here."""
+        for index, term in places:
+            own = self.log.term_at(index)
+            if self.log.snapshot.index <= index <= self.log.commit and own != term:
+                raise OurBug(
+                    f"invariant broken: INV-03 entry {index} is committed on {self.own_id} as one"
+                    f" of term {own}, and the leader {leader} has one of term {term}. One of the"
+                    " two lost what was decided: stop both, find out by the third which one, and"
+                    " start that one on an empty directory"
+                )
+
     def _accept(self, message: Append | Install, index: int) -> None:
-        self._send(AppendReply(self.own_id, message.sender, self.term, index))
+        self._send(
+            AppendReply(
+                self.own_id,
+                message.sender,
+                self.term,
+                index,
+                incarnation=self.confirmation.incarnation,
+            )
+        )
 
     def _on_heartbeat(self, beat: Heartbeat) -> None:
         self._follow(beat.sender)
+        if self.confirmation.given:
+            self._commit_of(beat)
+        self._send(
+            HeartbeatReply(
+                self.own_id,
+                beat.sender,
+                self.term,
+                beat.round,
+                beat.sent_at_ms,
+                self.confirmation.incarnation,
+            )
+        )
+
+    def _commit_of(self, beat: Heartbeat) -> None:
+        """A leader names no more than it knows to be here; of another disk it may know wrong."""
         if beat.commit > self.log.last_index:
             raise StoreDamaged(
                 f"Raft node {self.own_id} once had entry {beat.commit} on its disk and now ends at"
-                f" {self.log.last_index}: its journal lost data. Remove the node from the group,"
-                " delete its journal, and add it again under a new name"
+                f" {self.log.last_index}: its journal lost data. Delete its directory and start it"
+                " again: it has no vote until the leader has confirmed it and it has caught up"
             )
         self.log.commit_to(beat.commit)
-        self._send(HeartbeatReply(self.own_id, beat.sender, self.term, beat.round, beat.sent_at_ms))
 
     def _on_install(self, install: Install) -> None:
         self._follow(install.sender)
         snapshot = install.snapshot
+        if snapshot.term > install.term:
+            raise PeerError(f"Raft snapshot of term {snapshot.term} in term {install.term}")
+        self._check_committed(install.sender, [(snapshot.index, snapshot.term)])
         if self.log.term_at(snapshot.index) == snapshot.term:
             self.log.commit_to(snapshot.index)
         elif snapshot.index > self.log.commit:
             self.log.restore(snapshot)
             self._membership.restored(snapshot.members)
             self._received = snapshot
+        self.confirmation.look()
         self._accept(install, self.log.commit)
 
     def statistics(self) -> dict[str, object]:
         """For operators."""
         return {
             "role": self.role.value,
+            "confirmed": self.confirmation.given,
             "term": self.term,
             "leader": self.leader_id,
             "voters": list(self.members.voters),

@@ -9,12 +9,13 @@ was remembered so far (group commit) and may run in another thread; only one at 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from epochmq.base.check import check
-from epochmq.base.errors import StoreDamaged
+from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk, File, Lock
 from epochmq.raft.journal_records import Kind, Scan, encode, size_of
 from epochmq.raft.messages import Entry, HardState, Members, Snapshot
@@ -28,11 +29,20 @@ CHUNK_BYTES = 1024 * 1024
 _encode = msgspec.msgpack.Encoder().encode
 
 
+COMMIT_LAST = 1
+"""Order of the records of one write: a commit index comes after the entries that it covers."""
+
+
 class _Birth(msgspec.Struct, frozen=True, array_like=True):
     """Body of the first record; the size is padded so that its length does not depend on it."""
 
     owner: str
     born_bytes: bytes
+    order: int = 0
+    """`COMMIT_LAST`; 0 in files of versions that wrote the commit index before the entries."""
+    incarnation: str = ""
+    confirmed: bool = True
+    """Both as in `Saved`."""
 
 
 @dataclass
@@ -42,6 +52,8 @@ class _Batch:
     whole: Saved | None = None
     """The file is made anew with this first."""
     records: list[tuple[Kind, bytes]] = field(default_factory=list)
+    state: HardState | None = None
+    """The newest term, vote and commit index in it."""
 
 
 class Journal:
@@ -59,15 +71,23 @@ class Journal:
         self._file: File | None = None
         self._lock: Lock | None = None
         self._allocated = 0
+        self._incarnation = ""
+        self._confirmed = True
         self._last = HardState()
         self._last_index = 0
+        self._on_device = HardState()
+        """Term, vote and commit index that a start would find now."""
+        self._is_whole = True
+        """The last write is on the device from end to end."""
         self.end = 0
         """Bytes used in the file, all of them on the device."""
         self.must_sync = False
         """Something is remembered that messages wait for."""
 
-    def load(self, bootstrap: Members) -> Saved:
+    def load(self, bootstrap: Members, incarnation: str = "") -> Saved:
         """What the journal holds; a new one starts with the members `bootstrap`.
+
+        With an `incarnation` a new one is not confirmed.
 
         `StoreDamaged` when it cannot be trusted, `StoreInUse` when another process has it.
         """
@@ -75,7 +95,8 @@ class Journal:
         self._lock = self._disk.lock(f"{self._folder}/{LOCK}")
         data = self._disk.read_file(self._path)
         if data is None:
-            saved, torn = Saved(HardState(), Snapshot(0, 0, bootstrap)), True
+            empty = Snapshot(0, 0, bootstrap)
+            saved, torn = Saved(HardState(), empty, (), incarnation, not incarnation), True
         else:
             saved, torn, self.end = self._replay(data)
             self._allocated = len(data)
@@ -83,8 +104,9 @@ class Journal:
             self._write_whole(_Batch(saved))
         else:
             self._file = self._disk.open(self._path)
-        self._last = saved.hard_state
+        self._last = self._on_device = saved.hard_state
         self._last_index = saved.snapshot.index + len(saved.entries)
+        self._incarnation, self._confirmed = saved.incarnation, saved.confirmed
         return saved
 
     def _make_folder(self) -> None:
@@ -94,8 +116,16 @@ class Journal:
         for depth in range(len(parts)):
             self._disk.sync_dir("/".join(parts[:depth]))
 
-    def close(self) -> None:
-        """Let go of the file and the lock; what was not taken is lost."""
+    def close(self, *, clean: bool = False) -> None:
+        """Let go of the file and the lock; what was not taken is lost.
+
+        A `clean` stop ends with a record that says nothing new: by it the next start knows that
+        everything before was on the device, so that a bad record there is damage and not torn.
+        """
+        if clean and self._file is not None and self._is_whole:
+            with suppress(EnvironmentFault):
+                last = (Kind.HARD_STATE, _encode(self._on_device))
+                self._write(_Batch(records=[last], state=self._on_device))
         if self._file is not None:
             self._file.close()
         if self._lock is not None:
@@ -104,24 +134,37 @@ class Journal:
     # Remembering ------------------------------------------------------------------------------
 
     def save(self, ready: Ready) -> None:
-        """Remember what is new in a batch of the core."""
+        """Remember what is new in a batch of the core: term and vote, entries, commit index.
+
+        A power cut keeps a prefix of what is written. So the term is there before entries of that
+        term, and a commit index is never there without the entries that were committed: a restart
+        would take the entries for committed that these replace.
+        """
+        state = ready.hard_state or self._last
         if ready.snapshot is not None:
-            state = ready.hard_state or self._last
-            self.rewrite(Saved(state, ready.snapshot))
-        elif ready.hard_state is not None:
-            self._check_promises(ready.hard_state)
-            # The commit index comes before entries that may rely on it.
-            self._add(Kind.HARD_STATE, _encode(ready.hard_state))
+            before = HardState(state.term, state.vote, ready.snapshot.index)
+            self.rewrite(Saved(before, ready.snapshot, (), self._incarnation, self._confirmed))
+        elif (state.term, state.vote) != (self._last.term, self._last.vote):
+            self._save_state(HardState(state.term, state.vote, self._last.commit))
         for entry in ready.entries:
             check(entry.index <= self._last_index + 1, "INV-02 the journal has no gap")
             self._last_index = entry.index
             self._add(Kind.ENTRY, _encode(entry))
+        if state != self._last:
+            check(state.commit <= self._last_index, "INV-05 what is committed is in the journal")
+            self._save_state(state)
         self.must_sync = self.must_sync or ready.must_sync
+
+    def _save_state(self, state: HardState) -> None:
+        self._check_promises(state)
+        self._add(Kind.HARD_STATE, _encode(state))
+        self._batch.state = state
 
     def rewrite(self, saved: Saved) -> None:
         """Remember that the file is to hold this, and what is saved later, and nothing else."""
         self._check_promises(saved.hard_state)
-        self._batch = _Batch(saved)
+        self._batch = _Batch(saved, state=saved.hard_state)
+        self._confirmed = saved.confirmed
         self.must_sync = True
         self._last_index = saved.snapshot.index + len(saved.entries)
 
@@ -145,7 +188,7 @@ class Journal:
         """The blocking call that puts everything remembered so far on the device.
 
         `SyncFailed`, `DiskFailed`, `DiskFull`: the node must stop; what is there is seen anew at
-        the next start.
+        the next start. `OutOfResources`: nothing is lost, the same call may be made again.
         """
         batch, self._batch = self._batch, _Batch()
         self.must_sync = False
@@ -156,9 +199,15 @@ class Journal:
         self.take()()
 
     def _write(self, batch: _Batch) -> None:
+        self._is_whole = False
         if batch.whole is not None:
             self._write_whole(batch)
-            return
+        else:
+            self._append(batch)
+        self._on_device = batch.state or self._on_device
+        self._is_whole = True
+
+    def _append(self, batch: _Batch) -> None:
         assert self._file is not None
         data = b"".join(encode(kind, body, self.end) for kind, body in batch.records)
         stop = self.end + len(data)
@@ -184,23 +233,25 @@ class Journal:
             *((Kind.ENTRY, _encode(entry)) for entry in saved.entries),
             *batch.records,
         ]
-        birth = _encode(_Birth(self._owner, bytes(8)))
-        end = size_of(birth) + sum(size_of(body) for _kind, body in bodies)
-        birth = _encode(_Birth(self._owner, end.to_bytes(8, "big")))
-        records = [encode(kind, body, 0) for kind, body in [(Kind.BIRTH, birth), *bodies]]
+        birth = _Birth(self._owner, bytes(8), COMMIT_LAST, saved.incarnation, saved.confirmed)
+        end = size_of(_encode(birth)) + sum(size_of(body) for _kind, body in bodies)
+        birth = msgspec.structs.replace(birth, born_bytes=end.to_bytes(8, "big"))
+        records = [encode(kind, body, 0) for kind, body in [(Kind.BIRTH, _encode(birth)), *bodies]]
         size = -(-end // self._chunk_bytes) * self._chunk_bytes
+        self._disk.write_file(self._path, b"".join(records).ljust(size, b"\0"))
         if self._file is not None:
             self._file.close()
-        self._disk.write_file(self._path, b"".join(records).ljust(size, b"\0"))
+            self._file = None
         self._file = self._disk.open(self._path)
         self._allocated, self.end = size, end
 
     # Reading ----------------------------------------------------------------------------------
 
     def _replay(self, data: bytes) -> tuple[Saved, bool, int]:
-        """(what the file holds, whether its tail has to be cut, where the good part ends)"""
+        """(what the file holds, whether it has to be made anew, where the good part ends)"""
         scan = Scan(data, self._path)
         replay = _Replay(self._path)
+        birth = _Birth("", b"")
         for kind, body in scan.records():
             try:
                 if kind is Kind.BIRTH:
@@ -208,10 +259,13 @@ class Journal:
                     scan.born_bytes = int.from_bytes(birth.born_bytes, "big")
                     self._check_owner(birth.owner)
                 else:
-                    replay.take(kind, body)
+                    replay.take(kind, body, scan.synced)
             except msgspec.DecodeError as problem:
                 raise StoreDamaged(f"{self._path}: a record makes no sense: {problem}") from None
-        return replay.saved(), scan.torn, scan.end
+        commit_last = birth.order == COMMIT_LAST
+        saved = replay.saved(trust_last_write=commit_last)
+        saved = replace(saved, incarnation=birth.incarnation, confirmed=birth.confirmed)
+        return saved, scan.torn or not commit_last, scan.end
 
     def _check_owner(self, owner: str) -> None:
         if owner and self._owner and owner != self._owner:
@@ -229,8 +283,15 @@ class _Replay:
         self._hard_state = HardState()
         self._snapshot: Snapshot | None = None
         self._entries: list[Entry] = []
+        self._write_began_at = 0
+        """Where in the file the write began that the newest record belongs to."""
+        self._commit_before = 0
+        """The commit index as of the write before that one."""
 
-    def take(self, kind: Kind, body: bytes) -> None:
+    def take(self, kind: Kind, body: bytes, synced: int) -> None:
+        """Add one record, which was written when `synced` bytes of the file were on the device."""
+        if synced != self._write_began_at:
+            self._write_began_at, self._commit_before = synced, self._hard_state.commit
         if kind is Kind.HARD_STATE:
             self._hard_state = msgspec.msgpack.decode(body, type=HardState)
         elif kind is Kind.SNAPSHOT:
@@ -244,16 +305,26 @@ class _Replay:
         if not 0 <= at <= len(self._entries):
             raise StoreDamaged(
                 f"{self._name}: entry {entry.index} does not follow entry"
-                f" {first + len(self._entries) - 1}; restore the file, or replace the node"
+                f" {first + len(self._entries) - 1}; restore the file, or"
+                " delete the directory while the others have a leader"
             )
         del self._entries[at:]
         self._entries.append(entry)
 
-    def saved(self) -> Saved:
+    def saved(self, *, trust_last_write: bool) -> Saved:
+        """All of it. Without trust the commit index is the one before the last write, which may
+        have put it in front of entries that were torn off; as a hint it may be too old."""
         if self._snapshot is None:
             raise StoreDamaged(f"{self._name} does not begin with a snapshot; restore the file")
         last = self._snapshot.index + len(self._entries)
-        # The commit index is written before the entries it covers, and those may be torn off.
         state = self._hard_state
-        state = HardState(state.term, state.vote, min(state.commit, last))
+        if trust_last_write and state.commit > last:
+            raise StoreDamaged(
+                f"{self._name}: entries up to {state.commit} were committed, and it ends at {last};"
+                " restore the file, or"
+                " delete the directory while the others have a leader"
+            )
+        in_last_write = self._write_began_at > 0
+        commit = self._commit_before if in_last_write and not trust_last_write else state.commit
+        state = HardState(state.term, state.vote, min(commit, last))
         return Saved(state, self._snapshot, tuple(self._entries))

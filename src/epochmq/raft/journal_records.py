@@ -75,6 +75,8 @@ class Scan:
         self._data = data
         self._name = name
         self.end = 0
+        self.synced = 0
+        """Of the newest record: how many bytes were on the device when it was written."""
         self.born_bytes = 0
         """Set by whoever reads the BIRTH record."""
         self.torn = False
@@ -83,7 +85,7 @@ class Scan:
     def records(self) -> Iterator[tuple[Kind, bytes]]:
         """Each record; `StoreDamaged` where one that was relied on is bad."""
         while (found := record_at(self._data, self.end)) is not None:
-            kind, _synced, body, after = found
+            kind, self.synced, body, after = found
             yield kind, body
             self.end = after
         self.torn = any(self._data[self.end :])
@@ -91,8 +93,8 @@ class Scan:
             raise StoreDamaged(
                 f"{self._name} is damaged at byte {self.end}: a record that was on the device"
                 " cannot be read. This node may have forgotten a vote or an entry, so it must not"
-                " go on with it. Restore the file, or remove the node from the group, delete the"
-                " file, and add the node again under a new name"
+                " go on with it. Restore the file; or delete this directory, and the node takes"
+                " part again when a leader of the others has confirmed it"
             )
 
     def _is_damaged(self) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from epochmq.raft.log import RaftLog
-from epochmq.raft.messages import AnyMessage, TimeoutNow
+from epochmq.raft.membership import ChangeKind, changed, reborn
+from epochmq.raft.messages import AnyMessage, HeartbeatReply, Members, TimeoutNow
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.read_index import ReadIndex, ReadState
 from epochmq.raft.replication import Replication
@@ -106,6 +107,11 @@ class Leader:
             return 0
         return sent_at + self._options.lease_ms
 
+    def drop_lease(self, now: int) -> None:
+        """No lease until a majority has answered a heartbeat that is sent from now on."""
+        self.replication.drop_rounds()
+        self.heartbeat(now)
+
     # Handing over -----------------------------------------------------------------------------
 
     def transfer_to(self, node: str, now: int) -> None:
@@ -123,6 +129,31 @@ class Leader:
         if progress.match == self._log.last_index:
             self._handed_over = True
             self._send(TimeoutNow(self._own_id, node, self._term))
+
+    # Members that catch up --------------------------------------------------------------------
+
+    def has_caught_up(self, node: str) -> bool:
+        """What is committed is on its disk, and the group knows this disk."""
+        progress = self.replication.followers.get(node)
+        return progress is not None and progress.match >= self._log.commit
+
+    def members_after(self, reply: HeartbeatReply, members: Members) -> Members | None:
+        """The membership that an answer to a heartbeat calls for; None: the present one.
+
+        A member that answers with another disk than the group knows becomes a learner; who is
+        among the returning votes when it has what is committed.
+        """
+        progress = self.replication.followers.get(reply.sender)
+        if progress is None or self.transferee is not None:
+            return None
+        if reply.incarnation != members.incarnation_of(reply.sender):
+            # An answer to a heartbeat from before the present disk was recorded is an older one's.
+            if not reply.incarnation or reply.round <= progress.known_since_round:
+                return None
+            return reborn(members, reply.sender, reply.incarnation)
+        if reply.sender in members.returning and self.has_caught_up(reply.sender):
+            return changed(members, ChangeKind.ADD_VOTER, reply.sender)
+        return None
 
     def matches(self) -> dict[str, int]:
         return {node: each.match for node, each in self.replication.followers.items()}

@@ -141,6 +141,11 @@ class RaftLog:
         self.applied += len(entries)
         return entries
 
+    def found(self, members: Members) -> None:
+        """The group begins with these members; entries that follow are here already or to come."""
+        check(self.snapshot.index == 0, "INV-02 a group is founded before its first entry")
+        self.snapshot = Snapshot(0, 0, members)
+
     # Snapshots --------------------------------------------------------------------------------
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -17,20 +17,32 @@ class ChangeKind(Enum):
     """What may happen to one node."""
 
     ADD_VOTER = "add voter"
-    """A new node, or a learner that is promoted."""
+    """A new node, or a learner that is promoted; it learns until it has caught up."""
     ADD_LEARNER = "add learner"
     """A new node, or a voter that is demoted."""
     REMOVE = "remove"
 
 
-def changed(members: Members, kind: ChangeKind, node: str) -> Members:
-    """The membership after one change; `UsageError` when it changes nothing or leaves nobody."""
+def changed(members: Members, kind: ChangeKind, node: str, *, caught_up: bool = True) -> Members:
+    """The membership after one change; `UsageError` when it changes nothing or leaves nobody.
+
+    Who is to vote and has not `caught_up` is among the `returning` until it has (thesis 4.2.1):
+    the group may not know its disk, and what such a voter says counts for nothing. One of two
+    voters like that, and the change that makes its disk known could never be committed.
+    """
     voters, learners = set(members.voters) - {node}, set(members.learners) - {node}
-    if kind is ChangeKind.ADD_VOTER:
-        voters.add(node)
+    incarnations = dict(members.incarnations)
+    returning = set(members.returning) - {node}
+    if kind is ChangeKind.REMOVE:
+        incarnations.pop(node, None)
     elif kind is ChangeKind.ADD_LEARNER:
         learners.add(node)
-    after = Members(tuple(sorted(voters)), tuple(sorted(learners)))
+    elif caught_up or node in members.voters:
+        voters.add(node)
+    else:
+        learners.add(node)
+        returning.add(node)
+    after = _members(voters, learners, incarnations, returning)
     if after == members:
         raise UsageError(f"nothing to do: {kind.value} {node}")
     if not voters:
@@ -38,6 +50,34 @@ def changed(members: Members, kind: ChangeKind, node: str) -> Members:
     if len(after.everyone) > limits.RAFT_MEMBERS_MAX:
         raise UsageError(f"a group has at most {limits.RAFT_MEMBERS_MAX} members")
     return after
+
+
+def reborn(members: Members, node: str, incarnation: str) -> Members:
+    """The membership after `node` came back with another disk: it learns first.
+
+    Its votes and entries are gone, so it is a new node under an old name. A voter is among the
+    `returning` until it has caught up; `changed` then makes it a voter again.
+    """
+    returning = set(members.returning)
+    if node in members.voters:
+        returning.add(node)
+    return _members(
+        set(members.voters) - {node},
+        set(members.learners) | {node},
+        {**dict(members.incarnations), node: incarnation},
+        returning,
+    )
+
+
+def _members(
+    voters: set[str], learners: set[str], incarnations: dict[str, str], returning: set[str]
+) -> Members:
+    return Members(
+        tuple(sorted(voters)),
+        tuple(sorted(learners)),
+        tuple(sorted(incarnations.items())),
+        tuple(sorted(returning)),
+    )
 
 
 class Membership:
@@ -52,6 +92,11 @@ class Membership:
     def now(self) -> Members:
         """The one in force."""
         return self._changes[-1][1] if self._changes else self._base
+
+    @property
+    def base(self) -> Members:
+        """The one before all entries."""
+        return self._base
 
     @property
     def changed_at(self) -> int:
@@ -80,6 +125,10 @@ class Membership:
         """A snapshot stands for everything up to `index`."""
         self._base = self.at(index)
         self._changes = [change for change in self._changes if change[0] > index]
+
+    def founded(self, members: Members) -> None:
+        """The group begins with these members, whatever entries are here already."""
+        self._base = members
 
     def restored(self, members: Members) -> None:
         """A leader's snapshot stands for everything."""

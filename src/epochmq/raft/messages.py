@@ -36,14 +36,29 @@ class Entry(Struct, frozen=True, array_like=True, gc=False):
     data: Annotated[bytes, Meta(max_length=limits.RAFT_ENTRY_BYTES_MAX)] = b""
 
 
+Incarnation = Annotated[str, Meta(max_length=limits.RAFT_NODE_NAME_LENGTH_MAX)]
+"""Which disk of a node it is; empty for the one that the node began with."""
+
+Incarnations = Annotated[
+    tuple[tuple[NodeId, Incarnation], ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)
+]
+
 Names = Annotated[tuple[NodeId, ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)]
 
 
 class Members(Struct, frozen=True, array_like=True):
-    """Who votes and who only learns; both sorted."""
+    """Who votes and who only learns; all sorted."""
 
     voters: Names
     learners: Names = ()
+    incarnations: Incarnations = ()
+    """Of members whose disk is not their first one, and of the founders of a group."""
+    returning: Names = ()
+    """Learners that vote when they have caught up: voters that lost a disk, and new voters."""
+
+    def incarnation_of(self, node: str) -> str:
+        """The disk of `node` that the group knows."""
+        return next((word for name, word in self.incarnations if name == node), "")
 
     @property
     def everyone(self) -> tuple[str, ...]:
@@ -113,6 +128,7 @@ class AppendReply(Message, frozen=True, tag=4):
     refused: bool = False
     hint_index: Count = 0
     hint_term: Count = 0
+    incarnation: Incarnation = ""
 
 
 class Heartbeat(Message, frozen=True, tag=5):
@@ -128,6 +144,7 @@ class HeartbeatReply(Message, frozen=True, tag=6):
 
     round: Count
     sent_at_ms: Count
+    incarnation: Incarnation = ""
 
 
 class Install(Message, frozen=True, tag=7):
@@ -140,7 +157,29 @@ class TimeoutNow(Message, frozen=True, tag=8):
     """Leadership is handed over: stand for election at once."""
 
 
+class Join(Message, frozen=True, tag=9):
+    """The sender's disk is empty, and it has seen these incarnations of empty members."""
+
+    incarnation: Incarnation
+    seen: Incarnations
+
+
+class Welcome(Message, frozen=True, tag=10):
+    """A new group was founded, and these are its first members."""
+
+    members: Members
+
+
 AnyMessage = (
-    Vote | VoteReply | Append | AppendReply | Heartbeat | HeartbeatReply | Install | TimeoutNow
+    Vote
+    | VoteReply
+    | Append
+    | AppendReply
+    | Heartbeat
+    | HeartbeatReply
+    | Install
+    | TimeoutNow
+    | Join
+    | Welcome
 )
-"""One type of the protocol's eight messages."""
+"""One type of the protocol's ten messages."""

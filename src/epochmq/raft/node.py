@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from epochmq.base import limits
 from epochmq.base.check import check
+from epochmq.base.errors import PeerError
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode, encode
 from epochmq.raft.core import RaftCore
+from epochmq.raft.joining import Configured, draw_incarnation
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import Entry, EntryKind, Members
@@ -112,6 +114,7 @@ class RaftNode:
         """The term of which `BecameLeader` was told."""
         self._applied = core.log.applied
         self._members = core.members
+        self._confirmed = core.confirmation.given
         self._promises = (core.term, core.vote)
         snapshot = core.log.snapshot
         if snapshot.index > 0:
@@ -128,13 +131,16 @@ class RaftNode:
         rng: Rng,
         now: int,
         safe: Safeguards = SAFE,
+        configured: Configured | None = None,
     ) -> "RaftNode":
         """The node that the journal remembers; a new one starts with `bootstrap` as members.
 
-        A node that is to join a group starts with no members and learns of them.
+        A node that is to join a group starts with no members and learns of them. One that is
+        `configured` as a member, and has an empty disk, also waits to be confirmed.
         """
-        saved = journal.load(bootstrap)
-        return cls(RaftCore(own_id, saved, options, rng, now, safe), journal, safe)
+        incarnation = "" if bootstrap.voters or configured is None else draw_incarnation(rng)
+        saved = journal.load(bootstrap, incarnation)
+        return cls(RaftCore(own_id, saved, options, rng, now, safe, configured), journal, safe)
 
     # What there is to see ---------------------------------------------------------------------
 
@@ -161,6 +167,11 @@ class RaftNode:
         return self.core.members
 
     @property
+    def confirmed(self) -> bool:
+        """False: its disk was empty, and it has no vote until the group knows it."""
+        return self.core.confirmation.given
+
+    @property
     def applied_index(self) -> int:
         """The highest index of which effects were given."""
         return self._applied
@@ -178,14 +189,25 @@ class RaftNode:
 
     # Input ------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: int) -> None:
-        """Bytes from another node; `PeerError` when they make no sense."""
-        self.core.step(decode(data), now)
+    def receive(self, data: bytes, now: int, sender: str | None = None) -> None:
+        """Bytes from another node; `PeerError` when they make no sense.
+
+        With a `sender` they must be from that node.
+        """
+        message = decode(data)
+        if sender not in (None, message.sender):
+            raise PeerError(f"Raft message of {message.sender} over a connection of {sender}")
+        self.core.step(message, now)
         self._pump()
 
     def tick(self, now: int) -> None:
         """Call it at `next_deadline`; earlier does no harm."""
         self.core.tick(now)
+        self._pump()
+
+    def clock_stood_still(self, now: int) -> None:
+        """See `RaftCore.clock_stood_still`."""
+        self.core.clock_stood_still(now)
         self._pump()
 
     def propose(self, data: bytes) -> int | None:
@@ -217,16 +239,21 @@ class RaftNode:
     def compact(self, index: int, snapshot: bytes) -> bool:
         """The state machine after `index`, which was applied, stands for all entries up to it.
 
-        The journal shrinks with the next sync. False: the snapshot is over
-        `RAFT_SNAPSHOT_BYTES_MAX`, so it could not be sent, and the log stays as it is.
+        The journal shrinks with the next sync. False, and the log stays as it is: the snapshot is
+        over `RAFT_SNAPSHOT_BYTES_MAX`, so it could not be sent; or this node began with an empty
+        disk and does not know yet who the members were at that index.
         """
-        if len(snapshot) > limits.RAFT_SNAPSHOT_BYTES_MAX:
+        if len(snapshot) > limits.RAFT_SNAPSHOT_BYTES_MAX or not self.core.knows_members_at(index):
             return False
         self.core.compact(index, snapshot)
+        self._rewrite()
+        return True
+
+    def _rewrite(self) -> None:
+        """Make the journal anew with the next sync, from all that the core has."""
         self._journal.rewrite(self.core.saved())
         self._number += 1
         self._urgent = self._number
-        return True
 
     # The disk ---------------------------------------------------------------------------------
 
@@ -267,6 +294,9 @@ class RaftNode:
         """Turn what the core has ready into effects."""
         while self.core.has_ready():
             self._take_batch(self.core.ready())
+        if self._confirmed != self.core.confirmation.given:
+            self._confirmed = self.core.confirmation.given
+            self._rewrite()
         if self._members != self.core.members:
             self._members = self.core.members
             self._effects.append(MembersChanged(self._members))

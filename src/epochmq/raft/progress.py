@@ -25,6 +25,8 @@ class Progress:
     next: int
     heard_at: int
     """When it last said anything in this term."""
+    known_since_round: int = 0
+    """The newest round of heartbeats when its present disk was recorded."""
     match: int = 0
     pace: Pace = Pace.PROBE
     waiting: bool = False

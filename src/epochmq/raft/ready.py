@@ -23,6 +23,10 @@ class Saved:
     hard_state: HardState
     snapshot: Snapshot
     entries: tuple[Entry, ...] = ()
+    incarnation: str = ""
+    """Which disk of the node this is; empty for the one that it began with."""
+    confirmed: bool = True
+    """False: the disk was empty at the start, and the group has not named it yet."""
 
 
 @dataclass(frozen=True, slots=True)

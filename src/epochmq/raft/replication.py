@@ -41,13 +41,24 @@ class Replication:
         self._members = Members(())
         self.round = 0
         """Number of the newest round of heartbeats."""
+        self._rounds_dropped = 0
+        """When a round up to this one was sent means nothing."""
 
     def follow(self, members: Members, now: int) -> None:
-        """Take a membership in: newcomers are probed, who left is forgotten."""
-        self._members = members
+        """Take a membership in: newcomers are probed, who left is forgotten.
+
+        A member with another disk is a newcomer: what the old one had counts no more.
+        """
+        before, self._members = self._members, members
         others = [node for node in members.everyone if node != self._own_id]
+        kept = {
+            node: progress
+            for node, progress in self.followers.items()
+            if before.incarnation_of(node) == members.incarnation_of(node)
+        }
         self.followers = {
-            node: self.followers.get(node) or Progress(self._log.last_index + 1, now)
+            node: kept.get(node)
+            or Progress(self._log.last_index + 1, now, known_since_round=self.round)
             for node in sorted(others)
         }
 
@@ -118,10 +129,17 @@ class Replication:
         progress.heard_at = now
         if progress.round < reply.round <= self.round:
             progress.round = reply.round
-            progress.round_sent_at = min(reply.sent_at_ms, now)
+            if reply.round > self._rounds_dropped:
+                progress.round_sent_at = min(reply.sent_at_ms, now)
         progress.answered_heartbeat(self._options)
         if progress.match < self._log.last_index:
             self.send_append(reply.sender, progress, now)
+
+    def drop_rounds(self) -> None:
+        """The clock did not count some time: nobody knows how long ago a round was sent."""
+        self._rounds_dropped = self.round
+        for progress in self.followers.values():
+            progress.round_sent_at = None
 
     # What a majority has ----------------------------------------------------------------------
 

@@ -5,11 +5,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.replication.effects import OWN_LINK, Close, Effects, Propose, Send, Trouble
+from epochmq.replication.effects import (
+    OWN_LINK,
+    AskReplicas,
+    Close,
+    Effects,
+    Propose,
+    Send,
+    Trouble,
+)
 from epochmq.replication.frames import State
 from epochmq.store.store import Store
 
-Outward = Send | Close | Propose | Trouble
+Outward = Send | Close | Propose | AskReplicas | Trouble
 
 
 class Copier(Protocol):
@@ -62,6 +70,11 @@ class Copying(ABC):
     def established(self) -> bool:
         """Whether master and copier agree, and log flows."""
         return self._copier is not None and self._copier.state is State.TRANSFER
+
+    @property
+    def whole_end(self) -> int:
+        """Up to here the log is whole, checked records."""
+        return self.store.whole_end
 
     @property
     def suspended(self) -> bool:

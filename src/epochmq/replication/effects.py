@@ -45,6 +45,11 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
+class AskReplicas:
+    """Ask the controllers whose ids are registered in this group; then `replicas_told`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Confirm:
     """Readers may see the log up to `offset`."""
 
@@ -106,6 +111,7 @@ Effect = (
     Send
     | Close
     | Propose
+    | AskReplicas
     | Confirm
     | Trouble
     | Append

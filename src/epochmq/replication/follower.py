@@ -6,8 +6,9 @@
 The reply is looked at before anything is believed: a peer whose last epoch is below the one that
 the controller gave has been deposed (defects.md 2.3). The log is cut where it parts from the
 master's, durably, before anything else happens (rocketmq#10666), and never below what was confirmed
-here unless a person said so (INV-15). What is left is acknowledged at once; that is where the
-master begins.
+here (INV-15), unless the controllers say that an unclean election began an epoch after the last one
+of this log: then a person has agreed to the loss, and the bytes are kept in `cut/`. What is left is
+acknowledged at once; that is where the master begins.
 
 An epoch's entry is durable before the first of its bytes is written (INV-14): the reply names all
 epochs, and those that a frame reaches are persisted before its body is taken. Frames must follow
@@ -71,6 +72,7 @@ class FollowerCore:
         epoch: int,
         *,
         learner: bool = False,
+        unclean_epoch: int = 0,
         generation: Generation = Generation.G2,
         own_address: str = "",
         safeguards: Safeguards = SAFE,
@@ -78,6 +80,8 @@ class FollowerCore:
         self.state = State.READY
         self.epoch = epoch
         """The master's, as the controller gave it."""
+        self.unclean_epoch = unclean_epoch
+        """The last epoch that an unclean election began, by the controllers' word; 0: none."""
         self.session = 0
         """Counts connections and their ends."""
         self.held = False
@@ -108,8 +112,8 @@ class FollowerCore:
         self._awaiting = False
         self._asked = False
         """A heartbeat came that is not answered yet."""
-        self._read_at_ms = 0
-        self._written_at_ms = 0
+        self.read_at_ms = 0
+        self.written_at_ms = 0
         self._received_before = 0
         self._log_at_ms: int | None = None
         """Since when log is due but only heartbeats come; None once that was told."""
@@ -120,7 +124,7 @@ class FollowerCore:
         """A connection to the master stands: shake hands, in one write."""
         self._forget()
         self.state = State.HANDSHAKE
-        self._read_at_ms = self._written_at_ms = self._log_at_ms = now
+        self.read_at_ms = self.written_at_ms = self._log_at_ms = now
         return [Send(OWN_LINK, self._hello)]
 
     def closed(self) -> None:
@@ -157,7 +161,7 @@ class FollowerCore:
 
     def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
         """Bytes from the master; the effects may refer to `data`. Breaches close the link."""
-        self._read_at_ms = now
+        self.read_at_ms = now
         if self._inbox:
             self._inbox += data
             data = bytes(self._inbox)
@@ -172,7 +176,7 @@ class FollowerCore:
 
     def wrote(self, count: int, now: int) -> Effects:
         """`count` bytes of log were received right into it."""
-        self._read_at_ms = now
+        self.read_at_ms = now
         effects: Effects = []
         self._grew(count, effects)
         self._finish(effects, now)
@@ -265,16 +269,12 @@ class FollowerCore:
         point = self._epochs.consistent_point(log.whole, entries, reply.end, log.confirmed)
         lost = self._why_lost(point)
         if point is not None and lost is None:
-            effects.append(
-                Truncate(
-                    point,
-                    f"the master of epoch {reply.epoch} goes on there",
-                    self._options.cut_below_confirmed,
-                )
-            )
-        elif self._options.resync_unknown_log:
-            effects.append(Trouble(f"{lost}; the log is moved to cut/ and copied anew"))
-            effects.append(Truncate(log.start, str(lost), operator=True))
+            effects.append(Truncate(point, f"the master of epoch {reply.epoch} goes on there"))
+        elif max(self._epochs.last_epoch, 0) < self.unclean_epoch <= self.epoch:
+            lost = f"{lost}; the election of epoch {self.unclean_epoch} was unclean"
+            effects.append(Trouble(f"{lost}: what this log holds more is moved to cut/"))
+            start = log.start if point is None else max(point, log.start)
+            effects.append(Truncate(start, lost, operator=True))
         else:
             self.suspend(str(lost), effects)
 
@@ -284,7 +284,7 @@ class FollowerCore:
             return "no epoch of this log is known to the master"
         if point < log.start:
             return f"this log parts from the master's at {point}, before its first byte {log.start}"
-        if point < log.confirmed and not self._options.cut_below_confirmed:
+        if point < log.confirmed:
             return (
                 f"following the master would take back what is confirmed here, from {point} to"
                 f" {log.confirmed}"
@@ -402,7 +402,7 @@ class FollowerCore:
             effects.append(Confirm(confirmed))
         if self._end > self._acked:
             effects.append(Acknowledge())
-        elif self._asked and now - self._written_at_ms >= ANSWER_MS:
+        elif self._asked and now - self.written_at_ms >= ANSWER_MS:
             self._ack_again(effects, now)
         self._asked = False
 
@@ -421,7 +421,8 @@ class FollowerCore:
             return effects
         whole = self._log.whole
         if whole > self._acked:
-            if not self._options.sync_before_ack:
+            syncs = self._options.sync_before_ack and self._safeguards.follower_syncs_before_ack
+            if not syncs:
                 self._ack(whole, effects, now)
             else:
                 self._awaiting = True
@@ -441,7 +442,7 @@ class FollowerCore:
 
     def _ack(self, offset: int, effects: Effects, now: int) -> None:
         self._acked = offset
-        self._written_at_ms = now
+        self.written_at_ms = now
         effects.append(Send(OWN_LINK, encode_ack(offset)))
 
     # Time -------------------------------------------------------------------------------------
@@ -450,12 +451,12 @@ class FollowerCore:
         """Heartbeats of ours, silence of theirs."""
         effects: Effects = []
         if self.state is State.HANDSHAKE and not self.held:
-            if now - self._written_at_ms >= HANDSHAKE_MS:
+            if now - self.written_at_ms >= HANDSHAKE_MS:
                 self._drop("the handshake was not answered", effects)
         elif self.state is State.TRANSFER:
-            if now - self._read_at_ms >= self._options.housekeeping_ms and not self.held:
+            if now - self.read_at_ms >= self._options.housekeeping_ms and not self.held:
                 self._drop("the master is silent for too long", effects)
-            elif now - self._written_at_ms >= self._options.heartbeat_ms and self._acked >= 0:
+            elif now - self.written_at_ms >= self._options.heartbeat_ms and self._acked >= 0:
                 self._ack_again(effects, now)
             self._check_starved(effects, now)
         return effects
@@ -478,11 +479,11 @@ class FollowerCore:
         """No later than this `tick` should be called."""
         options = self._options
         if self.state is State.HANDSHAKE:
-            return self._written_at_ms + HANDSHAKE_MS
+            return self.written_at_ms + HANDSHAKE_MS
         if self.state is State.TRANSFER:
             return min(
-                self._written_at_ms + options.heartbeat_ms,
-                self._read_at_ms + options.housekeeping_ms,
+                self.written_at_ms + options.heartbeat_ms,
+                self.read_at_ms + options.housekeeping_ms,
             )
         return now + options.heartbeat_ms
 

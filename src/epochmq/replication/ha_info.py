@@ -4,12 +4,19 @@ from collections.abc import Mapping
 
 from epochmq.replication.frames import State
 from epochmq.replication.node import ReplicationNode
+from epochmq.replication.speed import Speeds
 
 
 def ha_info(
-    node: ReplicationNode, peers: Mapping[int, str], master_address: str | None, now: int
+    node: ReplicationNode,
+    peers: Mapping[int, str],
+    master_address: str | None,
+    now: int,
+    wall: int,
+    speeds: Speeds,
 ) -> dict[str, object]:
-    """`peers`: the addresses of followers by link."""
+    """`peers`: the addresses of followers by link. What the master has flushed a follower is told
+    by other ways (`broker/handlers/replica.py`)."""
     end = node.store.pointers.appended
     master, follower = node.master, node.follower
     links: list[dict[str, object]] = []
@@ -23,7 +30,7 @@ def ha_info(
                     "slaveAckOffset": link.ack,
                     "diff": end - link.ack,
                     "inSync": link.follower_id in master.in_sync.committed,
-                    "transferredByteInSecond": 0,
+                    "transferredByteInSecond": speeds.of(link.number),
                     "transferFromWhere": link.next,
                     "followerId": link.follower_id,
                     "state": link.state.name,
@@ -38,12 +45,16 @@ def ha_info(
         "haConnectionInfo": links,
         "haClientRuntimeInfo": {
             "masterAddr": master_address or "",
-            "transferredByteInSecond": 0,
+            "transferredByteInSecond": speeds.of(0),
             "maxOffset": end if follower is not None else 0,
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
-            "masterFlushOffset": 0,
+            "lastReadTimestamp": moment(follower.read_at_ms, now, wall) if follower else 0,
+            "lastWriteTimestamp": moment(follower.written_at_ms, now, wall) if follower else 0,
             "activated": state is State.TRANSFER,
             "state": state.name,
         },
     }
+
+
+def moment(at_ms: int, now: int, wall: int) -> int:
+    """Wall time of a monotonic instant; 0 for none."""
+    return wall - (now - at_ms) if at_ms else 0

@@ -2,8 +2,13 @@
 
     READY --handshake, reply--> HANDSHAKE --first acknowledgement--> TRANSFER <--> SUSPEND
 
+A link whose follower the controllers are asked for stays READY (`guests`).
+
 A link is SUSPENDed while there is nothing to send it from: its follower asks for log that is
 deleted here, or that belongs to no epoch. It gets heartbeats meanwhile. A closed link is SHUTDOWN.
+
+A second link of a follower waits while the first one answers: whoever reaches the port can call
+itself by any number, and the first link is the follower's until it falls silent (`_claim`).
 
 The first acknowledgement says where to begin: 0 at the first byte kept (or, if the follower wishes
 so, in the last file), anything else there. A chunk never crosses a file's end nor an epoch's; it is
@@ -22,6 +27,7 @@ from epochmq.replication.ack_policy import (
     position,
 )
 from epochmq.replication.effects import (
+    AskReplicas,
     Close,
     Confirm,
     Effects,
@@ -40,6 +46,7 @@ from epochmq.replication.frames import (
     encode_reply,
     encode_transfer,
 )
+from epochmq.replication.guests import Guests
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk, Link
 from epochmq.replication.options import ReplicationOptions
@@ -48,6 +55,12 @@ from epochmq.replication.replica import NEVER
 
 _STRANGER = 1 << 40
 """Followers of the generations without ids get numbers from here on; they never join the set."""
+
+CLAIM_MS = 1000
+"""A link that said nothing for so long, though it was asked, makes room for a newer one."""
+
+ANSWERED_MS = 100
+"""A follower that spoke so lately need not answer a heartbeat (`follower.ANSWER_MS`)."""
 
 
 class MasterCore:
@@ -60,6 +73,7 @@ class MasterCore:
         in_sync: InSync,
         options: ReplicationOptions,
         safeguards: Safeguards = SAFE,
+        registered: frozenset[int] | None = None,
     ) -> None:
         self.in_sync = in_sync
         self.links: dict[int, Link] = {}
@@ -78,6 +92,11 @@ class MasterCore:
         self._flow = Flow(options.flow_bytes_per_second if options.flow_control else None)
         self._known_end = log.end
         self._strangers: dict[str, int] = {}
+        """Numbers of linked followers without ids, by address."""
+        self._strangers_count = 0
+        self._guests = Guests(registered)
+        self._claims: dict[int, tuple[Link, Hello, int]] = {}
+        """By the older link's number: the newer link of the same follower, since when it waits."""
 
     # Links ------------------------------------------------------------------------------------
 
@@ -94,9 +113,25 @@ class MasterCore:
         if link is None:
             return []
         link.state = State.SHUTDOWN
+        self._guests.drop(number)
+        effects: Effects = []
+        for older, (newer, hello, _) in list(self._claims.items()):
+            if newer is link:
+                del self._claims[older]
+            elif older == number:
+                del self._claims[older]
+                self.in_sync.unlinked(link.follower_id, number, now)
+                self._admit(newer, hello, effects, now)
         if link.hello is not None:
+            self._forget_stranger(link)
             self.in_sync.unlinked(link.follower_id, number, now)
-        return self._moved(now)
+        return effects + self._moved(now)
+
+    def _forget_stranger(self, link: Link) -> None:
+        others = (other.follower_id for other in self.links.values())
+        if link.generation is Generation.G1A and link.follower_id not in others:
+            assert link.hello is not None
+            self._strangers.pop(str(link.hello.address), None)
 
     def received(self, number: int, data: bytes | bytearray | memoryview, now: int) -> Effects:
         """Bytes of a link; what no follower sends cuts it."""
@@ -110,6 +145,9 @@ class MasterCore:
             self._frames(link, effects, now)
         except PeerError as error:
             self._cut(link, str(error), effects, now)
+        if number in self._claims:
+            newer, _, _ = self._claims[number]
+            self._cut(newer, f"follower {link.follower_id} answers on another link", effects, now)
         return effects
 
     def _frames(self, link: Link, effects: Effects, now: int) -> None:
@@ -137,21 +175,65 @@ class MasterCore:
             if hello != link.hello:
                 raise PeerError("a second handshake that says something else")
             return  # Java repeats it while it waits; the answer is on its way
-        learner = hello.learner
         if hello.follower_id is not None:
             follower_id = hello.follower_id
             if follower_id == self.in_sync.own_id or not 0 < follower_id < 1 << 32:
                 raise PeerError(f"a follower calls itself {follower_id}")
         else:
             link.generation = Generation.G1A
-            address = str(hello.address)
-            follower_id = self._strangers.setdefault(address, _STRANGER + len(self._strangers))
-            learner = True
+            follower_id = self._number_of(str(hello.address))
         link.hello, link.follower_id = hello, follower_id
-        older = self.in_sync.linked(follower_id, link.number, learner, now)
-        if older in self.links:
-            del self.links[older]
-            effects.append(Close(older, f"follower {follower_id} connected anew"))
+        in_sync = self.in_sync
+        if self._guests.is_known(hello, in_sync.committed | in_sync.effective):
+            self._enter(link, hello, effects, now)
+        elif self._guests.hold(link, hello):
+            effects.append(AskReplicas())
+
+    def replicas_told(self, registered: frozenset[int], now: int) -> Effects:
+        """The controllers said whose ids are registered in this group; see `guests`."""
+        effects: Effects = []
+        waited, ask_again = self._guests.told(registered)
+        if ask_again:
+            effects.append(AskReplicas())
+        for link, hello in waited:
+            if link.follower_id not in registered:
+                reason = f"follower {link.follower_id} is not registered with the controllers"
+                self._cut(link, reason, effects, now)
+                continue
+            try:
+                self._enter(link, hello, effects, now)
+            except PeerError as error:
+                self._cut(link, str(error), effects, now)
+        return effects
+
+    def _enter(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+        follower_id = link.follower_id
+        replica = self.in_sync.replicas.get(follower_id)
+        older = None if replica is None or replica.link is None else self.links.get(replica.link)
+        if older is None:
+            self._admit(link, hello, effects, now)
+        else:
+            self._claim(link, hello, older, effects, now)
+
+    def _number_of(self, address: str) -> int:
+        number = self._strangers.get(address)
+        if number is None:
+            number = self._strangers[address] = _STRANGER + self._strangers_count
+            self._strangers_count += 1
+        return number
+
+    def _claim(self, link: Link, hello: Hello, older: Link, effects: Effects, now: int) -> None:
+        """The follower has a link: that one is asked for a sign of life before it is given up."""
+        if now - older.read_at_ms < ANSWERED_MS or older.number in self._claims:
+            raise PeerError(f"follower {link.follower_id} is connected by another link")
+        self._claims[older.number] = link, hello, now
+        if older.state >= State.TRANSFER:
+            effects.append(Send(older.number, self._heartbeat(older, now)))
+
+    def _admit(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+        """The handshake is answered: `link` is its follower's."""
+        learner = hello.learner or hello.follower_id is None
+        self.in_sync.linked(link.follower_id, link.number, learner, now)
         link.state = State.HANDSHAKE
         link.written_at_ms = now
         entries = [(entry.epoch, entry.start) for entry in self._epochs.newest()]
@@ -343,6 +425,11 @@ class MasterCore:
         """Heartbeats, silent links, deadlines, members that fell behind."""
         effects: Effects = []
         self.waits.expire(now)
+        for older, (_, _, since) in list(self._claims.items()):
+            if now - since >= CLAIM_MS:
+                silent = self.links[older]
+                reason = f"follower {silent.follower_id} is silent here and connected anew"
+                self._cut(silent, reason, effects, now)
         for link in list(self.links.values()):
             if now - link.read_at_ms >= self._options.housekeeping_ms:
                 self._cut(link, "silent for too long", effects, now)
@@ -384,6 +471,7 @@ class MasterCore:
             if link.confirmed_told < self.in_sync.confirmed:
                 due = min(due, link.written_at_ms + options.confirm_interval_ms)
         for moment in (
+            *(since + CLAIM_MS for _, _, since in self._claims.values()),
             self.waits.first_deadline,
             self._flow.next_at_ms(now),
             self.in_sync.next_deadline(),

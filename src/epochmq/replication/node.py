@@ -19,6 +19,7 @@ from epochmq.replication.effects import (
     OWN_LINK,
     Acknowledge,
     Append,
+    AskReplicas,
     AwaitSync,
     Close,
     Confirm,
@@ -81,6 +82,9 @@ class ReplicationNode(Copying):
         self.follower: FollowerCore | None = None
         self.run_blocking: RunBlocking = run_inline
         self.on_confirm: Callable[[int], None] = lambda _offset: None
+        self.registered: frozenset[int] | None = None
+        """The ids that the controllers have registered in this group, as far as they were asked;
+        None: every follower is believed its id."""
         self.may_acknowledge: Callable[[int], bool] = lambda _now: True
         """Asked before anything is acknowledged or confirmed as master (S17)."""
         self.hold_span_ms: Callable[[], int] = lambda: 0
@@ -134,22 +138,41 @@ class ReplicationNode(Copying):
         confirmed = self.store.pointers.confirmed
         self.store.limit_confirm(confirmed)
         in_sync = InSync(
-            *(self.own_id, epoch, start, members, set_epoch, confirmed, now),
-            *(self.options, self.safeguards),
+            self.own_id,
+            epoch,
+            start,
+            members,
+            set_epoch,
+            confirmed,
+            now,
+            self.options,
+            self.safeguards,
         )
-        self.master = MasterCore(self.log, self.epochs, in_sync, self.options, self.safeguards)
+        self.master = MasterCore(
+            self.log, self.epochs, in_sync, self.options, self.safeguards, self.registered
+        )
         self._carry_out(self.master.moved(now))
 
-    def become_follower(self, epoch: int, now: int, wall: int = 0, *, learner: bool) -> None:
-        """Copy from the master of `epoch`; the caller dials and tells `dialled`."""
+    def become_follower(
+        self, epoch: int, now: int, wall: int = 0, *, learner: bool, unclean_epoch: int = 0
+    ) -> None:
+        """Copy from the master of `epoch`; the caller dials and tells `dialled`.
+
+        `unclean_epoch`: see `FollowerCore`.
+        """
         self.check_epoch(epoch)
         self.leave(now)
         self._now, self._wall = now, wall
         self._adopt()
         self.store.limit_confirm(self.store.pointers.confirmed)
         self.follower = FollowerCore(
-            *(self.log, self.epochs, self.options, self.own_id, epoch),
+            self.log,
+            self.epochs,
+            self.options,
+            self.own_id,
+            epoch,
             learner=learner,
+            unclean_epoch=unclean_epoch,
             safeguards=self.safeguards,
         )
 
@@ -273,6 +296,14 @@ class ReplicationNode(Copying):
             self._recheck(now)
             self._carry_out(self.master.set_committed(members, set_epoch, now))
 
+    def replicas_told(self, registered: frozenset[int], now: int) -> None:
+        """The controllers' answer to `AskReplicas`."""
+        self._now = now
+        self.registered = registered
+        if self.master is not None:
+            self._recheck(now)
+            self._carry_out(self.master.replicas_told(registered, now))
+
     def proposal_failed(self, proposal: SetProposal, now: int, *, refused: bool = False) -> None:
         self._now = now
         if self.master is not None and proposal.epoch == self.master.in_sync.epoch:
@@ -344,7 +375,7 @@ class ReplicationNode(Copying):
                 self._carry_out(self.follower.acknowledge(self._now))
         elif isinstance(effect, AwaitSync):
             self._await_sync(effect.offset)
-        elif isinstance(effect, Send | Close | Propose | Trouble):
+        elif isinstance(effect, Send | Close | Propose | AskReplicas | Trouble):
             self._out.append(effect)
         else:
             raise OurBug(f"nobody carries out {effect}")
@@ -399,6 +430,12 @@ class ReplicationNode(Copying):
                     epochs=self.epochs.entries,
                 )
             self.epochs.adopt(entries, effect.offset)
+
+    def transferred(self) -> dict[int, int]:
+        """Bytes of log by link since it began; 0 is the link to the master."""
+        if self.master is not None:
+            return {link.number: link.sent_bytes for link in self.master.links.values()}
+        return {0: self.follower.received_bytes} if self.follower is not None else {}
 
     def statistics(self) -> dict[str, int]:
         """Plain figures of the present role."""

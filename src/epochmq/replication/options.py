@@ -17,8 +17,6 @@ class ReplicationOptions:
     """minInSyncReplicas: with fewer in the set nothing is taken or acknowledged."""
     auto_in_sync_replicas: bool = False
     """enableAutoInSyncReplicas: wait for as many as there are, but never fewer than the minimum."""
-    slave_timeout_ms: int = 3000
-    """slaveTimeout, for callers that name no deadline."""
 
     not_caught_up_ms: int = 15_000
     """haMaxTimeSlaveNotCatchup"""
@@ -31,11 +29,9 @@ class ReplicationOptions:
     joining_hold_ms: int = 50
     """How long `confirmed` may be held for a follower that is about to join under load."""
 
-    transfer_batch_bytes: int = 32 * 1024
-    """haTransferBatchSize"""
-    catch_up_batch_bytes: int = HA_BATCH_BYTES_MAX
-    """The same for a follower that is more than one batch behind; at each frame's end it has to
-    copy what it read of the next one, so the largest are the cheapest."""
+    transfer_batch_bytes: int = HA_BATCH_BYTES_MAX
+    """haTransferBatchSize: most bytes of log in one frame. At each frame's end a follower has to
+    copy what it read of the next one, so the largest frames are the cheapest."""
     heartbeat_ms: int = 5000
     """haSendHeartbeatInterval"""
     housekeeping_ms: int = 20_000
@@ -57,10 +53,6 @@ class ReplicationOptions:
     """syncFromLastFile"""
     adopt_plain_log: bool = False
     """The log was written without a controller (an upgrade): it becomes epoch 0."""
-    resync_unknown_log: bool = False
-    """A log that shares no epoch with the master's is moved to `cut/` and copied anew."""
-    cut_below_confirmed: bool = False
-    """Follow the master even where that takes back what was confirmed here (unclean election)."""
     sync_before_ack: bool = False
     """A follower acknowledges what is on its device only (SYNC_FLUSH)."""
 
@@ -70,4 +62,4 @@ class ReplicationOptions:
     @property
     def batch_bytes(self) -> int:
         """Most log in one frame."""
-        return min(max(self.transfer_batch_bytes, self.catch_up_batch_bytes), HA_BATCH_BYTES_MAX)
+        return min(self.transfer_batch_bytes, HA_BATCH_BYTES_MAX)

@@ -21,6 +21,8 @@ DIRECT_BYTES_MIN = 32 * 1024
 """Bodies of which less is missing are read together with what follows."""
 TURN_BYTES_MAX = 4 * 1024 * 1024
 RETRY_MS_MAX = 5000
+STABLE_MS = 5000
+"""A link that stood so long is dialled again at once, whether or not the master had any log."""
 
 
 class FollowerSide(Protocol):
@@ -42,8 +44,8 @@ class FollowerSide(Protocol):
         ...
 
     @property
-    def established(self) -> bool:
-        """Whether master and follower agree, and log flows."""
+    def whole_end(self) -> int:
+        """Up to here the log is whole, checked records."""
         ...
 
     @property
@@ -76,7 +78,6 @@ class MasterPeer:
         self._ended = asyncio.Event()
         self._unsent = bytearray()
         self._paused = False
-        self._agreed = False
         self._failure: Exception | None = None
 
     @property
@@ -84,8 +85,12 @@ class MasterPeer:
         return self._sock is not None
 
     async def run(self, host: str, port: int) -> None:
-        """Dial, pump, dial again; waits longer between attempts that bring nothing."""
-        wait_ms, said = self._retry_ms, ""
+        """Dial, pump, dial again; waits longer between attempts that bring nothing.
+
+        An agreed handshake is not enough: a master with a damaged record agrees each time, and
+        each link ends at that record.
+        """
+        wait_ms, said, whole_end = self._retry_ms, "", self._side.whole_end
         while True:
             try:
                 sock = await self._sockets.connect(host, port, self._connect_timeout_ms)
@@ -95,9 +100,12 @@ class MasterPeer:
                     _log.warning("%s; trying again", said)
             else:
                 said = ""
+                begun_at_ms = self._clock.now_ms()
                 await self._pump(sock)
-                if self._agreed:
+                stable = self._clock.now_ms() - begun_at_ms >= STABLE_MS
+                if stable or self._side.whole_end > whole_end:
                     wait_ms = self._retry_ms
+                whole_end = self._side.whole_end
             if self._side.suspended:
                 wait_ms = RETRY_MS_MAX
             await asyncio.sleep(wait_ms / 1000)
@@ -106,7 +114,7 @@ class MasterPeer:
     async def _pump(self, sock: Socket) -> None:
         self._sock = sock
         self._ended.clear()
-        self._agreed = self._paused = False
+        self._paused = False
         self._unsent.clear()
         try:
             self._side.dialled(self._clock.now_ms())
@@ -149,7 +157,6 @@ class MasterPeer:
                 self._side.received(buffer[:count], now, wall)
             else:
                 self._side.direct_received(count, now, wall)
-            self._agreed = self._agreed or self._side.established
             self._after()
             taken += count
             if count < len(buffer):

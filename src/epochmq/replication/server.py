@@ -23,6 +23,8 @@ COPY_BYTES_MAX = 64 * 1024
 """Up to here one call with the head costs less than `sendfile` and a call for the head."""
 TURN_BYTES_MAX = 4 * 1024 * 1024
 """What one link may send before others have their turn."""
+ACCEPT_PAUSE_S = 0.1
+"""After an accept that failed, as when no file descriptor is left."""
 _MSG_MORE = 0x8000
 """Linux: more follows at once, so that the head does not travel alone."""
 
@@ -212,6 +214,9 @@ class LinkServer:
         self._broken = broken
         """Called with what must not happen: our bug."""
         self._listener: Any = None
+        self._resuming: asyncio.TimerHandle | None = None
+        self._failing = False
+        """Accepts fail: said once."""
         self._numbers = 0
 
     def start(self, host: str, port: int) -> int:
@@ -223,7 +228,10 @@ class LinkServer:
     def stop(self) -> None:
         """Listen no more and cut all links."""
         if self._listener is not None:
-            self.loop.remove_reader(self._listener.fileno())
+            if self._resuming is None:
+                self.loop.remove_reader(self._listener.fileno())
+            else:
+                self._resuming.cancel()
             self._listener.close()
             self._listener = None
         for number in list(self.wires):
@@ -234,8 +242,12 @@ class LinkServer:
             try:
                 found = self._sockets.accept(self._listener)
             except OSError as error:
-                _log.warning("cannot accept a follower: %s", error)
+                if not self._failing:
+                    _log.warning("no follower can be accepted, it is tried again: %s", error)
+                self._failing = True
+                self._pause()
                 return
+            self._failing = False
             if found is None:
                 return
             sock, peer = found
@@ -243,6 +255,15 @@ class LinkServer:
             self.wires[self._numbers] = Wire(self, self._numbers, sock, peer)
             self.side.link_accepted(self._numbers, peer, self.clock.now_ms())
             self._after()
+
+    def _pause(self) -> None:
+        """Leave the listener alone for a moment: it stays readable as long as accepts fail."""
+        self.loop.remove_reader(self._listener.fileno())
+        self._resuming = self.loop.call_later(ACCEPT_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = None
+        self.loop.add_reader(self._listener.fileno(), self._accept)
 
     def heard(self, wire: Wire, data: memoryview) -> None:
         try:

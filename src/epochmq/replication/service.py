@@ -15,19 +15,23 @@ from epochmq.base.errors import EpochError, OurBug
 from epochmq.base.ports import Blocking, Clock
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.ack_policy import AckStatus, Done
-from epochmq.replication.effects import Close, Propose, Send, SetProposal, Trouble
+from epochmq.replication.effects import AskReplicas, Close, Propose, Send, SetProposal, Trouble
 from epochmq.replication.ha_info import ha_info
 from epochmq.replication.node import ReplicationNode, Then, run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.peers import FollowerSide, MasterPeer
 from epochmq.replication.ports import Sockets
 from epochmq.replication.server import LinkServer, MasterSide
+from epochmq.replication.speed import Speeds
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 
 __all__ = ["AckStatus", "Replication", "SetProposal", "StaleEpoch"]
 
 _log = logging.getLogger(__name__)
+
+TROUBLE_AGAIN_MS = 60_000
+"""The same trouble is logged and reported again after so long."""
 
 TICK_MS = 50
 """Deadlines, grace periods and heartbeats are looked at so often."""
@@ -38,7 +42,7 @@ class Node(Protocol):
 
     store: Store
 
-    def take(self) -> Sequence[Send | Close | Propose | Trouble]: ...
+    def take(self) -> Sequence[Send | Close | Propose | AskReplicas | Trouble]: ...
 
     def tick(self, now: int, wall: int = 0) -> None: ...
 
@@ -49,6 +53,10 @@ class Node(Protocol):
     def fence(self, reason: str) -> None: ...
 
     def statistics(self) -> dict[str, int]: ...
+
+    def transferred(self) -> dict[int, int]:
+        """Bytes of log by link since it began; 0 is the link to the master."""
+        ...
 
 
 class Shell:
@@ -73,18 +81,28 @@ class Shell:
         self._sockets = sockets
         self._on_trouble = on_trouble
         self._on_proposal = on_proposal
+        self.on_stranger: Callable[[], None] = lambda: None
+        """The controllers are to be asked for the group's replicas; then `replicas_told`."""
+        self.speeds = Speeds()
+        """Bytes a second by link; 0 is the link to the master."""
         self._server: LinkServer | None = None
         self._peer: MasterPeer | None = None
         self._peer_task: asyncio.Task[None] | None = None
         self._master_address: str | None = None
         self._switching = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
+        self._told = ""
+        self._tell_again_at_ms = 0
 
     async def start(self, host: str, port: int) -> int:
         """Listen for followers; the port. They are cut off as long as this is no master."""
         server = LinkServer(
-            *(self._master_side, self._node.store, self._sockets, self._clock),
-            *(self._after, self._broken),
+            self._master_side,
+            self._node.store,
+            self._sockets,
+            self._clock,
+            self._after,
+            self._broken,
         )
         bound = server.start(host, port)
         self._server = server
@@ -111,8 +129,12 @@ class Shell:
             self._on_trouble(f"the master's replication address {address!r} is no host:port")
             return
         peer = MasterPeer(
-            *(self._follower_side, self._sockets, self._clock, self._after),
-            *(self._options.reconnect_ms, self._options.connect_timeout_ms),
+            self._follower_side,
+            self._sockets,
+            self._clock,
+            self._after,
+            self._options.reconnect_ms,
+            self._options.connect_timeout_ms,
         )
         self._peer = peer
         self._peer_task = asyncio.create_task(
@@ -172,9 +194,18 @@ class Shell:
                 self._close(effect)
             elif isinstance(effect, Propose):
                 self._on_proposal(effect.proposal)
+            elif isinstance(effect, AskReplicas):
+                self.on_stranger()
             else:
-                _log.error("replication: %s", effect.text)
-                self._on_trouble(effect.text)
+                self._tell(effect.text)
+
+    def _tell(self, trouble: str) -> None:
+        """Report what needs a person; what comes again with each new link, once a period."""
+        now = self._clock.now_ms()
+        if trouble != self._told or now >= self._tell_again_at_ms:
+            self._told, self._tell_again_at_ms = trouble, now + TROUBLE_AGAIN_MS
+            _log.error("replication: %s", trouble)
+            self._on_trouble(trouble)
 
     def _close(self, effect: Close) -> None:
         if not effect.link:
@@ -187,6 +218,7 @@ class Shell:
         self._timer = asyncio.get_running_loop().call_later(TICK_MS / 1000, self._tick)
         try:
             self.check_set()
+            self.speeds.sample(self._clock.now_ms(), self._node.transferred())
             if self._server is not None:
                 self._server.wake()
         except Exception as error:
@@ -213,7 +245,7 @@ class Replication(Shell):
     ) -> None:
         node = ReplicationNode(store, epochs, options, own_id=own_id, safeguards=safeguards)
         super().__init__(
-            *(node, node, node, options, clock, sockets, on_trouble), on_proposal=on_proposal
+            node, node, node, options, clock, sockets, on_trouble, on_proposal=on_proposal
         )
         self.node = node
         node.run_blocking = self._run_blocking
@@ -244,30 +276,46 @@ class Replication(Shell):
             self._after()
             await self._run(partial(node.epochs.append, epoch, start))
             node.start_master(
-                *(epoch, start, members, set_epoch),
-                *(self._clock.now_ms(), self._clock.wall_ms()),
+                epoch,
+                start,
+                members,
+                set_epoch,
+                self._clock.now_ms(),
+                self._clock.wall_ms(),
             )
             self._after()
 
     async def become_follower(
-        self, epoch: int, master_id: int, master_ha_address: str | None, learner: bool
+        self,
+        epoch: int,
+        master_id: int,
+        master_ha_address: str | None,
+        learner: bool,
+        *,
+        unclean_epoch: int = 0,
     ) -> None:
         """Copy from that master; without an address wait for a call with one.
 
-        The same master again, by the same epoch and address, goes on undisturbed. `StaleEpoch`
-        when this log has seen a newer one.
+        The same master again, by the same epochs and address, goes on undisturbed. `StaleEpoch`
+        when this log has seen a newer one. `unclean_epoch`: see `FollowerCore`.
         """
         async with self._switching:
             node = self.node
             check(master_id != node.own_id, "INV-32 a broker does not follow itself")
             follower = node.follower
-            same = follower is not None and follower.epoch == epoch
+            same = follower is not None and (
+                (follower.epoch, follower.unclean_epoch) == (epoch, unclean_epoch)
+            )
             if same and self._master_address == master_ha_address:
                 return
             node.check_epoch(epoch)
             await self._hang_up()
             node.become_follower(
-                epoch, self._clock.now_ms(), self._clock.wall_ms(), learner=learner
+                epoch,
+                self._clock.now_ms(),
+                self._clock.wall_ms(),
+                learner=learner,
+                unclean_epoch=unclean_epoch,
             )
             self._after()
             if master_ha_address is not None:
@@ -304,6 +352,11 @@ class Replication(Shell):
         self.node.set_committed(members, set_epoch, self._clock.now_ms())
         self._after()
 
+    def replicas_told(self, registered: frozenset[int]) -> None:
+        """The ids that the controllers have registered in this group."""
+        self.node.replicas_told(registered, self._clock.now_ms())
+        self._after()
+
     def proposal_failed(self, proposal: SetProposal, *, refused: bool = False) -> None:
         """No answer came, or with `refused` the active controller said no."""
         self.node.proposal_failed(proposal, self._clock.now_ms(), refused=refused)
@@ -330,7 +383,14 @@ class Replication(Shell):
 
     def ha_info(self) -> dict[str, object]:
         """RocketMQ's HARuntimeInfo, as JSON has it."""
-        return ha_info(self.node, self._peers(), self._master_address, self._clock.now_ms())
+        return ha_info(
+            self.node,
+            self._peers(),
+            self._master_address,
+            self._clock.now_ms(),
+            self._clock.wall_ms(),
+            self.speeds,
+        )
 
     # Carrying out -----------------------------------------------------------------------------
 

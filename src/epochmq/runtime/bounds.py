@@ -1,10 +1,16 @@
 """How long and how large a connection may be, and the verdict on one that is not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.runtime.listen import BACKLOG
+from epochmq.runtime.own_host import memory_bytes
+
+
+def half_frames_of(memory: int) -> int:
+    """How many bytes unfinished frames may take on a machine with so much memory."""
+    return min(limits.HALF_FRAMES_TOTAL_BYTES_MAX, memory // limits.HALF_FRAMES_SHARE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +21,14 @@ class Bounds:
     half_frame_ms: int = limits.HALF_FRAME_MS
     closing_ms: int = 5_000
     """A closed connection's last bytes must be taken by the peer within this time."""
+    silent_ms: int = 3_000
+    """While connections are refused for want of room, one that has not sent a byte yet stays so
+    long: a client begins with a request."""
     stalled_ms: int = 60_000
     """A peer that owes us reading must take some bytes within this time."""
     unsent_bytes: int = limits.SESSION_IN_FLIGHT_BYTES_MAX
     unsent_total_bytes: int = limits.UNSENT_TOTAL_BYTES_MAX
-    half_frames_total_bytes: int = limits.HALF_FRAMES_TOTAL_BYTES_MAX
+    half_frames_total_bytes: int = field(default_factory=lambda: half_frames_of(memory_bytes()))
     connections: int = limits.CONNECTIONS_MAX
     backlog: int = BACKLOG
     """Connections that may wait to be accepted."""
@@ -35,7 +44,9 @@ class Watched(Protocol):
     """What the verdict looks at; all times monotonic ms, None when it does not apply."""
 
     heard_ms: int
+    """-1 before the first byte."""
     sent_ms: int
+    """When something was sent last, or the connection was made."""
     closing_since: int | None
     stalled_since: int | None
 
@@ -43,8 +54,8 @@ class Watched(Protocol):
     def partial_since(self) -> int | None: ...
 
 
-def verdict(watched: Watched, bounds: Bounds, now: int) -> str | None:
-    """Why the connection must go, or None."""
+def verdict(watched: Watched, bounds: Bounds, now: int, *, crowded: bool = False) -> str | None:
+    """Why the connection must go, or None. `crowded`: others were refused a moment ago."""
     closing = watched.closing_since
     if closing is not None:
         return "does not take its last bytes" if now - closing > bounds.closing_ms else None
@@ -54,6 +65,8 @@ def verdict(watched: Watched, bounds: Bounds, now: int) -> str | None:
     stalled = watched.stalled_since
     if stalled is not None and now - stalled > bounds.stalled_ms:
         return f"reads none of its answers for {bounds.stalled_ms} ms"
+    if crowded and watched.heard_ms < 0 and now - watched.sent_ms > bounds.silent_ms:
+        return f"silent for {bounds.silent_ms} ms while others were refused"
     if now - max(watched.heard_ms, watched.sent_ms) > bounds.idle_ms:
         return f"idle for {bounds.idle_ms} ms"
     return None

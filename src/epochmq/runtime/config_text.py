@@ -26,6 +26,86 @@ def real_paths(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(os.path.realpath(path) for path in paths)
 
 
+def store_paths(root: str, log: str) -> tuple[str, str, str]:
+    """Absolute paths of a broker's root and of its commit log ("" for the usual place); a warning.
+
+    Both are taken from the working directory, as RocketMQ takes them. Before, a relative
+    storePathCommitLog was taken from the root: a log that is there, and there alone, is found, with
+    a warning. `ConfigError` when both places hold a log.
+    """
+    root = os.path.abspath(root)
+    if not log or "," in log:
+        return root, log, ""
+    path, former = os.path.abspath(log), os.path.abspath(os.path.join(root, log))
+    if former == path or not _holds_log(former):
+        return root, path, ""
+    if _holds_log(path):
+        raise ConfigError(
+            [
+                f"option 'storePathCommitLog' is {log}, and {path} and {former} both hold a log:"
+                " give the absolute path of the one that counts, and move the other away"
+            ]
+        )
+    return (
+        root,
+        former,
+        (
+            f"the commit log is in {former}; storePathCommitLog={log} stands for {path}, from the"
+            " working directory: stop the broker and move the log there, or give its absolute path"
+        ),
+    )
+
+
+def file_below_root(key: str, root: str, configured: str, default: str) -> tuple[str, str]:
+    """A small file's path as the store's disk names it; a warning.
+
+    Taken from the working directory, as `store_paths` takes the log. Before, a relative path was
+    taken from the root: files that are there, and there alone, are found, with a warning.
+    `ConfigError` for a file outside of the root, and when both places hold one.
+    """
+    if not configured:
+        return default, ""
+    root = os.path.abspath(root)
+    path, former = os.path.abspath(configured), os.path.abspath(os.path.join(root, configured))
+    if former != path and _is_inside(former, root) and _is_there(former):
+        if _is_inside(path, root) and _is_there(path):
+            raise ConfigError(
+                [
+                    f"option '{key}' is {configured}, and both {path} and {former} are there: give"
+                    " the absolute path of the one that counts, and move the other away"
+                ]
+            )
+        said = (
+            f"{key}={configured} stands for {path}, from the working directory, and {former} is"
+            " used: give its absolute path"
+        )
+        return os.path.relpath(former, root), said
+    if _is_inside(path, root):
+        return os.path.relpath(path, root), ""
+    problem = f"option '{key}' must lie under storePathRootDir {root}, not {path}"
+    raise ConfigError([problem])
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is the file, or one that is kept beside it under a longer name."""
+    folder, name = os.path.split(path)
+    try:
+        return any(found.startswith(name) for found in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _holds_log(folder: str) -> bool:
+    try:
+        return any(len(name) == 20 and name.isdecimal() for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
 def read_properties(path: str) -> dict[str, str]:
     """The properties in a regular file of moderate size; `ConfigError` that names it."""
     try:

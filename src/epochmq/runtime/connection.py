@@ -9,8 +9,10 @@ from epochmq.base.errors import PeerError
 from epochmq.base.types import Buffer
 from epochmq.model import host
 from epochmq.runtime.budget import Budget
+from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.turn import Turn
 from epochmq.wire.frame import FrameReader
+from epochmq.wire.long_header import command_of, refusal_of
 from epochmq.wire.session import FrameSink, Session
 
 WRITE_HIGH_BYTES = 4 * 1024 * 1024
@@ -102,7 +104,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self.session: Session
         self._opened = self._aborted = False
-        self.heard_ms = self.sent_ms = self._now()
+        self.heard_ms = -1  # nothing yet
+        self.sent_ms = self._now()
         self.closing_since: int | None = None
         self.stalled_since: int | None = None
         self.unsent_seen = 0
@@ -158,6 +161,8 @@ class Connection(asyncio.BufferedProtocol):
                 if not start and not skipped:
                     self._misses = RAW_MISSES
                 self._sink.receive(self.session, frames, now)
+            if self._reader.long_headers:
+                self._refuse_long_headers()
             if not frames or nbytes > KEPT_BYTES:
                 self._kept(nbytes)
         except PeerError as error:
@@ -178,15 +183,32 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_on(self, nbytes: int, now: int) -> None:
         """As `buffer_updated` when it was read to where the half frame lies."""
+        before = self.half_frame
         whole = self._reader.filled(nbytes)
         if whole is not None:
             self._take(whole, now)
+        elif (more := self.half_frame - before) > 0:
+            self._count_half_frame(more)
 
     def _take(self, whole: bytearray, now: int) -> None:
         """One frame that came in pieces."""
         raw = self._raw
         if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
-            self._sink.receive(self.session, self._feed(whole, now), now)
+            frames = self._feed(whole, now)
+            if frames:
+                self._sink.receive(self.session, frames, now)
+            else:
+                self._refuse_long_headers()
+
+    def _refuse_long_headers(self) -> None:
+        """Answer requests whose header is too long; a response like that ends the connection."""
+        found, self._reader.long_headers = self._reader.long_headers, []
+        for frame in found:
+            command = command_of(frame)
+            if command.is_response:
+                raise PeerError(f"a response with a header of {frame.size} bytes")
+            reply = refusal_of(command, frame.size, self._owner.header_bytes_max)
+            self.session.answer(command, reply)
 
     def pause_writing(self) -> None:
         self.stalled_since = self._now()
@@ -287,6 +309,9 @@ class Connection(asyncio.BufferedProtocol):
     def _kept(self, nbytes: int) -> None:
         """Of the last read up to `nbytes` are kept until the rest of their frame comes."""
         more = self.half_frame if self._reader.make_room() else min(nbytes, self.half_frame)
+        self._count_half_frame(more)
+
+    def _count_half_frame(self, more: int) -> None:
         budget = self._half_frames
         if budget is not None:
             budget.seen += more
@@ -298,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
         self.closing_since = self._now()
 
     def _now(self) -> int:
-        return int(self._loop.time() * 1000)
+        return steady_ns() // 1_000_000
 
     def _fail(self, error: Exception) -> None:
         self._turn.failed(error, f"{self.session.peer}: a request failed")

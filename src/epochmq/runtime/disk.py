@@ -15,28 +15,40 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from epochmq.base.errors import DiskFailed, DiskFull, StoreInUse, SyncFailed, UsageError
+from epochmq.base.errors import (
+    DiskFailed,
+    DiskFull,
+    OutOfResources,
+    StoreInUse,
+    SyncFailed,
+    UsageError,
+)
 from epochmq.base.types import Buffer
+from epochmq.store.twin.guard import guard
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def _failure(error: OSError, path: str, doing: str) -> DiskFailed | DiskFull:
     """Our error for the operating system's, with the file and the reason in it."""
     text = f"{doing} {path}: {error.strerror or error}"
+    if error.errno in _SHORT:
+        return OutOfResources(text)
     return DiskFull(text) if error.errno in _FULL else DiskFailed(text)
 
 
 class RealFile:
     """One open file; see `base.ports.File`."""
 
-    __slots__ = ("_fd", "_map", "_path", "_size")
+    __slots__ = ("_fd", "_guarded", "_map", "_path", "_size")
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
         self._size = os.fstat(fd).st_size
         self._map: mmap.mmap | None = None
+        self._guarded = 0
 
     @property
     def path(self) -> str:
@@ -83,10 +95,19 @@ class RealFile:
             if self._size == 0:
                 return memoryview(b"")
             try:
-                self._map = mmap.mmap(self._fd, self._size, access=mmap.ACCESS_READ)
-            except (OSError, ValueError) as error:
+                # Somebody may have shortened the file: pages behind its end would kill us.
+                size = min(self._size, os.fstat(self._fd).st_size)
+                self._map = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
+            except OSError as error:
+                raise _failure(error, self._path, "cannot map") from error
+            except ValueError as error:
                 raise DiskFailed(f"cannot map {self._path}: {error}") from error
+            if (pages := guard()) is not None:
+                self._guarded = pages.add(memoryview(self._map))
         return memoryview(self._map)
+
+    def forget_view(self) -> None:
+        self._unmap()
 
     def allocate(self, offset: int, size: int) -> None:
         try:
@@ -129,6 +150,9 @@ class RealFile:
 
     def _unmap(self) -> None:
         if self._map is not None:
+            if self._guarded and (pages := guard()) is not None:
+                pages.remove(self._guarded)
+                self._guarded = 0
             # A reader may still hold a view of it; then the map lives until that view dies.
             with contextlib.suppress(BufferError):
                 self._map.close()
@@ -204,8 +228,12 @@ class RealDisk:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(full), exist_ok=True)
                 fd = os.open(full, flags, 0o644)
-            os.ftruncate(fd, create_size)
-            return RealFile(full, fd)
+            try:
+                os.ftruncate(fd, create_size)
+                return RealFile(full, fd)
+            except OSError:
+                os.close(fd)
+                raise
         except OSError as error:
             raise _failure(error, full, "cannot open") from error
 
@@ -310,6 +338,8 @@ class RealDisk:
         try:
             self._sync_dir(self._full(path))
         except OSError as error:
+            if error.errno in _SHORT:
+                raise _failure(error, path, "cannot open the directory") from error
             raise SyncFailed(f"cannot sync directory {path}: {error.strerror}") from error
 
     @staticmethod

@@ -13,8 +13,12 @@ KEEPALIVE_INTERVAL_S = 15
 KEEPALIVE_PROBES = 4
 
 
-def listen(host: str, port: int, backlog: int = BACKLOG) -> socket.socket:
+def listen(
+    host: str, port: int, backlog: int = BACKLOG, *, origin: str = "listenPort"
+) -> socket.socket:
     """A bound, listening, non-blocking socket; port 0 takes any free one.
+
+    `origin` is the option that says which port it is.
 
     Errors: `PortInUse` naming the holder where it can be found, `EnvironmentFault` otherwise.
     """
@@ -28,7 +32,7 @@ def listen(host: str, port: int, backlog: int = BACKLOG) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise _explain(error, host, port) from None
+        raise _explain(error, host, port, origin) from None
     return listener
 
 
@@ -63,13 +67,13 @@ def resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]
     return family, (str(address[0]), port)
 
 
-def _explain(error: OSError, host: str, port: int) -> EnvironmentFault:
+def _explain(error: OSError, host: str, port: int, origin: str) -> EnvironmentFault:
     where = f"cannot listen on {host}:{port}"
     if error.errno == errno.EADDRINUSE:
         holder = describe_holder(port)
         return PortInUse(
             f"{where}: the port is taken{f' by {holder}' if holder else ''}; "
-            "stop that process or set another listenPort"
+            f"stop that process or set another {origin}"
         )
     if error.errno == errno.EACCES:
         return EnvironmentFault(f"{where}: not allowed; ports below 1024 need privileges")

@@ -1,11 +1,19 @@
-"""Logging set-up: stderr, and a rotating file if asked; secrets never reach either."""
+"""Logging set-up: stderr, and a rotating file if asked; secrets never reach either.
 
+Lines are written by threads (`log_writer.py`). What strangers say cannot look like a line: control
+characters are escaped, and all lines of a traceback are indented.
+"""
+
+import faulthandler
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import IO
+
+from epochmq.runtime.log_writer import QueuedHandler, file_handler, stderr_handler
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 FILE_BYTES = 64 * 1024 * 1024
@@ -28,13 +36,22 @@ def scrub(text: str) -> str:
     return _SECRET.sub(lambda match: match.group(1) + HIDDEN, text)
 
 
+_ESCAPED = {
+    number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0)) if number != 0x09
+}
+_ESCAPED |= {0x0A: "\\n", 0x0D: "\\r", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_ESCAPED_BUT_NEWLINES = {key: text for key, text in _ESCAPED.items() if key != 0x0A}
+
+
 class ScrubbingFormatter(logging.Formatter):
     """Scrubs the whole formatted line, so arguments and tracebacks are covered too."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return scrub(super().format(record))
+        text = super().format(record).translate(_ESCAPED_BUT_NEWLINES)
+        return scrub(text.replace("\n", "\n  "))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = record.message.translate(_ESCAPED)
         about = spoken_of.get()
         if about:
             record.message = f"[{about}] {record.message}"
@@ -46,11 +63,31 @@ def configure(level: str = "info", file: str | None = None) -> None:
 
     Called again it replaces what it set up before. Errors: OSError when `file` cannot be made.
     """
-    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    handlers = [stderr_handler()]
     if file is not None:
         handlers.append(_rotating(file))
     _replace(logging.getLogger(), handlers)
     logging.getLogger().setLevel(level.upper())
+
+
+def report_crashes(file: str | None = None) -> None:
+    """Write a traceback to `file`, else to stderr, when a signal such as SIGSEGV or SIGBUS ends the
+    process: no line of the log could.
+
+    Errors: OSError when `file` cannot be written.
+    """
+    if file is None:
+        with suppress(ValueError, OSError):  # stderr may be closed, or no file at all
+            faulthandler.enable()
+        return
+    global _crash_file
+    old, _crash_file = _crash_file, Path(file).open("a", encoding="utf-8")  # noqa: SIM115
+    faulthandler.enable(_crash_file)
+    if old is not None:
+        old.close()
+
+
+_crash_file: IO[str] | None = None
 
 
 def configure_part(name: str, level: str = "", file: str = "") -> None:
@@ -81,13 +118,47 @@ def open_own_file(about: str, file: str) -> Callable[[], None]:
     return close
 
 
-def _rotating(file: str) -> logging.Handler:
-    path = Path(file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+def tell_files(text: str) -> None:
+    """Write an error to the log files only: standard error has it already."""
+    record = logging.LogRecord("epochmq", logging.ERROR, "", 0, text, None, None)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, QueuedHandler) and handler.is_file:
+            handler.handle(record)
 
 
-def _replace(logger: logging.Logger, handlers: list[logging.Handler]) -> None:
+def reopen_files() -> None:
+    """Open all log files again by their names, as after somebody moved them away."""
+    for handler in _handlers():
+        handler.reopen()
+
+
+def wait_written(timeout_s: float) -> bool:
+    """Wait until what was logged is written; False when that takes too long."""
+    return all(handler.wait_written(timeout_s) for handler in _handlers())
+
+
+def _handlers() -> list[QueuedHandler]:
+    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+    found = [
+        handler
+        for logger in loggers
+        if isinstance(logger, logging.Logger)
+        for handler in logger.handlers
+    ]
+    return [handler for handler in found if isinstance(handler, QueuedHandler)]
+
+
+def log_figures() -> dict[str, str]:
+    """For the runtime information of a server."""
+    return {"epochmqLogLinesDropped": str(QueuedHandler.dropped_in_all)}
+
+
+def _rotating(file: str) -> QueuedHandler:
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    return file_handler(file, FILE_BYTES, FILES_KEPT)
+
+
+def _replace(logger: logging.Logger, handlers: list[QueuedHandler]) -> None:
     """Put `handlers` in the place of those that were put there before."""
     for old in [handler for handler in logger.handlers if getattr(handler, "epochmq", False)]:
         logger.removeHandler(old)

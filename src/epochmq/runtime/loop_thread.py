@@ -1,6 +1,7 @@
 """The thread whose event loop carries all synchronous clients of a process."""
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -11,12 +12,23 @@ from epochmq.base.errors import NotReachable, UsageError
 
 R = TypeVar("R")
 
+log = logging.getLogger(__name__)
+
 LISTENERS_MAX = 64
 """Listeners of all clients that run at a time; more wait."""
 
 _lock = threading.Lock()
 _started: dict[int, asyncio.AbstractEventLoop] = {}
 """Process id -> its loop: after a fork the parent's thread is not there any more."""
+
+
+def _forked() -> None:
+    """Another thread may have held the lock at that moment, and does not exist in the child."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
@@ -57,6 +69,17 @@ def _wait(future: "Future[R]") -> R:
         raise
 
 
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run `loop` until it is stopped; a SystemExit of one listener must not stop all clients."""
+    while True:
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            log.warning("%r in a client's thread does not end the program", error)
+        else:
+            return
+
+
 def _loop() -> asyncio.AbstractEventLoop:
     with _lock:
         loop = _started.get(os.getpid())
@@ -64,7 +87,9 @@ def _loop() -> asyncio.AbstractEventLoop:
             loop = _started[os.getpid()] = asyncio.new_event_loop()
             listeners = ThreadPoolExecutor(LISTENERS_MAX, "epochmq-listener")
             loop.set_default_executor(listeners)
-            threading.Thread(target=loop.run_forever, name="epochmq-client", daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(loop,), name="epochmq-client", daemon=True
+            ).start()
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:

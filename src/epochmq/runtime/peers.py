@@ -11,6 +11,7 @@ from epochmq.model.host import BadAddress, parse_addr
 from epochmq.runtime.budget import Budget
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.listen import tune
+from epochmq.runtime.shared_calls import SharedCalls
 from epochmq.runtime.turn import turn_of
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
@@ -173,7 +174,7 @@ class Peers:
         self._in_flight_max = in_flight_max
         self._on_close = on_close
         self._peers: dict[str, Peer] = {}
-        self._connecting: dict[str, asyncio.Task[Peer]] = {}
+        self._connecting: SharedCalls[str, Peer] = SharedCalls()
 
     def find(self, addr: str) -> Peer | None:
         """The open connection to `addr`, if there is one."""
@@ -184,13 +185,7 @@ class Peers:
         peer = self._peers.get(addr)
         if peer is not None and not peer.session.closed:
             return peer
-        task = self._connecting.get(addr)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(addr))
-            # Looked at even when every waiter gave up, so that asyncio does not complain.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._connecting[addr] = task
-        return await asyncio.shield(task)
+        return await self._connecting.call(addr, lambda: self._connect(addr))
 
     async def invoke(self, addr: str, command: Command, timeout_ms: int) -> Command:
         """`Peer.invoke` with the time for connecting counted in."""
@@ -215,8 +210,7 @@ class Peers:
     async def close(self, grace_ms: int = 1_000) -> None:
         """Close all connections; waits up to `grace_ms` for their last bytes to leave."""
         loop = asyncio.get_running_loop()
-        for task in list(self._connecting.values()):
-            task.cancel()
+        self._connecting.cancel()
         peers = list(self._peers.values())
         for peer in peers:
             peer.close("closing down")
@@ -239,19 +233,16 @@ class Peers:
             raise NotReachable(f"cannot connect to {addr} within {timeout_ms} ms") from None
 
     async def _connect(self, addr: str) -> Peer:
-        try:
-            peer = await Peer.connect(
-                addr,
-                self._connect_timeout_ms,
-                requests=self._requests,
-                in_flight_max=self._in_flight_max,
-                tls=self._tls,
-            )
-            self._peers[addr] = peer
-            peer.on_close.append(self._forget)
-            return peer
-        finally:
-            del self._connecting[addr]
+        peer = await Peer.connect(
+            addr,
+            self._connect_timeout_ms,
+            requests=self._requests,
+            in_flight_max=self._in_flight_max,
+            tls=self._tls,
+        )
+        self._peers[addr] = peer
+        peer.on_close.append(self._forget)
+        return peer
 
     def _forget(self, peer: Peer) -> None:
         if self._peers.get(peer.addr) is peer:

@@ -6,6 +6,7 @@ the bounds, since a timer for each connection would cost more than the connectio
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -13,10 +14,13 @@ from operator import attrgetter
 from epochmq.base import limits
 from epochmq.runtime.bounds import Bounds, verdict
 from epochmq.runtime.budget import Budget
+from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.connection import Connection
+from epochmq.runtime.door import Door
 from epochmq.runtime.listen import listen
+from epochmq.runtime.reload import on_reload
+from epochmq.runtime.seldom import Seldom, also_left_out
 from epochmq.runtime.tls import ServerTls
-from epochmq.runtime.tls_door import TlsDoor
 from epochmq.runtime.turn import turn_of
 from epochmq.wire.session import FrameSink
 
@@ -24,6 +28,11 @@ log = logging.getLogger(__name__)
 
 SWEEP_COUNT = 2_000
 """Connections looked at in one go, so that a sweep never holds the loop for a millisecond."""
+
+REPORT_MS = 1_000
+"""Of the connections of one peer that are cut one line in this time is written."""
+CROWDED_MS = 10_000
+"""So long after a refused connection silent ones are closed."""
 
 
 @dataclass(slots=True)
@@ -79,8 +88,12 @@ class RemotingServer:
             self._cut,
             "sent of unfinished frames",
         )
+        self._seldom = Seldom(REPORT_MS)
         self._round: list[Connection] = []
-        self._listeners: list[asyncio.AbstractServer | TlsDoor] = []
+        self._crowded_until = 0
+        """While silent connections are closed, for others were refused."""
+        self._listeners: list[Door] = []
+        self._reloads: dict[ServerTls, Callable[[], None]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
 
@@ -96,23 +109,26 @@ class RemotingServer:
         *,
         fast_port: bool = False,
         tls: ServerTls | None = None,
+        origin: str = "listenPort",
     ) -> int:
         """Listen and serve; returns the port, which the system chose when `port` is 0.
+
+        `origin` is the option that the port comes from, for the error when it is taken.
 
         Errors: `PortInUse` naming the holder if it can be found, `EnvironmentFault` otherwise.
         """
         loop = asyncio.get_running_loop()
-        backlog = self.bounds.backlog
-        sock = listen(host, port, backlog)
+        sock = listen(host, port, self.bounds.backlog, origin=origin)
         bound_port = int(sock.getsockname()[1])
         owner = _Port(
-            *(self, sink, fast_port, self.bounds.unsent_bytes, self._unsent, self._half_frames)
+            self, sink, fast_port, self.bounds.unsent_bytes, self._unsent, self._half_frames
         )
         factory = partial(Connection, loop, turn_of(loop), owner)
-        if tls is not None:
-            self._listeners.append(TlsDoor(sock, factory, tls, self.bounds.half_frame_ms))
-        else:
-            self._listeners.append(await loop.create_server(factory, sock=sock, backlog=backlog))
+        self._listeners.append(
+            Door(sock, factory, tls, self._crowded, handshake_ms=self.bounds.half_frame_ms)
+        )
+        if tls is not None and tls not in self._reloads:
+            self._reloads[tls] = on_reload(tls.renew)
         if self._sweeper is None:
             self._plan_sweep(loop)
         return bound_port
@@ -122,6 +138,9 @@ class RemotingServer:
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
+        for forget in self._reloads.values():
+            forget()
+        self._reloads.clear()
         for connection in list(self._connections):
             connection.cut("the server stops")
         await self._wait_drained(grace_ms)
@@ -143,10 +162,16 @@ class RemotingServer:
     def admit(self, connection: Connection) -> str | None:
         self._connections[connection] = None
         if len(self._connections) > self.bounds.connections:
-            self.figures.refused += 1
+            self._crowded()
             return f"more than {self.bounds.connections} connections"
         self.figures.accepted += 1
         return None
+
+    def _crowded(self) -> None:
+        """A connection was refused for want of room."""
+        self.figures.refused += 1
+        now = steady_ns() // 1_000_000
+        self._crowded_until = now + CROWDED_MS
 
     def slowed(self, connection: Connection, slow: bool) -> None:
         if slow:
@@ -156,10 +181,19 @@ class RemotingServer:
 
     def gone(self, connection: Connection, reason: str) -> None:
         self._connections.pop(connection, None)
-        level = logging.INFO if reason and self._listeners else logging.DEBUG
-        log.log(level, "%s: closed: %s", connection.session.peer, reason or "by the peer")
+        if reason and self._listeners:
+            self._report(connection.session.peer, reason)
+        else:
+            log.debug("%s: closed: %s", connection.session.peer, reason or "by the peer")
         if not self._connections and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def _report(self, peer: str, reason: str) -> None:
+        """One line in a while for each peer, whatever it does."""
+        now = int(asyncio.get_running_loop().time() * 1000)
+        left_out = self._seldom.left_out(peer.rpartition(":")[0], now)
+        if left_out is not None:
+            log.info("%s: closed: %s%s", peer, reason, also_left_out(left_out))
 
     # The sweep -------------------------------------------------------------------------------
 
@@ -168,14 +202,14 @@ class RemotingServer:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         self._plan_sweep(loop)
-        now = int(loop.time() * 1000)
+        now = steady_ns() // 1_000_000
         self._watch_slow(now)
         if not self._round:
             self._round = list(self._connections)
         part, self._round = self._round[:SWEEP_COUNT], self._round[SWEEP_COUNT:]
         for connection in part:
             if connection in self._connections:
-                reason = verdict(connection, self.bounds, now)
+                reason = verdict(connection, self.bounds, now, crowded=now < self._crowded_until)
                 if reason is not None:
                     self._cut(connection, reason)
 

@@ -4,19 +4,32 @@ Asyncio's transports copy what they send; here the reader and the writer own the
 """
 
 import asyncio
+import logging
 import socket
+import time
 from contextlib import suppress
 
 from epochmq.base.errors import NotReachable
+from epochmq.runtime.descriptors import socket_refusal
 from epochmq.runtime.listen import listen, tune
+from epochmq.runtime.seldom import Seldom, also_left_out
+
+log = logging.getLogger(__name__)
+
+HA_ORIGIN = "haListenPort (0, the default, is listenPort + 1)"
+REPORT_MS = 10_000
+"""Of refused connections one line in this time is written."""
 
 
 class StreamSockets:
     """The real `replication.ports.Sockets`."""
 
+    def __init__(self) -> None:
+        self._seldom = Seldom(REPORT_MS)
+
     def listen(self, host: str, port: int) -> tuple[socket.socket, int]:
         """A listening socket and its port, which the system chose when `port` is 0."""
-        sock = listen(host, port)
+        sock = listen(host, port, origin=HA_ORIGIN)
         return sock, int(sock.getsockname()[1])
 
     def accept(self, listener: socket.socket) -> tuple[socket.socket, str] | None:
@@ -24,6 +37,14 @@ class StreamSockets:
         try:
             sock, address = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
+            return None
+        refusal = socket_refusal(sock.fileno(), for_replicas=True)
+        if refusal is not None:
+            sock.close()
+            left_out = self._seldom.left_out("", time.monotonic_ns() // 1_000_000)
+            if left_out is not None:
+                text = "a connection to the replication port was refused: %s%s"
+                log.warning(text, refusal, also_left_out(left_out))
             return None
         sock.setblocking(False)
         with suppress(OSError):

@@ -31,10 +31,17 @@ class OutgoingTls:
     )
     tls_client_trust_cert_path: str = option(
         "",
-        "PEM file with the authorities that servers' certificates are checked against; their host"
-        " names are not looked at then. Empty is the system's authorities, with host names.",
+        "PEM file with the authorities that servers' certificates are checked against. Empty is the"
+        " system's authorities, and then host names are always compared.",
         key="tls.client.trustCertPath",
         unit=PATH,
+    )
+    tls_client_check_host_name: bool = option(
+        False,
+        "Whether a server's certificate must hold the name or address that was dialled, with"
+        " tls.client.trustCertPath too. Without it every holder of a certificate of those"
+        " authorities, a client as well, can pass for a server.",
+        key="tls.client.checkHostName",
     )
     tls_client_cert_path: str = option(
         "",
@@ -77,12 +84,21 @@ class TlsOptions(OutgoingTls):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ServerTls:
     """What a listening port needs to know."""
 
     context: ssl.SSLContext
     enforced: bool
+    options: TlsOptions
+
+    def renew(self) -> str:
+        """Read the files again, for connections from now on; what was read.
+
+        Errors: `ConfigError` for files that cannot be used; then all stays as it is.
+        """
+        self.context = _server_context(self.options)
+        return f"the certificate in {self.options.tls_cert_path} is read again"
 
 
 def server_tls(options: TlsOptions) -> ServerTls | None:
@@ -93,11 +109,15 @@ def server_tls(options: TlsOptions) -> ServerTls | None:
         raise ConfigError(
             [f"tls.server.mode={options.tls_mode} needs tls.server.certPath and tls.server.keyPath"]
         )
+    return ServerTls(_server_context(options), options.tls_mode == ENFORCING, options)
+
+
+def _server_context(options: TlsOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _show(context, options.tls_cert_path, options.tls_key_path)
     _set_client_auth(context, options)
-    return ServerTls(context, options.tls_mode == ENFORCING)
+    return context
 
 
 def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
@@ -107,8 +127,9 @@ def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     trusted = options.tls_client_trust_cert_path
-    if trusted or not options.tls_client_auth_server:
-        context.check_hostname = False  # brokers are known by addresses, which certificates lack
+    named = options.tls_client_check_host_name or not trusted
+    if not (named and options.tls_client_auth_server):
+        context.check_hostname = False  # certificates of brokers may lack their addresses
     if not options.tls_client_auth_server:
         context.verify_mode = ssl.CERT_NONE
     elif trusted:

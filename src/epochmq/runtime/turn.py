@@ -7,11 +7,11 @@ answers come from (performance.md 11).
 
 import asyncio
 import logging
-import time
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from epochmq.base.errors import OurBug
+from epochmq.runtime.clock import steady_ns
 from epochmq.wire.session import FrameSink
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Turn:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self.now = time.monotonic_ns() // 1_000_000
+        self.now = steady_ns() // 1_000_000
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:

@@ -87,6 +87,32 @@ class Cluster:
         """The same of several topics, asked at one time."""
         return self._loop.run(self._calls.bounds_of(list(topics), master=master))
 
+    def newest(self, topics: Iterable[str]) -> dict[str, int]:
+        """The newest store time (wall ms of the brokers) that `bounds` found of each topic.
+
+        Topics that have no message yet are left out.
+        """
+        return {name: ms for name in topics if (ms := self._calls.newest.get(name, 0)) > 0}
+
+    def recreated(
+        self,
+        bounds: Mapping[MessageQueue, tuple[int, int]],
+        positions: Mapping[MessageQueue, int],
+        newest: Mapping[str, int],
+    ) -> list[MessageQueue]:
+        """Queues whose topic was deleted and made again since `positions` were reached.
+
+        Then even the first message of the queue is younger than `newest`, the newest message that
+        the topic had when it was read up to `positions`.
+        """
+        asked = {
+            queue: newest[queue.topic] + 1
+            for queue, (low, high) in bounds.items()
+            if low < positions.get(queue, 0) <= high and queue.topic in newest
+        }
+        found = self.offsets_at(asked)
+        return sorted(queue for queue, offset in found.items() if offset <= bounds[queue][0])
+
     def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
         """The first queue offset stored at `wall_ms` or later; the end when there is none."""
         return self.offsets_at({queue: wall_ms})[queue]
@@ -135,15 +161,17 @@ class Cluster:
         read_from: str = AUTO,
         bodies: bool = True,
         on_lost: OnLost | None = None,
+        skips_damage: bool = False,
     ) -> Iterator[RawChunk]:
         """The raw records of queue offsets `start` to `end` (exclusive), in order.
 
         The next chunk is fetched while the caller works on this one. `tags` ("a || b") are
         filtered by hash: the caller compares. What is gone raises `DataLost`, or goes to `on_lost`
         and is left out. A stored batch is one record and comes whole, also across `end`. Without
-        `bodies` records may come without them, if the broker can do that.
+        `bodies` records may come without them, if the broker can do that. With `skips_damage` what
+        is damaged at all replicas counts as gone; else it is an error.
         """
-        want = Want(queue, start, end, tags, max_bytes, read_from, bodies)
+        want = Want(queue, start, end, tags, max_bytes, read_from, bodies, skips_damage)
         pending = self._next(want)
         try:
             while pending is not None:

@@ -33,6 +33,8 @@ class ClusterCalls:
         self._admin = admin
         self._patience = patience
         self._bulk = BulkCalls(admin.instance)
+        self.newest: dict[str, int] = {}
+        """Topic -> the newest store time (wall ms) that a call of `bounds` was told."""
 
     async def topics(self) -> list[str]:
         return sorted(await self._patience.ask("listing the topics", self._admin.topics))
@@ -62,6 +64,8 @@ class ClusterCalls:
     async def _bounds_at(self, topic: str, broker_name: str, master: bool) -> Bounds:
         address = self._master(broker_name) if master else self._any(broker_name)
         table, _ = await self._admin.topic_stats_of(address, topic)
+        newest = max((at.last_update_timestamp for at in table.values()), default=0)
+        self.newest[topic] = max(newest, self.newest.get(topic, 0))
         return {
             MessageQueue(topic, broker_name, queue.queue_id): (at.min_offset, at.max_offset)
             for queue, at in table.items()

@@ -5,6 +5,7 @@ compressed and batches kept as one record are looked at singly. What comes out i
 `model.record.decode` gives record by record, and tests hold the two against each other.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,12 +17,14 @@ from epochmq.model.crc import crc32
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, TX_PREPARED
 from epochmq.spark import columns as cols
 from epochmq.spark import decode_bodies, decode_columns, decode_inner
-from epochmq.spark.decode_chase import Bytes, chase
+from epochmq.spark.decode_chase import Bytes, address, chase
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_library import library
 from epochmq.spark.decode_rows import window
 from epochmq.spark.decode_whole import whole
-from epochmq.store.twin.library import library
+
+log = logging.getLogger(__name__)
 
 __all__ = ["CorruptRecord", "Decoder", "chase"]
 
@@ -39,8 +42,10 @@ BATCH_BYTES_MAX = 64 * 1024 * 1024
 class Decoder:
     """Decodes into the same columns again and again; keeps nothing between calls.
 
-    `check_crc` compares each body with its checksum too. Half messages and rolled-back ones are
-    never rows. Thread-safe.
+    `check_crc` compares each body with its checksum too. `bad_bodies` is what a row has in place of
+    a body that says it is compressed and does not inflate: `stored` (the bytes as they are),
+    `null`, or none: `fail` makes it a CorruptRecord. Half messages and rolled-back ones are never
+    rows. Thread-safe.
     """
 
     def __init__(
@@ -49,12 +54,14 @@ class Decoder:
         properties: str = "map",
         decompress: bool = True,
         check_crc: bool = False,
+        bad_bodies: str = decode_bodies.FAIL,
     ) -> None:
         self._names = cols.chosen(columns, properties)
         self._raw_properties = properties == "raw"
         self._inflates = decompress and "body" in self._names
         self._unusual = TX_PREPARED | INNER_BATCH | (COMPRESSED if self._inflates else 0)
         self._check_crc = check_crc
+        self._bad_bodies = bad_bodies
         self.schema: pa.Schema = cols.schema(self._names, properties)
 
     def batches(
@@ -79,12 +86,15 @@ class Decoder:
         self, raw: Bytes, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
         """Whole batches by the twin, and what is not for it window by window."""
-        twin = None if self._check_crc or only else library()
+        twin = None if only else library()
         ordinary = whole(self._names, self._raw_properties, most, broker_name) if twin else None
         at = 0
         while at < len(raw):
             limit = at + WINDOW_BYTES
             if twin and ordinary and (taken := ordinary.take(twin, raw, at, limit, self._unusual)):
+                if self._check_crc and not twin.bodies(address(raw[at:]), taken.end - at):
+                    ordinary = None  # one by one, up to the damaged one
+                    continue
                 at = taken.end
                 yield taken.batch
                 continue
@@ -120,12 +130,23 @@ class Decoder:
             offsets = rows.head["queueOffset"].astype(np.int64)
             rows = rows.pick((offsets >= only[0]) & (offsets < only[1]))
         if self._inflates and rows.any_flag & COMPRESSED:
-            for done in decode_bodies.inflated(rows):
+            for done in decode_bodies.inflated(rows, bad_bodies=self._bad_bodies):
+                for offset, why in done.bad[:1]:
+                    log.warning(
+                        "%d bodies that say they are compressed cannot be decompressed, the first"
+                        " at %s, queue offset %d: %s",
+                        len(done.bad),
+                        broker_name,
+                        offset,
+                        why,
+                    )
                 yield from self._batch(done.rows, done.plain, broker_name)
         else:
             yield from self._batch(rows, [], broker_name)
 
-    def _batch(self, rows: Rows, plain: list[bytes], broker_name: str) -> Iterator[pa.RecordBatch]:
+    def _batch(
+        self, rows: Rows, plain: list[bytes | None], broker_name: str
+    ) -> Iterator[pa.RecordBatch]:
         if len(rows):
             part = decode_columns.Part(rows, plain, broker_name, self._raw_properties, self._names)
             arrays = [decode_columns.build(name, part) for name in self._names]

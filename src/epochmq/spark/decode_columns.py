@@ -19,7 +19,7 @@ from epochmq.spark import (
 )
 from epochmq.spark.columns import ARROW
 from epochmq.spark.decode_heads import Rows
-from epochmq.store.twin.library import library
+from epochmq.spark.decode_library import library
 
 TIME_MS_MIN = -62_135_596_800_000
 TIME_MS_MAX = 253_402_300_799_999
@@ -31,7 +31,7 @@ class Part:
     """The rows of one batch and what several columns share."""
 
     rows: Rows
-    plain: list[bytes]
+    plain: list[bytes | None]
     broker_name: str
     raw_properties: bool
     names: tuple[str, ...] = ()

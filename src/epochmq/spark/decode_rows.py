@@ -6,7 +6,7 @@ from epochmq.spark import decode_twin
 from epochmq.spark.decode_chase import Bytes, follow
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.decode_heads import Rows, read
-from epochmq.store.twin.library import library
+from epochmq.spark.decode_library import library
 
 
 @dataclass(slots=True)

@@ -52,11 +52,13 @@ class Encoder:
         topic: str = "",
         partition: int = 0,
         max_message_bytes: int = MESSAGE_BYTES_MAX,
+        delay_levels: int = LEVELS_MAX,
     ) -> None:
         self._names = check_columns(schema, bool(topic))
         self._topic = topic
         self._partition = partition
         self._bytes_max = max_message_bytes
+        self._delay_levels = delay_levels
         self._good_topics: set[str] = set()
         self._count = 0
 
@@ -68,7 +70,7 @@ class Encoder:
         columns = _Columns(batch, self._names, first, self._partition)
         bodies = self._bodies(columns)
         topics = self._topics(columns)
-        delayed, delays = _delays(columns)
+        delayed, delays = _delays(columns, self._delay_levels)
         texts = self._texts(columns, delays)
         yield from map(
             Row,
@@ -228,14 +230,15 @@ class _Columns:
             raise UsageError(f"{self.row(at)} {why}")
 
 
-def _delays(columns: _Columns) -> tuple[list[bool] | None, list[pa.Array]]:
+def _delays(columns: _Columns, levels: int) -> tuple[list[bool] | None, list[pa.Array]]:
     """Which rows are delayed (None: there is no such column), and the properties that say so."""
     pairs = []
     if "delayTimeLevel" in columns._known:
         level = columns.array("delayTimeLevel")
         columns.check(
-            pc.or_(pc.less(level, 0), pc.greater(level, LEVELS_MAX)),
-            f"has a delayTimeLevel outside of 0 to {LEVELS_MAX}",
+            pc.or_(pc.less(level, 0), pc.greater(level, levels)),
+            f"has a delayTimeLevel outside of 0 to {levels}; if the brokers' messageDelayLevel has"
+            " more levels, say how many with option 'delayLevels'",
         )
         pairs.append(_pair(names.DELAY, _text_or_null(level, pc.greater(level, 0))))
     if "deliverTime" in columns._known:

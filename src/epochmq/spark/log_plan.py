@@ -93,7 +93,7 @@ def _plan_log(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
                 for start, stop in pairwise(borders):
                     if start < high and low < stop:
                         yield LogSplit(
-                            *(replica.name, file, start, stop), low, high, epochs, confirmed
+                            replica.name, file, start, stop, low, high, epochs, confirmed
                         )
     for damage in _known_damage(replica, options, top, confirmed):
         if options.on_corrupt == REPORT:

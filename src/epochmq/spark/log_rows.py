@@ -109,7 +109,10 @@ class RowMaker:
             file = split.file
             data = file.open()
             pieces = scan(
-                *(data, file.start, split.start, split.stop),
+                data,
+                file.start,
+                split.start,
+                split.stop,
                 file_end=file.file_end,
                 crc=self._options.check_crc,
             )

@@ -81,11 +81,15 @@ class StreamOffset:
     in the checkpoint. Spark keeps no start position for Python sources, so if it is `latest` or a
     time, and the first batch fails, asking again would give another one and lose what lies between
     (facts/spark.md 4.4). Therefore the first batch's end carries it.
+
+    `newest` is the newest store time (wall ms) that each topic had: after a restart it tells a
+    topic that was deleted and made again.
     """
 
     at: Offsets
     init: Offsets = field(default_factory=dict)
     fresh: bool = False
+    newest: dict[str, int] = field(default_factory=dict)
 
     def begin_of(self, before: "StreamOffset", queue: MessageQueue) -> int | None:
         """Where the batch from `before` to here begins in `queue`; None when it is not in it."""
@@ -99,6 +103,8 @@ class StreamOffset:
             table["init"] = by_topic(self.init)
         if self.fresh:
             table["fresh"] = True
+        if self.newest:
+            table["newest"] = dict(sorted(self.newest.items()))
         return table
 
     @classmethod
@@ -113,7 +119,14 @@ class StreamOffset:
             from_topics(table.get("offsets")),
             from_topics(table.get("init", {})),
             table.get("fresh") is True,
+            _times(table.get("newest", {})),
         )
+
+
+def _times(table: Any) -> dict[str, int]:
+    if not isinstance(table, dict):
+        raise UsageError(f"times must be an object by topic, not {str(table)[:80]!r}")
+    return {topic: check_offset(topic, "(time)", ms, 0) for topic, ms in table.items()}
 
 
 def topics_of(queues: Iterable[MessageQueue]) -> list[str]:

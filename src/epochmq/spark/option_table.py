@@ -14,6 +14,20 @@ _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?")
 _FLAGS = {"true": True, "false": False}
 
+_IN_CATALOG = {"provider", "owner"}
+"""Spark adds these to the options when they are those of a table of its catalog."""
+_NO_TABLE = (
+    "a topic cannot be a table of Spark's catalog: Spark keeps the options of CREATE TABLE from the"
+    " reader of a Python data source; use CREATE TEMPORARY VIEW name USING rocketmq OPTIONS (...)"
+)
+
+_KAFKA = {
+    "kafka.bootstrap.servers": "nameServer, the address of RocketMQ's name servers",
+    "includeheaders": "option properties=map; the column properties holds what Kafka calls headers",
+    "kafka.group.id": "groupId",
+}
+"""What users of Spark's Kafka source write, in lower case."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
@@ -35,6 +49,8 @@ def parse_options(given: Mapping[str, str], rows: Sequence[OptionRow], what: str
     by_lower = {name.lower(): row for row in rows for name in (row.name, row.alias) if name}
     values = {row.name: row.default for row in rows}
     problems = []
+    if {key.lower() for key in given} >= _IN_CATALOG:
+        raise UsageError(_NO_TABLE)
     for key, text in given.items():
         row = by_lower.get(key.lower())
         if row is None:
@@ -50,6 +66,8 @@ def parse_options(given: Mapping[str, str], rows: Sequence[OptionRow], what: str
 
 
 def _unknown(key: str, rows: Sequence[OptionRow], what: str) -> str:
+    if key.lower() in _KAFKA:
+        return f"{what} has no option '{key}', which is of Kafka; use {_KAFKA[key.lower()]}"
     by_lower = {row.name.lower(): row.name for row in rows}
     near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.6)
     hint = f" (did you mean '{by_lower[near[0]]}'?)" if near else ""

@@ -14,6 +14,7 @@ from epochmq.client.aio.name_servers import parse_addresses
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, check_group, check_topic
 from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
+from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
 from epochmq.spark.offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.option_table import (
     OptionRow,
@@ -157,6 +158,13 @@ SOURCE_ROWS: tuple[OptionRow, ...] = (
     OptionRow("properties", choice("map", "raw", "none"), "map", "form of column properties"),
     OptionRow("tags", _tags, None, "only these tags, as a || b; filtered by the broker"),
     OptionRow("decompress", flag, True, "whether compressed bodies are decompressed"),
+    OptionRow("checkCrc", flag, True, "whether bodies are compared with their checksums"),
+    OptionRow(
+        "badBodies",
+        choice(*BAD_BODIES),
+        AS_STORED,
+        "what stands for a body that cannot be decompressed: as it is stored, null, or an error",
+    ),
     OptionRow("pushdown", flag, False, "filters become ranges; needs the session's setting"),
     OptionRow("groupId", _group, None, "group whose offsets show how far the query is"),
     OptionRow("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),

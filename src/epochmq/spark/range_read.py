@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.base.types import Buffer
 from epochmq.client.aio.admin import Admin
-from epochmq.client.aio.bulk_calls import BulkCalls, BulkRead
+from epochmq.client.aio.bulk_calls import BulkCalls, BulkRead, DamageThere
 from epochmq.client.core.pull_state import PullStatus
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model import record
@@ -61,6 +61,8 @@ class Want:
     read_from: str = AUTO
     bodies: bool = True
     """False: they may be left out."""
+    skips_damage: bool = False
+    """What is damaged at each replica counts as lost if it goes on so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class RangeReads:
     async def chunk(self, want: Want) -> RawChunk:
         """The next records of `want`, at least one step further; rides through failovers.
 
-        Raises `DataLost` for what is gone, `NotReachable` when no replica gives it in time.
+        Raises `DataLost` for what is gone, `NotReachable` when no replica gives it in time,
+        `DamageThere` when it is damaged at those that could give it.
         """
         patience, topic = self._patience, want.queue.topic
         retry = Retry(patience, f"reading {want.queue} from queue offset {want.offset}")
@@ -99,6 +102,11 @@ class RangeReads:
                     return heard
                 problem = NotReachable(heard.said)
                 suspected_at = _check_loss(heard, suspected_at, patience.timeout_ms)
+            except DamageThere as error:
+                if not want.skips_damage:
+                    raise
+                problem = error  # a replica repairs it, perhaps just now
+                suspected_at = _check_loss(damage(want, error), suspected_at, patience.timeout_ms)
             except (NotFound, NotReachable, Refused) as error:
                 if is_missing(error) and await patience.is_gone(topic):
                     why = "the topic is not there any more"
@@ -112,9 +120,13 @@ class RangeReads:
         """The chunk of the first replica that has it, else what the master said, or another."""
         answers: dict[int, Nothing] = {}
         problem: Exception = NotReachable(f"broker {want.queue.broker_name} has no replica now")
+        damaged: DamageThere | None = None
         for broker_id, address in self._places(want):
             try:
                 heard = await self._read(address, want)
+            except DamageThere as error:
+                damaged = damaged or error
+                continue
             except (NotReachable, Refused) as error:
                 check_passing(error)
                 problem = error
@@ -122,6 +134,8 @@ class RangeReads:
             if isinstance(heard, RawChunk):
                 return heard
             answers[broker_id] = heard if broker_id == MASTER_ID else Nothing(heard.said)
+        if damaged is not None:
+            raise damaged
         if not answers:
             raise problem
         return answers[min(answers)]
@@ -244,6 +258,12 @@ def nothing(want: Want, low: int, high: int) -> Nothing:
         return Nothing(f"{queue} gave no message at queue offset {offset}")
     why = f"the queue ends at {high}, so the topic was made anew or its log was cut"
     return Nothing(said, Lost(queue, offset, end, why))
+
+
+def damage(want: Want, there: DamageThere) -> Nothing:
+    """What it means that the next record is damaged at each replica that could give it."""
+    stop = max(min(there.stop, want.end), want.offset + 1)
+    return Nothing(there.remark, Lost(want.queue, want.offset, stop, there.remark))
 
 
 def _check_loss(heard: Nothing, suspected_at: float | None, timeout_ms: int) -> float | None:

@@ -84,7 +84,13 @@ def _read(
     tags = split_expression(options["tags"])
     needed = ("queueOffset", *(("tags",) if tags else ()))
     decoded = (*columns, *(name for name in needed if name not in columns))
-    decoder = Decoder(decoded, options["properties"], options["decompress"])
+    decoder = Decoder(
+        decoded,
+        options["properties"],
+        options["decompress"],
+        check_crc=options["checkCrc"] and "body" in columns,  # else bodies may be left out
+        bad_bodies=options["badBodies"],
+    )
     chunks = cluster_of(options).read(
         span.queue,
         counter.next,
@@ -94,6 +100,7 @@ def _read(
         read_from=options["readFrom"],
         bodies="body" in columns,
         on_lost=None if options["failOnDataLoss"] else counter.lost,
+        skips_damage=not options["failOnDataLoss"],
     )
     for chunk in chunks:
         counter.records = chunk.records

@@ -4,8 +4,13 @@ Measured with PySpark 4.3 on 2 cores (facts/spark.md 4.2 and 8).
 """
 
 import os
+import re
+import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ SETTINGS: dict[str, str] = {
 
 
 def settings(cores: int, *, master: str | None = None) -> Iterator[tuple[str, str]]:
-    """All settings for a machine with so many cores."""
+    """All settings for a machine with so many cores; `master` is Spark's, all cores without it."""
     yield from SETTINGS.items()
     # Two hundred tasks, the default, are for clusters.
     yield "spark.sql.shuffle.partitions", str(cores)
@@ -47,28 +52,111 @@ def settings(cores: int, *, master: str | None = None) -> Iterator[tuple[str, st
 
 
 def tune(builder: "SparkSession.Builder", *, master: str | None = None) -> "SparkSession.Builder":
-    """The builder with all settings. What is set afterwards wins.
+    """The builder with those of the settings that nobody has set yet.
 
         spark = epochmq.spark.tune(SparkSession.builder.appName("flights")).getOrCreate()
 
-    `master` is Spark's; without it all cores of this machine work, and failed tasks are tried
-    again. Workers run the interpreter of this process, not whichever `python3` is found first,
-    unless PYSPARK_PYTHON names another.
+    What counts as set: the builder's own `.config`, `.master` and `.remote` calls, the options of
+    `spark-submit` or `pyspark`, PYSPARK_SUBMIT_ARGS, SPARK_REMOTE, and spark-defaults.conf. What is
+    set on the builder afterwards wins as well.
+
+    Args:
+        builder: `SparkSession.builder`, or what its methods return.
+        master: Spark's master URL; wins over all others. Without it, and where nobody names one,
+            all cores of this machine work, and failed tasks are tried again.
+
+    Workers run the interpreter of this process, not whichever `python3` is found first, unless
+    PYSPARK_PYTHON or `spark.pyspark.python` names another.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    known = configured(builder)
+    if not known.keys() & {"spark.pyspark.python", "spark.remote"}:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.remote" in known and master is None:
+        known.setdefault("spark.master", "")  # a client of Spark Connect has no master of its own
+    if not (master or known.get("spark.master", "local")).startswith("local"):
+        known.setdefault("spark.sql.shuffle.partitions", "")  # Spark's own number is for clusters
     for key, value in settings(len(os.sched_getaffinity(0)), master=master):
-        builder = builder.config(key, value)
+        if key not in known or (key == "spark.master" and master is not None):
+            builder = builder.config(key, value)
     return builder
+
+
+def configured(builder: "SparkSession.Builder") -> dict[str, str]:
+    """The settings of Spark that this process has before a session is made."""
+    found = {
+        **_defaults_file(),
+        **submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "")),
+        **_submitted(),
+    }
+    if remote := os.environ.get("SPARK_REMOTE"):
+        found["spark.remote"] = remote
+    found.update({key: str(value) for key, value in getattr(builder, "_options", {}).items()})
+    return found
+
+
+def _submitted() -> dict[str, str]:
+    """The settings of the JVM that `spark-submit` started this program from."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def submit_arguments(text: str) -> dict[str, str]:
+    """The settings in options of `spark-submit`, as PYSPARK_SUBMIT_ARGS holds them."""
+    found: dict[str, str] = {}
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return found  # Spark itself complains about it
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if not equals:
+            value = words[at + 1] if at + 1 < len(words) else ""
+        if name == "--master":
+            found["spark.master"] = value
+        elif name == "--remote":
+            found["spark.remote"] = value
+        elif name in ("--conf", "-c"):
+            key, _, setting = (word.partition("=")[2] if equals else value).partition("=")
+            found[key] = setting
+    return found
+
+
+def _defaults_file() -> dict[str, str]:
+    """The settings in spark-defaults.conf, where Spark reads it."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    path = Path(folder, "spark-defaults.conf")
+    if not folder or not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
+    pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line[:1] not in ("", "#"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def register(spark: "SparkSession") -> None:
     """Make `format("rocketmq")` and `format("rocketmq-log")` known to a session.
 
     Spark finds them by itself where this package is installed; call this where it only lies on
-    the driver's path (facts/spark.md 2.3).
+    the driver's path (facts/spark.md 2.3). When this program runs from a wheel (`spark-submit
+    --py-files epochmq.whl`), the executors get the wheel as a zip file: Spark puts only files whose
+    names end with .zip, .egg or .jar on the path of Python workers.
     """
     import pyspark_rocketmq
     import pyspark_rocketmq_log
 
+    wheel = wheel_of(__file__)
+    if wheel is not None:
+        copy = Path(tempfile.mkdtemp(prefix="epochmq-"), wheel.with_suffix(".zip").name)
+        shutil.copyfile(wheel, copy)
+        spark.sparkContext.addPyFile(str(copy))
     spark.dataSource.register(pyspark_rocketmq.DefaultSource)
     spark.dataSource.register(pyspark_rocketmq_log.DefaultSource)
+
+
+def wheel_of(module_file: str) -> Path | None:
+    """The wheel that a module was imported from; None for one from a directory or a zip file."""
+    return next((path for path in Path(module_file).parents if path.suffix == ".whl"), None)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from epochmq.base.errors import Refused, UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX
 from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.model.delay_levels import DEFAULT_TEXT, LEVELS_MAX
+from epochmq.model.delay_levels import parse as parse_levels
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
     OptionRow,
     choice,
+    flag,
     integer,
     milliseconds,
     names,
@@ -75,6 +78,19 @@ SINK_ROWS: tuple[OptionRow, ...] = (
     OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
     OptionRow("orderBy", names, (), "columns that each partition is sorted by first"),
     OptionRow("orderByBytes", size_bytes, 256 << 20, "most bytes of a partition to be sorted"),
+    OptionRow(
+        "delayLevels",
+        integer(1, LEVELS_MAX),
+        len(parse_levels(DEFAULT_TEXT)),
+        "how many levels the brokers' messageDelayLevel has; a higher delayTimeLevel is an error",
+    ),
+    OptionRow(
+        "createTopics",
+        flag,
+        True,
+        "false: a topic that is not there is an error; true: the brokers decide"
+        " (autoCreateTopicEnable)",
+    ),
     *TLS_ROWS,
 )
 
@@ -97,6 +113,8 @@ class SinkOptions:
     failover_timeout_ms: int
     order_by: tuple[str, ...]
     order_by_bytes: int
+    delay_levels: int
+    create_topics: bool
     tls: OutgoingTls
 
 
@@ -124,5 +142,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         failover_timeout_ms=values["failoverTimeoutMs"],
         order_by=values["orderBy"],
         order_by_bytes=values["orderByBytes"],
+        delay_levels=values["delayLevels"],
+        create_topics=values["createTopics"],
         tls=tls_of(values),
     )

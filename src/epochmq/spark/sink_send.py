@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.route_cache import publish_queues
 from epochmq.client.core.send_policy import SendStatus, Verdict, judge
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE
+from epochmq.model.topic import PERM_WRITE, format_perm
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.sink_lanes import Lane, Layout, Request, spread
 from epochmq.spark.sink_options import SinkOptions
@@ -82,11 +82,26 @@ class Sender:
         """The writable queues of `topic`; waits while its brokers are away."""
 
         async def ask() -> Layout:
+            routes = self._producer.instance.routes
+            await self._find_route(topic)
+            check_writable(topic, routes.route(topic) or TopicRouteData())
             await self._producer.queues(topic)
-            route = self._producer.instance.routes.route(topic)
-            return spread(writable_queues(topic, route or TopicRouteData()))
+            return spread(writable_queues(topic, routes.route(topic) or TopicRouteData()))
 
         return await self._patiently(f"topic {topic}", ask)
+
+    async def _find_route(self, topic: str) -> None:
+        """`UsageError` for a topic that is not there when the options say not to create it."""
+        creates = self._options.create_topics
+        try:
+            await self._producer.instance.ensure_route(topic, create=creates)
+        except NotFound as error:
+            if creates:
+                raise
+            raise UsageError(
+                f"topic {topic} is not there, and createTopics=false: check the name, or create it"
+                f" with `epochmq topic create` ({error})"
+            ) from None
 
     async def offer(self, requests: Iterable[tuple[Lane, Request]]) -> None:
         """Queue `requests`; waits while too much is unacknowledged. Raises what failed before."""
@@ -197,6 +212,21 @@ def _told(what: str, error: EpochError) -> EpochError:
     if isinstance(error, Refused):
         return Refused(error.code, text)
     return type(error)(text)
+
+
+def check_writable(topic: str, route: TopicRouteData) -> None:
+    """`UsageError` for a topic that no broker lets anybody write to; no waiting would change that.
+
+    Where a slave acts as master the name server shows every topic as read-only: that passes.
+    """
+    if any(data.enable_acting_master for data in route.broker_datas) or not route.queue_datas:
+        return
+    if not any(data.perm & PERM_WRITE for data in route.queue_datas):
+        perms = "/".join(sorted({format_perm(data.perm) for data in route.queue_datas}))
+        raise UsageError(
+            f"topic {topic} may not be written: its permission is {perms} at every broker; change"
+            " it with `epochmq topic update`, or write to another topic"
+        )
 
 
 def writable_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:

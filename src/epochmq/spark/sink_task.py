@@ -76,6 +76,7 @@ class _Task:
             topic=self._options.topic,
             partition=self._identity.partition,
             max_message_bytes=self._options.max_message_bytes,
+            delay_levels=self._options.delay_levels,
         )
 
     def _put(self, row: Row) -> None:

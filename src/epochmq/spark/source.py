@@ -6,6 +6,7 @@ connections belong to the process (`rows.cluster_of`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -16,7 +17,7 @@ from epochmq.base.errors import UsageError
 from epochmq.spark import columns
 from epochmq.spark.offsets import Offsets
 from epochmq.spark.options import Position, SourceOptions, check_batch, parse_source
-from epochmq.spark.plan import Bounds, Span, split
+from epochmq.spark.plan import Bounds, Span, split, tasks_of
 from epochmq.spark.positions import begin_within, resolve, selected
 from epochmq.spark.pushdown import Wanted, pushed
 from epochmq.spark.rows import batches, cluster_of, on_lost
@@ -25,11 +26,11 @@ _EARLIEST = Position("Offsets", "earliest")
 _LATEST = Position("Offsets", "latest")
 
 
-class SpanPartition(InputPartition):
-    """One task: a span of one queue."""
+class SpansPartition(InputPartition):
+    """One task: spans of one or several queues, read one after the other."""
 
-    def __init__(self, span: Span) -> None:
-        super().__init__(span)
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        super().__init__(spans)
 
 
 def schema(given: Mapping[str, str]) -> str:
@@ -75,7 +76,7 @@ class BatchReader(DataSourceReader):
         self.wanted = Wanted()
 
     def partitions(self) -> list[InputPartition]:
-        return [SpanPartition(span) for span in self._spans()]
+        return [SpansPartition(task) for task in tasks_of(self._spans(), self.options)]
 
     def _spans(self) -> list[Span]:
         options = self.options
@@ -90,7 +91,9 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # Spark's own, when there was nothing to read
             return iter(())
-        return batches(self.options, self.names, partition.value)
+        return chain.from_iterable(
+            batches(self.options, self.names, span) for span in partition.value
+        )
 
 
 class PushdownReader(BatchReader):

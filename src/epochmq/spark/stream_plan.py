@@ -6,9 +6,9 @@ waited for within (facts/spark.md 2.2).
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epochmq.base.errors import NotFound
@@ -26,8 +26,8 @@ from epochmq.spark.plan import (
     after,
     backlog,
     batch_spans,
-    gathered,
     split,
+    tasks_of,
 )
 from epochmq.spark.positions import Bounds, begin_within, resolve, selected
 from epochmq.spark.range_read import LOSS_CERTAIN_MS
@@ -40,9 +40,6 @@ _SAMPLE_BYTES = 64 << 10
 _SAMPLE_ROWS = 64
 _SAMPLE_KEPT_MS = 60_000
 PUBLISH_WAIT_S = 3.0
-TASK_ROWS = 1_000
-"""Small parts of several queues share a task up to so many rows. A task with a Python source and a
-Python sink costs 15 to 45 ms whatever it reads; so many rows take less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,8 @@ class StreamPlanner:
         self._published: dict[str, Any] | None = None
         self._last: dict[str, Any] | None = None
         self._publishing: Future[None] | None = None
+        self._recreated_known = False
+        """Whether it was looked for topics that were made again since the checkpoint."""
 
     def initial(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins; the same each time it is asked."""
@@ -92,6 +91,8 @@ class StreamPlanner:
         if not self._waits_for_more(before, found):
             end = after(before, found, self._admitted(found.spans, limits))
         self._planned = end.at
+        if end is not before:
+            end = replace(end, newest=self._newest(end))
         if end is before:
             self._publish_surely(start)
             return start
@@ -120,13 +121,8 @@ class StreamPlanner:
         return split(whole, options["minPartitions"], options["maxRecordsPerPartition"])
 
     def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Span, ...]]:
-        """The same, small ones put together unless the options ask for many.
-
-        The same offsets give the same tasks: sinks tell repeats by a row's place in its task.
-        """
-        spans, options = self.spans(start, end), self._options
-        most = 0 if options["minPartitions"] else TASK_ROWS
-        return gathered(spans, min(most, options["maxRecordsPerPartition"] or most))
+        """The same as tasks, small parts put together (`plan.tasks_of`)."""
+        return tasks_of(self.spans(start, end), self._options)
 
     def prepare(self) -> None:
         """Read up to what is there now and no further: for trigger(availableNow=True)."""
@@ -164,13 +160,15 @@ class StreamPlanner:
         return self._ask(topics_of(before.at))
 
     def _backlog(self, before: StreamOffset) -> Backlog:
-        found = backlog(before, self._capped(before, self._known_bounds(before)))
+        bounds = self._known_bounds(before)
+        recreated = self._recreated(before, bounds)
+        found = backlog(before, self._capped(before, bounds), recreated)
         deadline = _now_ms() + min(LOSS_CERTAIN_MS, self._options["failoverTimeoutMs"])
-        while _goes_back(found, before) and _now_ms() < deadline:
+        while _goes_back(found, before, recreated) and _now_ms() < deadline:
             # A follower that is behind, or a new master that still gathers its replicas.
             time.sleep(_ASK_AGAIN_S)
             bounds = self._ask(topics_of(before.at), master=True)
-            found = backlog(before, self._capped(before, bounds))
+            found = backlog(before, self._capped(before, bounds), recreated)
         for lost in found.lost:
             if self._forgiving is None:
                 raise DataLost(lost)
@@ -185,6 +183,18 @@ class StreamPlanner:
             for queue, (low, high) in bounds.items()
             if queue in self._until
         }
+
+    def _recreated(self, before: StreamOffset, bounds: Bounds) -> list[MessageQueue]:
+        """Once for each start of a query; while it runs a queue is seen to end earlier."""
+        if self._recreated_known or before.fresh:
+            return []
+        self._recreated_known = True
+        return self._cluster.recreated(bounds, before.at, before.newest)
+
+    def _newest(self, end: StreamOffset) -> dict[str, int]:
+        """The newest store time of each topic, which never goes back."""
+        found = self._cluster.newest(topics_of(end.at))
+        return {**end.newest, **{t: max(ms, end.newest.get(t, 0)) for t, ms in found.items()}}
 
     # How much of it --------------------------------------------------------------------------
 
@@ -269,9 +279,12 @@ class StreamPlanner:
         self._is_published()
 
 
-def _goes_back(found: Backlog, before: StreamOffset) -> bool:
+def _goes_back(found: Backlog, before: StreamOffset, recreated: Collection[MessageQueue]) -> bool:
     """Whether a queue seems to end before where the query is."""
-    return any(lost.stop == before.at.get(lost.queue) for lost in found.lost)
+    return any(
+        lost.stop == before.at.get(lost.queue) and lost.queue not in recreated
+        for lost in found.lost
+    )
 
 
 def _count(records: Any) -> int:

@@ -14,6 +14,7 @@ TLS_ROWS: tuple[OptionRow, ...] = (
     OptionRow("tls.enable", flag, False, "whether connections speak TLS"),
     OptionRow("tls.client.authServer", flag, True, "whether certificates are checked"),
     OptionRow("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
+    OptionRow("tls.client.checkHostName", flag, False, "whether certificates must name the server"),
     OptionRow("tls.client.certPath", text, "", "PEM file with a certificate to show"),
     OptionRow("tls.client.keyPath", text, "", "PEM file with its private key"),
 )
@@ -25,6 +26,7 @@ def tls_of(values: Mapping[str, object]) -> OutgoingTls:
         tls_enable=values["tls.enable"] is True,
         tls_client_auth_server=values["tls.client.authServer"] is True,
         tls_client_trust_cert_path=str(values["tls.client.trustCertPath"]),
+        tls_client_check_host_name=values["tls.client.checkHostName"] is True,
         tls_client_cert_path=str(values["tls.client.certPath"]),
         tls_client_key_path=str(values["tls.client.keyPath"]),
     )
@@ -43,6 +45,7 @@ def reach(name_server: str, tls: OutgoingTls | None = None) -> dict[str, str]:
             "tls.enable": "true",
             "tls.client.authServer": str(tls.tls_client_auth_server).lower(),
             "tls.client.trustCertPath": tls.tls_client_trust_cert_path,
+            "tls.client.checkHostName": "true" if tls.tls_client_check_host_name else "",
             "tls.client.certPath": tls.tls_client_cert_path,
             "tls.client.keyPath": tls.tls_client_key_path,
         }

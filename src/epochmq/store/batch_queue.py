@@ -8,7 +8,7 @@ their tail are those of a plain queue, counted from the first file's first unit.
 from epochmq.model import properties as props
 from epochmq.model.property_names import INNER_NUM
 from epochmq.model.sys_flag import INNER_BATCH
-from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.consume_queue import ConsumeQueue, search_around_damage
 from epochmq.store.layout import BATCH_PLACE, BATCH_UNIT
 from epochmq.store.queue_files import QueueFiles
 
@@ -51,6 +51,10 @@ class BatchQueue(ConsumeQueue):
         super().__init__(topic, queue_id, files, file_bytes, BATCH_PLACE)
         self.run = _Run(topic, queue_id, files, file_bytes, BATCH_PLACE)
 
+    @property
+    def is_unused(self) -> bool:
+        return self.next == 0 and self.run.next == 0
+
     def add(self, offset: int, size: int, tags: int, wall: int, count: int) -> None:
         """One more unit: the record at `offset`, stored at `wall`, holds `count` messages."""
         run = self.run
@@ -65,15 +69,12 @@ class BatchQueue(ConsumeQueue):
 
     def position(self, queue_offset: int) -> int:
         """Position of the unit that holds message `queue_offset`, of the next one in a hole."""
-        low, high = self.run.min, self.run.next
-        while low < high:
-            middle = (low + high) // 2
-            unit = self.at(middle)
-            if unit is not None and unit[_BASE] + unit[_COUNT] <= queue_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+        def is_below(position: int) -> bool:
+            unit = self.at(position)
+            return unit is not None and unit[_BASE] + unit[_COUNT] <= queue_offset
+
+        return search_around_damage(self.run.min, self.run.next, is_below)
 
     def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
         """(log offset, size, tags code) of the record that holds message `queue_offset`."""
@@ -82,6 +83,10 @@ class BatchQueue(ConsumeQueue):
     def base_of(self, queue_offset: int) -> int:
         unit = self.at(self.position(queue_offset))
         return queue_offset if unit is None else unit[_BASE]
+
+    def last_unit(self) -> tuple[int, int, int, int | None] | None:
+        unit = self.at(self.run.next - 1) if self.run.next > self.run.min else None
+        return None if unit is None else (unit[_BASE], unit[0], unit[1], unit[_COUNT])
 
     def last_in_file(self, file_start: int) -> tuple[int, int, int] | None:
         return self.run.last_in_file(file_start)
@@ -115,6 +120,10 @@ class BatchQueue(ConsumeQueue):
     def end_at(self, log_offset: int, low: int | None = None) -> int:
         run = self.run
         unit = self.at(run.end_at(log_offset))
+        return self.next if unit is None else unit[_BASE]
+
+    def end_before(self, log_offset: int) -> int:
+        unit = self.at(self.run.end_before(log_offset))
         return self.next if unit is None else unit[_BASE]
 
     def take_back(self, log_offset: int) -> None:

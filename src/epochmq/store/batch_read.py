@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.layout import BATCH_UNIT
 
 
@@ -14,34 +13,47 @@ class BatchFound(NamedTuple):
     messages: int
     next_offset: int
     size: int
+    changed: bool
+    """The next record is not what its unit says."""
 
 
 def read_batches(
-    queue: BatchQueue,
+    units: bytes,
     span: tuple[int, int],
-    limits: tuple[int, int, int],
-    slice_log: Callable[[int, int], memoryview | None],
+    limits: tuple[int, int],
+    find: Callable[[int, int, int], memoryview | None],
     accept: Callable[[int], bool] | None,
-    verify: Callable[[memoryview], bool] | None,
+    verify: Callable[[memoryview], bool | None] | None,
 ) -> BatchFound:
-    """Whole records from the one that holds the first of `span`'s queue offsets.
+    """Whole records by `units`, the first of which holds the first of `span`'s queue offsets.
 
-    `limits`: units to look at, messages and bytes to find (one record at least).
+    `limits`: messages and bytes to find (one record at least). `find` gives the record of a log
+    offset, a size and a first queue offset.
     """
     at, high = span
-    scan, max_count, max_bytes = limits
+    max_count, max_bytes = limits
     chunks: list[memoryview] = []
     count = total = 0
-    units = queue.run.units(queue.position(at), scan)
     for start, size, tags, _wall, base, messages, _compact, _zero in BATCH_UNIT.iter_unpack(units):
         if base >= high:
             break
-        record = slice_log(start, size) if accept is None or accept(tags) else None
-        if record is not None and (verify is None or verify(record)):
+        record = None
+        if accept is None or accept(tags):
+            record = find(start, size, base)
+            if record is None:
+                return BatchFound(chunks, count, at, total, changed=True)
+        verdict: bool | None = record is not None
+        if record is not None and verify is not None:
+            verdict = verify(record)
+            if verdict is None:
+                if at > span[0]:
+                    break
+                verdict = verify(record)  # a read looks at one record at least
+        if record is not None and verdict:
             if chunks and (count + messages > max_count or total + size > max_bytes):
                 break
             chunks.append(record)
             count += messages
             total += size
         at = base + messages
-    return BatchFound(chunks, count, at, total)
+    return BatchFound(chunks, count, at, total, changed=False)

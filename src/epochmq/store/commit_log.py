@@ -1,6 +1,8 @@
 """The commit log: consecutive files of one size, written at the end only (facts/store.md 1.1)."""
 
-from epochmq.base.errors import DiskFailed, DiskFull, StoreDamaged
+from collections.abc import Callable
+
+from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources, StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.base.types import Buffer
 from epochmq.model.record import blank
@@ -86,6 +88,8 @@ class CommitLog:
         except (DiskFull, DiskFailed):
             try:
                 segment.write(offset, bytes(len(data)))
+            except OutOfResources as error:  # then a block may be there that is not zero
+                raise DiskFailed(f"what was refused cannot be erased: {error}") from error
             except DiskFull:
                 pass  # what has no block reads as zeros
             segment.file.sync()
@@ -96,6 +100,11 @@ class CommitLog:
         if self.pending:
             self._put(self.committed, self.pending)
             self.pending.clear()
+
+    @property
+    def first_file(self) -> Callable[[], object] | None:
+        """Makes the file without which nothing can be appended; None when there is room."""
+        return self.make_ready if self.ready is None and self.end == self.active_end else None
 
     def make_ready(self) -> bool:
         """Make the next file ahead; False when it is there already. `DiskFull`, `DiskFailed`."""

@@ -13,6 +13,7 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.model.record import MAGIC_V1, MAGIC_V2
 from epochmq.store.layout import LENGTHS, PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_BYTES, file_name
 from epochmq.store.queue_files import QueueFiles
+from epochmq.store.ranges import Ranges
 
 ROOT = "consumequeue"
 
@@ -25,8 +26,30 @@ KEEP_UNITS = 8192 // UNIT_BYTES
 _FAR = 1 << 62
 
 
-def _is_unit(offset: int, size: int, _tags: int) -> bool:
-    return offset >= 0 and size > 0
+def _is_unit(offset: int, size: int, tags: int) -> bool:
+    """Behind the last unit all is zero; a damaged unit is not."""
+    return bool(offset or size or tags)
+
+
+def search_around_damage(low: int, high: int, is_below: Callable[[int], bool]) -> int:
+    """First number in `[low, high)` that is not below, else `high`; those below come first.
+
+    A damaged unit that leads astray contradicts its neighbours: the search goes on beside it.
+    """
+    while True:
+        found, end = low, high
+        while found < end:
+            middle = (found + end) // 2
+            if is_below(middle):
+                found = middle + 1
+            else:
+                end = middle
+        if found - 2 >= low and not is_below(found - 2):
+            high = found - 1
+        elif found + 1 < high and is_below(found + 1):
+            low = found + 1
+        else:
+            return found
 
 
 class ConsumeQueue:
@@ -36,6 +59,7 @@ class ConsumeQueue:
         "_files",
         "_folder",
         "base_bytes",
+        "checked",
         "delay_ms",
         "dirty",
         "file_bytes",
@@ -51,6 +75,7 @@ class ConsumeQueue:
         "tail",
         "tail_start",
         "topic",
+        "trusted",
         "unit_bytes",
         "visible",
         "written",
@@ -93,6 +118,16 @@ class ConsumeQueue:
         self.written = 0
         """Units below are in files."""
         self.dirty = False
+        self.trusted = 0
+        """This process made the units from here on of records that it had checked, see
+        `read_check`."""
+        self.checked = Ranges()
+        """Which units below that were compared with their records."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it never had a unit."""
+        return self.next == 0
 
     @property
     def folder(self) -> str:
@@ -104,6 +139,8 @@ class ConsumeQueue:
         self.floor = -1
         self.next = self.settled = self.visible = self.written = self.tail_start = queue_offset
         self.tail.clear()
+        self.trusted = queue_offset
+        self.checked.clear()
 
     def load(self) -> None:
         """Find the first and the last unit in the files."""
@@ -142,6 +179,25 @@ class ConsumeQueue:
         if high < stop and (unit := self.unit(high)) is not None and _is_unit(*unit):
             low = self._search(high, stop, _is_unit) - 1
             high = low + 1
+        end, last = self._count(low, high)
+        before = self.unit(end - 2) if last is not None and end > 1 else None
+        if before is not None and not _is_unit(*before) and low > first:
+            # The unit that the search began with is damage among the zeros behind the end.
+            end, last = self._count(first, stop)
+            before = self.unit(end - 2) if last is not None and end > 1 else None
+        if last is not None and before is not None and self._is_flipped(end - 1, last, before):
+            return end - 1, before if end - 1 > first else None
+        return end, last
+
+    def _is_flipped(
+        self, number: int, unit: tuple[int, int, int], before: tuple[int, int, int]
+    ) -> bool:
+        """Whether a bit flipped in the zeros behind a queue's end makes up the unit."""
+        bits = int.from_bytes(self.units(number, 1), "big").bit_count()
+        return bits == 1 and unit[0] <= before[0] and before[1] != PRE_BLANK_SIZE
+
+    def _count(self, low: int, high: int) -> tuple[int, tuple[int, int, int] | None]:
+        """(the first in `[low, high)` that is no unit, the unit before it)."""
         last = None
         for unit in self.shape.iter_unpack(self.units(low, high - low)):
             if not _is_unit(*unit):
@@ -151,15 +207,16 @@ class ConsumeQueue:
         return low, last
 
     def _search(self, low: int, high: int, below: Callable[[int, int, int], bool]) -> int:
-        """First unit in `[low, high)` that is not `below`, else `high`; `below` ones come first."""
-        while low < high:
-            middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and below(*unit):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        """First unit in `[low, high)` that is not `below`, else `high`; `below` ones come first.
+
+        Units that are damaged are gone around, see `search_around_damage`.
+        """
+
+        def is_below(number: int) -> bool:
+            unit = self.unit(number)
+            return unit is not None and below(*unit)
+
+        return search_around_damage(low, high, is_below)
 
     def cut(self, log_offset: int) -> None:
         """Drop the units at or beyond `log_offset` (recovery; all units are in files)."""
@@ -180,12 +237,16 @@ class ConsumeQueue:
             return low  # most often: nothing new can be seen
         return self._search(low, self.next, ends)
 
+    def end_before(self, log_offset: int) -> int:
+        """The queue offset behind the last unit whose record begins below `log_offset`."""
+        return self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
+
     def take_back(self, log_offset: int) -> None:
         """The log was cut to `log_offset`: drop later units, in memory and in the files.
 
         What a crash brings back of them recovery drops again, see `truncation`.
         """
-        end = self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
+        end = self.end_before(log_offset)
         if end == self.next:
             return
         if end >= self.tail_start:
@@ -197,6 +258,7 @@ class ConsumeQueue:
         self.next = self.settled = end
         self.visible = min(self.visible, end)
         self.written = min(self.written, end)
+        self.trusted = min(self.trusted, end)
         if in_files:
             self.clear_behind()
 
@@ -245,6 +307,28 @@ class ConsumeQueue:
             del self.tail[: drop * self.unit_bytes]
             self.tail_start += drop
 
+    def put_unit(self, number: int, data: bytes) -> None:
+        """Write one unit again, wherever it is; `DiskFull`, `DiskFailed`."""
+        if number < self.written:
+            at = number * self.unit_bytes
+            path = self._path(at)
+            self._files.get(path).write(at % self.file_bytes, data)
+            self._files.unsynced.add(path)
+        if number >= self.tail_start:
+            low = (number - self.tail_start) * self.unit_bytes
+            self.tail[low : low + self.unit_bytes] = data
+
+    def blank_units(self, start: int, stop: int) -> None:
+        """Make a hole of the units whose records begin in `[start, stop)` of the log (repair; all
+        units are in files). It names the record that follows, as after rocketmq#6570."""
+        low, high = self.end_before(start), self.end_before(stop)
+        after = self.unit(high) if high < self.next else None
+        hole = UNIT.pack(stop if after is None else after[0], PRE_BLANK_SIZE, 0)
+        for number in range(low, high):
+            at = number * self.unit_bytes
+            self._files.get(self._path(at)).write(at % self.file_bytes, hole)
+            self._files.unsynced.add(self._path(at))
+
     def _settled_bytes(self) -> int:
         return (self.settled - self.tail_start) * self.unit_bytes
 
@@ -288,6 +372,12 @@ class ConsumeQueue:
         """The queue offset that the record of message `queue_offset` carries."""
         return queue_offset
 
+    def last_unit(self) -> tuple[int, int, int, int | None] | None:
+        """(queue offset of the record, log offset, size, messages in it if the unit tells) by the
+        last unit; None for no unit."""
+        unit = self.unit(self.next - 1) if self.next > self.min else None
+        return None if unit is None else (self.next - 1, unit[0], unit[1], None)
+
     def last_in_file(self, file_start: int) -> tuple[int, int, int] | None:
         """The last unit of the file that begins at byte `file_start`."""
         return self.unit((file_start + self.file_bytes) // self.unit_bytes - 1)
@@ -299,6 +389,6 @@ class ConsumeQueue:
         self.min = self._search(
             self.min,
             self.next,
-            lambda at, size, _tags: at < log_start or (at == 0 and size == PRE_BLANK_SIZE),
+            lambda at, size, _tags: 0 <= at < log_start or (at == 0 and size == PRE_BLANK_SIZE),
         )
         self.floor = log_start

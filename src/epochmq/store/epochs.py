@@ -50,6 +50,11 @@ def with_ends(entries: Sequence[tuple[int, ...]], end: int = OPEN_END) -> list[E
     return [*made, EpochEntry(entries[-1][0], entries[-1][1], end)]
 
 
+def epoch_before(entries: Sequence[tuple[int, ...]], offset: int) -> int:
+    """The epoch that wrote the byte before `offset`; -1 when no entry says so."""
+    return next((entry[0] for entry in reversed(entries) if entry[1] < offset), -1)
+
+
 def consistent_point(
     own: Sequence[tuple[int, ...]],
     own_end: int,
@@ -110,7 +115,9 @@ class EpochFile:
                 self.doubtful_from = entries[-1][1]
                 _log.error(
                     "%s is used instead of %s; epochs from offset %d on may be missing",
-                    *(path, self.path, self.doubtful_from),
+                    path,
+                    self.path,
+                    self.doubtful_from,
                 )
             return
 

@@ -20,7 +20,12 @@ class Flusher:
         self._log = log
         self._pointers = pointers
         self._waiting: deque[tuple[int, Waiter]] = deque()
-        self._marks: deque[tuple[int, int]] = deque()
+        self._marks: deque[tuple[int, int, int]] = deque()
+        """Of each sync point: the end, the newest store time, and up to where records are whole."""
+        self.whole_end: Callable[[], int] = lambda: log.end
+        """Up to where the log is whole records; a follower's may end inside one."""
+        self.whole_synced = 0
+        """Where a record ends, and everything below is on the device."""
         self._failed = False
         self._open: list[int] = []
         """Ends of the sync points under way; two may have one end (a flush and the index's)."""
@@ -39,7 +44,7 @@ class Flusher:
         self._log.commit()
         end = self._log.end
         files = [segment.file for segment in self._log.between(self._pointers.synced, end)]
-        self._marks.append((end, wall))
+        self._marks.append((end, wall, min(end, self.whole_end())))
         self._open.append(end)
 
         def sync() -> None:
@@ -60,12 +65,14 @@ class Flusher:
             self._pointers.synced = offset
         self.count += 1
         while self._marks and self._marks[0][0] <= offset:
-            wall = self._marks.popleft()[1]
+            _, wall, whole = self._marks.popleft()
+            self.whole_synced = max(self.whole_synced, whole)
         return wall
 
     def cut(self, end: int) -> None:
         """The log was cut to `end`: syncs on their way say nothing about what comes there next."""
         self._cut_at = min(end, self._cut_at) if self._void else end
+        self.whole_synced = min(self.whole_synced, end)
         self._void += [point for point in self._open if point > end]
         self._open = [point for point in self._open if point <= end]
         self._marks = deque(mark for mark in self._marks if mark[0] <= end)

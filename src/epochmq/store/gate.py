@@ -1,13 +1,14 @@
-"""Whether the store takes writes: not when fenced, closed, or out of space.
+"""Whether the store takes writes: not when fenced, closed, or out of space or descriptors.
 
-A full disk is no failure: it refuses and heals. Any other failed write or sync is final, since
+A full disk is no failure: it refuses and heals, and so does a process without a file descriptor or
+memory to spare. Any other failed write or sync is final, since
 memory and device may disagree from then on (fsyncgate).
 """
 
 import logging
 from collections.abc import Callable
 
-from epochmq.base.errors import DiskFull, EnvironmentFault
+from epochmq.base.errors import DiskFull, EnvironmentFault, OutOfResources
 from epochmq.base.ports import Disk
 from epochmq.store.draft import PutStatus
 
@@ -26,13 +27,15 @@ class Gate:
         self.refusal: PutStatus | None = None
         self.fenced: str | None = None
         self.disk_full = False
+        self.out_of_resources = False
         self._shut = False
         self._follows = False
         self._free_when_full = 0
         self._looks = 0
 
     def _set(self) -> None:
-        refused = self._shut or self._follows or self.disk_full or self.fenced is not None
+        waits = self.disk_full or self.out_of_resources
+        refused = self._shut or self._follows or waits or self.fenced is not None
         self.refusal = PutStatus.SERVICE_NOT_AVAILABLE if refused else None
 
     def shut(self) -> None:
@@ -57,6 +60,12 @@ class Gate:
         if not isinstance(error, DiskFull):
             self.fence(str(error))
             return
+        if isinstance(error, OutOfResources):
+            if not self.out_of_resources:
+                _log.error("writes are refused until descriptors and memory are free: %s", error)
+            self.out_of_resources = True
+            self._set()
+            return
         if not self.disk_full:
             _log.error("disk full, writes are refused until there is space: %s", error)
         self.disk_full = True
@@ -70,17 +79,18 @@ class Gate:
             if not self.disk_full:
                 self.failed(DiskFull(f"{used:.0%} of the disk is used"))
             return
-        if not self.disk_full:
+        if not self.disk_full and not self.out_of_resources:
             return
         self._looks += 1
-        more = self._disk.usage()[1] > self._free_when_full
-        if not more and self._looks % LOOKS_WHILE_FULL:
-            return
+        if self.disk_full:
+            more = self._disk.usage()[1] > self._free_when_full
+            if not more and self._looks % LOOKS_WHILE_FULL:
+                return
         try:
             try_again()
         except EnvironmentFault as error:
             self.failed(error)
             return
-        self.disk_full = False
+        self.disk_full = self.out_of_resources = False
         self._set()
-        _log.warning("there is space again, writes are taken")
+        _log.warning("what was short is there again, writes are taken")

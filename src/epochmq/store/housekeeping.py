@@ -10,6 +10,7 @@ from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
 from epochmq.base.ports import Disk
 from epochmq.store.append import Appender
 from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores, Step
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
@@ -55,10 +56,13 @@ class Housekeeping:
         checkpoint: Checkpoint,
         retention: Retention,
         pointers: Pointers,
+        checksums: BlockChecksums,
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.on_synced: Callable[[int], None] = lambda _offset: None
         """Called when a chore has synced the log up to an offset."""
+        self.checksum_limit: Callable[[], int] = lambda: 0
+        """Up to here the log is whole records on the device, which checksums may cover."""
         self._disk = disk
         self._options = options
         self._log = log
@@ -69,6 +73,7 @@ class Housekeeping:
         self._checkpoint = checkpoint
         self._retention = retention
         self._pointers = pointers
+        self._checksums = checksums
         self._claims = 0
         """Changes when the log is cut: claims of before are void."""
         self._on_failure = on_failure
@@ -92,10 +97,14 @@ class Housekeeping:
             self._tick_log()
             if self._sync_index.due(now):
                 self.sync_index()
-            if self._write_checkpoint.due(now):
+                self._sync_claims()
+            write_checkpoint = self._write_checkpoint.due(now)
+            if write_checkpoint:
                 self._checkpoint.write()
+            self._cover_log(partial=write_checkpoint)
             if self._clean.due(now):
                 self._retention.delete_expired(wall)
+                self._checksums.drop_below(self._pointers.start)
                 if not self.chores.busy("index"):
                     self._retention.clean_index()
             self._retention.clean_queues(QUEUES_A_TICK)
@@ -198,6 +207,30 @@ class Housekeeping:
 
         self.chores.add("index", steps, done)
 
+    def _sync_claims(self) -> None:
+        """A chore that makes durable how far the log is known to be synced.
+
+        What a power cut leaves behind that could be damage or a torn tail: nobody can tell.
+        """
+        if not self.chores.busy("claims"):
+            self._checkpoint.write()
+            steps = [*self._checksums.sync_steps(newest=True), self._checkpoint.sync]
+            self.chores.add("claims", steps, lambda _error: None)
+
+    def _cover_log(self, *, partial: bool) -> None:
+        """A chore that computes checksums of full blocks; of the last, `partial` one now and then.
+
+        What a crash leaves without a checksum is what was written since.
+        """
+        if self.chores.busy("checksums"):
+            return
+        checksums = self._checksums
+        steps, found = checksums.steps(self.checksum_limit(), partial=partial)
+        if steps:
+            generation = checksums.generation
+            done = lambda _error: checksums.record(found, generation)  # noqa: E731
+            self.chores.add("checksums", steps + checksums.sync_steps(), done)
+
     def finish(self) -> None:
         """A clean stop: everything derived is written and synced, and the checkpoint says so."""
         self.index_staged()
@@ -207,6 +240,8 @@ class Housekeeping:
         self.sync_queues(self._appender.last_wall)
         self.sync_index()
         self.chores.run_all()
+        self._checksums.cover(self.checksum_limit())
+        self._checksums.sync()
         self._checkpoint.write()
         self._checkpoint.sync()
         self._zero_fill.clean()

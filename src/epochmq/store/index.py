@@ -2,11 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
 from epochmq.base.ports import Disk
 from epochmq.model.tags import extend_hash
 from epochmq.store.append import Row, Staged
-from epochmq.store.index_file import IndexFile, IndexSync, file_name, positive
+from epochmq.store.index_file import (
+    SET_BACK_MS,
+    IndexFile,
+    IndexSync,
+    file_bytes,
+    file_name,
+    positive,
+)
 from epochmq.store.key_hash import java_hashes, one_hash
 from epochmq.store.options import StoreOptions
 from epochmq.store.twin.keys import PackedKeys
@@ -35,16 +44,21 @@ class Index:
         self._prefixes: dict[str, int] = {}
         self.unsynced: list[IndexFile] = []
         self._gone: list[IndexFile] = []
+        self._folder_changed = False
+        """A file was made, and its name is not on the device yet."""
         """Removed by `cut`, not closed yet."""
 
     def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
         """Open the files. After a crash those that were not synced whole are deleted; the log
         offset from which they have to be rebuilt, None when none was."""
         rebuild: int | None = None
-        for name in self._disk.list(FOLDER):
+        names = self._disk.list(FOLDER)
+        for name in names:
             path = f"{FOLDER}/{name}"
-            if self._disk.size(path) == 0:
-                self._disk.remove(path)  # a crash while it was being made
+            size = self._disk.size(path)
+            short = size < file_bytes(self._slots, self._items) and name == names[-1]
+            if size == 0 or (short and not clean):
+                self._disk.remove(path)  # a crash while it was being made, or after a failed sync
                 continue
             file = IndexFile(self._disk, path, self._slots, self._items, create=False)
             if rebuild is not None or (not clean and file.last_wall_ms > synced_wall_ms):
@@ -160,7 +174,7 @@ class Index:
                 name = f"{int(names[-1]) + 1:017d}"
             path = f"{FOLDER}/{name}"
             file = IndexFile(self._disk, path, self._slots, self._items, create=True)
-            self._disk.sync_dir(FOLDER)
+            self._folder_changed = True
             self.files.append(file)
             room += file.items_max - file.count
 
@@ -173,11 +187,15 @@ class Index:
         """Steps that make everything indexed so far durable, in order."""
         steps = [file.sync_steps() for file in self.unsynced]
         self.unsynced = []
+        if steps and self._folder_changed:
+            steps[0].first = partial(self._disk.sync_dir, FOLDER)
+            self._folder_changed = False
         return steps
 
     def sync_done(self, failed: bool) -> None:
         """The steps were carried out; or were not, then everything is written again."""
         self._close_gone()
+        self._folder_changed = self._folder_changed or failed
         for file in self.files[-3:]:
             if failed:
                 file.mark_all_dirty()
@@ -187,12 +205,18 @@ class Index:
 
     def find(self, topic: str, key: str, count: int, begin: int, end: int) -> list[int]:
         """Log offsets that may carry `key`, newest first."""
+        found = (offset for offset in self.walk(topic, key, begin, end) if offset >= 0)
+        return list(islice(found, count))
+
+    def walk(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
+        """The same one item a step, -1 for an item that is not meant; see `IndexFile.walk`."""
         key_hash = self.hash_of(topic, key)
-        found: list[int] = []
-        for file in reversed(self.files):
-            if file.count > 1 and file.first_wall_ms <= end and len(found) < count:
-                found += file.find(key_hash, count - len(found), begin, end)
-        return found
+        for file in self.files[::-1]:
+            if file.count <= 1 or file.first_wall_ms > end:
+                continue
+            if file.last_wall_ms < begin - SET_BACK_MS:
+                return
+            yield from file.walk(key_hash, begin, end)
 
     def items(self) -> Iterator[tuple[int, int]]:
         """(log offset, key hash) of everything indexed, in order."""

@@ -6,7 +6,7 @@ device, whatever moment a crash picks (the order of `sync`).
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from struct import Struct
 from sys import byteorder
@@ -19,6 +19,9 @@ from epochmq.store.twin.keys import KEY_BYTES, place_of, unpack_keys
 
 HEADER = Struct(">4q2i")
 """First and last store ms, first and last log offset, used slots, next item number."""
+
+SET_BACK_MS = 3_600_000
+"""Store times rise, but for a wall clock that was set back; by so much it may have been."""
 
 ITEM = Struct(">iqii")
 """Key hash, log offset, seconds since the file's first message, previous item of the slot."""
@@ -57,6 +60,7 @@ class IndexFile:
                 f" {size}; set them as they were, or delete the directory (it can be rebuilt)"
             )
         self.path = path
+        self.closed = False
         self.count: int
         self.slots_max = slots
         self.items_max = items
@@ -211,28 +215,35 @@ class IndexFile:
         data = self.file.read(self._items_at + number * ITEM.size, ITEM.size)
         return ITEM.unpack(data)
 
-    def find(self, key_hash: int, count: int, begin: int, end: int) -> list[int]:
-        """Log offsets of items with this hash and about this time, newest first."""
+    def walk(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
+        """Log offsets of items with this hash and about this time, newest first; -1 for others.
+
+        One item a step, so that the caller may stop or pause: a chain may have millions. It ends
+        where items are older than `begin`, or the file was closed meanwhile.
+        """
+        if self.closed:
+            return
         slot = key_hash % self.slots_max
         if self._slots is not None:
             number = self._slots[slot]
         else:
             number = int.from_bytes(self.file.read(HEADER.size + slot * 4, 4), "big", signed=True)
-        found: list[int] = []
-        below = self.count
-        while 0 < number < below and len(found) < count:
+        below, oldest = self.count, begin - SET_BACK_MS
+        while 0 < number < below and not self.closed:
             below = number  # a chain only leads back; anything else is damage, not a loop
             own_hash, offset, seconds, number = self.item(number)
             wall = self.first_wall_ms + seconds * 1000
-            if own_hash == key_hash and begin <= wall + 999 and wall <= end:
-                found.append(offset)
-        return found
+            if wall < oldest:
+                return
+            is_meant = own_hash == key_hash and begin <= wall + 999 and wall <= end
+            yield offset if is_meant else -1
 
     def release_slots(self) -> None:
         """The file is full and synced: its slots are read from the file from now on."""
         self._slots = None
 
     def close(self) -> None:
+        self.closed = True
         self.file.close()
 
 
@@ -247,14 +258,21 @@ class IndexSync:
         self._header = header
         self.wall_ms = wall_ms
         """Store time of the newest message that is in it."""
+        self.first: Callable[[], None] = _nothing
+        """Makes the file itself durable, where it is new."""
 
     def __call__(self) -> None:
+        self.first()
         self._file.sync()
         for position, data in self._runs:
             self._file.write(position, _as_stored(data))
         self._file.sync()
         self._file.write(0, self._header)
         self._file.sync()
+
+
+def _nothing() -> None:
+    """The folder knows the file."""
 
 
 def _as_stored(slots: bytes) -> bytes:

@@ -2,24 +2,20 @@
 
 Without the zeros, old records behind the end could pass for new ones after the next crash
 (rocketmq#10666, facts/store.md 1.10). Nothing is cut silently: the bytes stay in `cut/` for a
-person, and the report names them.
+person, all of them, and the report names them. Where there is no space for them nothing is cut;
+only what a crash left of its last writes may go without.
 """
 
 from dataclasses import dataclass, field
+from itertools import count
 
-from epochmq.base.errors import DiskFull
+from epochmq.base.errors import DiskFull, EnvironmentFault
 from epochmq.base.ports import Disk
 from epochmq.model.record import BLANK
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.segment import Segment
 
 CUT_FOLDER = "cut"
-CUT_BYTES_MAX = 64 * 1024 * 1024
-"""No more than this is kept of one file."""
-
-CUT_NAMES_MAX = 100
-"""Different bytes that were cut at one place, by one crash after another."""
-
 _BLOCK = 1 << 20
 
 
@@ -38,25 +34,33 @@ class Cut:
     epochs: tuple[int, ...] = ()
     """Whose bytes these were."""
     below_confirmed: int = 0
-    """Bytes that had been confirmed: an operator's doing."""
+    """Bytes that had been confirmed: an unclean election took them back."""
     kept: list[str] = field(default_factory=list)
-    """Files with the bytes; at most `CUT_BYTES_MAX` of each log file, none on a full disk."""
+    """Files with the bytes."""
 
     def __str__(self) -> str:
         messages = f"{self.count} messages ({self.first_id} to {self.last_id}), "
         return (
             f"{messages if self.count else ''}{self.size} bytes at log offset {self.offset}"
+            f"{f', {self.below_confirmed} of them confirmed,' if self.below_confirmed else ''}"
             f"{f' of epochs {self.epochs}' if self.epochs else ''} ({self.reason});"
             f" kept in {', '.join(self.kept) or 'no file'}"
         )
 
 
-def end_log(disk: Disk, log: CommitLog, end: int) -> Cut:
-    """Make `end` the end of the log, durably (recovery: what lies there is no record)."""
+def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) -> Cut:
+    """Make `end` the end of the log, durably (recovery: what lies there is no record).
+
+    With `must_keep`, `DiskFull` where there is no space to keep what is cut.
+    """
     cut = Cut()
     for segment in log.segments:
         if segment.end > end:
-            _save(disk, segment, max(end - segment.start, 0), cut)
+            try:
+                _save(disk, segment, max(end - segment.start, 0), cut)
+            except DiskFull:
+                if must_keep:
+                    raise
     log.cut_files(end)
     if log.segments and log.segments[-1].end > end:
         last = log.segments[-1]
@@ -103,22 +107,50 @@ def cut_log(log: CommitLog, end: int) -> None:
         segment.file.sync()
 
 
-def keep(disk: Disk, segment: Segment, at: int, size: int, epoch: int, cut: Cut) -> None:
-    """Copy `size` bytes of `segment` from `at` on to `cut/`, durably; never over other bytes."""
-    data = segment.file.read(at, min(size, CUT_BYTES_MAX))
-    name = f"{CUT_FOLDER}/{epoch}-{segment.start + at}"
+def keep(disk: Disk, segment: Segment, at: int, size: int, name: str) -> str:
+    """Copy `size` bytes of `segment` from `at` on to `cut/NAME.log`, durably; the path.
+
+    Never over other bytes: those get a number. `DiskFull` when there is no space.
+    """
+    disk.make_dir(CUT_FOLDER)
+    for number in count():
+        path = f"{CUT_FOLDER}/{name}.{number}.log" if number else f"{CUT_FOLDER}/{name}.log"
+        if not disk.exists(path):
+            _copy(disk, segment, at, size, path)
+            return path
+        if _is_copy(disk, segment, at, size, path):
+            return path
+    raise AssertionError
+
+
+def _copy(disk: Disk, segment: Segment, at: int, size: int, path: str) -> None:
+    temp = path + ".tmp"
+    file = disk.open(temp, create_size=size)
     try:
-        disk.make_dir(CUT_FOLDER)
-        for number in range(CUT_NAMES_MAX):
-            path = f"{name}.{number}.log" if number else f"{name}.log"
-            found = disk.read_file(path)
-            if found is None:
-                disk.write_file(path, data)
-            if found is None or found == data:
-                cut.kept.append(path)
-                return
-    except DiskFull:
-        return  # the report still tells what was cut
+        for step in range(0, size, _BLOCK):
+            file.write(step, segment.file.read(at + step, min(_BLOCK, size - step)))
+        file.sync()
+    except EnvironmentFault:
+        file.close()
+        disk.remove(temp)
+        raise
+    file.close()
+    disk.rename(temp, path)
+    disk.sync_dir(CUT_FOLDER)
+    disk.sync_dir("")
+
+
+def _is_copy(disk: Disk, segment: Segment, at: int, size: int, path: str) -> bool:
+    if disk.size(path) != size:
+        return False
+    file = disk.open(path)
+    try:
+        return all(
+            file.read(step, _BLOCK) == segment.file.read(at + step, min(_BLOCK, size - step))
+            for step in range(0, size, _BLOCK)
+        )
+    finally:
+        file.close()
 
 
 def _data(segment: Segment, at: int) -> "list[tuple[int, bytes]]":
@@ -142,4 +174,4 @@ def _save(disk: Disk, segment: Segment, at: int, cut: Cut) -> None:
     if not cut.size:
         cut.offset = segment.start + at
     cut.size += size
-    keep(disk, segment, at, size, 0, cut)
+    cut.kept.append(keep(disk, segment, at, size, f"0-{segment.start + at}"))

@@ -1,6 +1,6 @@
 """Queue files by path with a bounded number open: ten thousand queues need no descriptor each."""
 
-from epochmq.base.errors import DiskFailed
+from epochmq.base.errors import DiskFailed, OutOfResources
 from epochmq.base.ports import Disk, File
 
 
@@ -28,9 +28,19 @@ class QueueFiles:
                     create_size = None
                 else:
                     self.created.add(path)
-            file = self.disk.open(path, create_size=create_size)
+            file = self._open(path, create_size)
         self._files[path] = file
         return file
+
+    def _open(self, path: str, create_size: int | None) -> File:
+        """Open a file; where no descriptor is left, the others give theirs up."""
+        try:
+            return self.disk.open(path, create_size=create_size)
+        except OutOfResources:
+            if not self._files:
+                raise
+            self.close()
+            return self.disk.open(path, create_size=create_size)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Bytes of a file, or none when the file is not there."""

@@ -117,7 +117,7 @@ class QueueTable:
         for table in (self.topics, self.batch):
             for topic in list(table):
                 queues: dict[int, ConsumeQueue] = table[topic]  # type: ignore[assignment]
-                for queue in [queue for queue in queues.values() if queue.next == 0]:
+                for queue in [queue for queue in queues.values() if queue.is_unused]:
                     del queues[queue.queue_id]
                 if not queues:
                     del table[topic]

@@ -3,18 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.batch_read import read_batches
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damaged_ranges import Damaged
 from epochmq.store.layout import FRONT, PRE_BLANK_SIZE, UNIT
+from epochmq.store.neighbours import Neighbours
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
+from epochmq.store.read_check import ReadCheck
 
 SCAN_UNITS_MIN = 800
 """A filtered read looks at this many units at least before it answers "none matched"."""
+
+DAMAGED_LOOKED_AT = 256
+"""Damaged messages in a row that `behind_damage` passes over at most."""
 
 _EMPTY = memoryview(b"")
 _FAR = 1 << 62
@@ -32,6 +39,8 @@ class GetStatus(Enum):
     OFFSET_TOO_SMALL = 6
     NO_MATCHED_LOGIC_QUEUE = 7
     NO_MESSAGE_IN_QUEUE = 8
+    DAMAGED = 9
+    """Ours: what comes next is damaged; the reader stays where it is until that is repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +56,24 @@ class ReadResult:
     max_offset: int
     size: int
     """Bytes in all chunks."""
+    reason: str = ""
+    """What is damaged (`DAMAGED`)."""
 
 
 Accept = Callable[[int], bool]
-Verify = Callable[[memoryview], bool]
+Verify = Callable[[memoryview], bool | None]
+"""None ends the read before this record: judging has cost enough. Asked again, it judges."""
 
 
 class Reader:
     """Read side of the store; changes nothing."""
 
-    def __init__(self, log: CommitLog, queues: QueueTable, pointers: Pointers) -> None:
+    def __init__(
+        self, log: CommitLog, queues: QueueTable, pointers: Pointers, check: ReadCheck
+    ) -> None:
         self._log = log
+        self._check = check
+        self._neighbours = Neighbours(log)
         self._queues = queues
         self._pointers = pointers
         self.found = 0
@@ -73,7 +89,7 @@ class Reader:
 
     def _bounds(self, queue: ConsumeQueue) -> tuple[int, int]:
         if queue.floor != self._pointers.start:
-            queue.set_floor(self._pointers.start)
+            self._check.set_floor(queue, self._pointers.start)
         return min(queue.min, queue.visible), queue.visible
 
     def read_queue(
@@ -122,9 +138,32 @@ class Reader:
         low, high = self._bounds(queue)
         if not low <= offset < high:
             return []
-        found = list(UNIT.iter_unpack(queue.units(offset, min(count, high - offset))))
+        units, _ = self._units(queue, offset, min(count, high - offset), _FAR)
+        found = list(UNIT.iter_unpack(units))
         holes = [at for at, unit in enumerate(found) if unit[1] == PRE_BLANK_SIZE]
         return found[: holes[0]] if holes else found
+
+    def _units(
+        self, queue: ConsumeQueue, first: int, count: int, room: int
+    ) -> tuple[bytes, Damaged | None]:
+        """Units that may be used, and the damage that keeps the next one from being used."""
+        units = queue.units(first, count)
+        if first < queue.trusted or self._check.damage.ranges:
+            return self._check.units(queue, first, units, room)
+        return units, None
+
+    def _damaged(self, queue: ConsumeQueue, offset: int, damage: Damaged) -> ReadResult:
+        self.missed += 1
+        low, high = self._bounds(queue)
+        return ReadResult(GetStatus.DAMAGED, [], 0, offset, low, high, 0, str(damage))
+
+    def _changed(self, queue: ConsumeQueue, offset: int) -> ReadResult:
+        """A record that was sound once is not as it was: the next read checks it whole."""
+        self._check.found_changed(queue, offset)
+        reason = f"the record of message {offset} of {queue.folder} has changed on the disk"
+        self.missed += 1
+        low, high = self._bounds(queue)
+        return ReadResult(GetStatus.DAMAGED, [], 0, offset, low, high, 0, reason)
 
     def _miss(self, status: GetStatus, next_offset: int, low: int, high: int) -> ReadResult:
         self.missed += 1
@@ -134,41 +173,14 @@ class Reader:
         self, queue: ConsumeQueue, span: tuple[int, int], max_count: int, max_bytes: int
     ) -> ReadResult:
         """No filter: neighbours in the log are handed out as one view."""
-        spans: list[tuple[int, int]] = []
-        start = end = total = count = holes = 0
         offset, high = span
-        units = queue.units(offset, min(max_count, high - offset))
-        for at, size, _tags in UNIT.iter_unpack(units):
-            if size == PRE_BLANK_SIZE:
-                holes += 1
-                continue
-            if total + size > max_bytes and count:
-                break
-            if at != end:
-                if count:
-                    spans.append((start, end))
-                start = at
-            end = at + size
-            total += size
-            count += 1
-        if count:
-            spans.append((start, end))
-        chunks = self._chunks(spans)
-        return self._result(queue, chunks, count, offset + count + holes, total)
-
-    def _chunks(self, spans: list[tuple[int, int]]) -> list[memoryview]:
-        """Views of the log; most spans lie in the file of the one before."""
-        chunks: list[memoryview] = []
-        low = high = 0
-        view = _EMPTY
-        for start, end in spans:
-            if start < low or end > high:
-                segment = self._log.find(start)
-                if segment is None or end > segment.end:
-                    continue
-                low, high, view = segment.start, segment.end, segment.view
-            chunks.append(view[start - low : end - low])
-        return chunks
+        units, damage = self._units(queue, offset, min(max_count, high - offset), max_bytes)
+        if damage is not None and not units:
+            return self._damaged(queue, offset, damage)
+        found = self._neighbours.find(queue, offset, units, max_bytes)
+        if found.changed and not found.passed:
+            return self._changed(queue, offset)
+        return self._result(queue, found.chunks, found.records, offset + found.passed, found.size)
 
     def _result(
         self, queue: ConsumeQueue, chunks: list[memoryview], count: int, after: int, total: int
@@ -195,13 +207,30 @@ class Reader:
         at, end = span
         offset = at
         scan = min(max(SCAN_UNITS_MIN, max_count), end - offset)
-        for start, size, tags in UNIT.iter_unpack(queue.units(offset, scan)):
+        units, damage = self._units(queue, offset, scan, _FAR)
+        if damage is not None and not units:
+            return self._damaged(queue, offset, damage)
+        for start, size, tags in UNIT.iter_unpack(units):
             at += 1
             if accept is not None and not accept(tags):
                 continue
             record = self._log.slice(start, size)
-            if record is None or (verify is not None and not verify(record)):
+            if record is None:
                 continue
+            if not self._neighbours.begins(record, (start, size, at - 1, queue.queue_id)):
+                at -= 1
+                if at == offset:
+                    return self._changed(queue, at)
+                break
+            if verify is not None:
+                verdict = verify(record)
+                if verdict is None:
+                    if at - 1 > span[0]:
+                        at -= 1
+                        break
+                    verdict = verify(record)  # a read looks at one record at least
+                if not verdict:
+                    continue
             if total + size > max_bytes and chunks:
                 at -= 1
                 break
@@ -225,14 +254,32 @@ class Reader:
         """As `_plain` and `_filtered`, for a queue whose records may hold many messages."""
         filtered = accept is not None or verify is not None
         scan = max(SCAN_UNITS_MIN, max_count) if filtered else max_count
+        first = self._position(queue, span[0])
+        units = queue.run.units(first, scan)
+        damage = None
+        if first < queue.run.trusted or self._check.damage.ranges:
+            units, damage = self._check.units(queue, first, units, _FAR if filtered else max_bytes)
+            if damage is not None and not units:
+                return self._damaged(queue, span[0], damage)
         found = read_batches(
-            queue, span, (scan, max_count, max_bytes), self._log.slice, accept, verify
+            units, span, (max_count, max_bytes), partial(self._batch, queue), accept, verify
         )
+        if found.changed and found.next_offset == span[0]:
+            return self._changed(queue, span[0])
         if filtered and not found.chunks:
             low, high = self._bounds(queue)
             after = max(found.next_offset, span[0] + 1)
             return self._miss(GetStatus.NO_MATCHED_MESSAGE, after, low, high)
         return self._result(queue, found.chunks, found.messages, found.next_offset, found.size)
+
+    def _batch(self, queue: BatchQueue, start: int, size: int, base: int) -> memoryview | None:
+        """The record that holds the messages from `base` on, None when it has changed."""
+        record = self._log.slice(start, size)
+        if record is None or not self._neighbours.begins(
+            record, (start, size, base, queue.queue_id)
+        ):
+            return None
+        return record
 
     def message_at(self, offset: int, size: int | None = None) -> memoryview | None:
         """The record that starts at `offset`; None when none does or it may not be read.
@@ -242,6 +289,8 @@ class Reader:
         pointers = self._pointers
         if offset < pointers.start or offset + FRONT.size > pointers.readable:
             return None
+        if self._check.fault_in(offset, FRONT.size) is not None:
+            return None
         front = self._log.slice(offset, FRONT.size)
         if front is None:
             return None
@@ -250,14 +299,37 @@ class Reader:
             return None
         if (size is not None and size != found) or offset + found > pointers.readable:
             return None
+        if self._check.fault_in(offset, found) is not None:
+            return None
         record = self._log.slice(offset, found)
         if record is None or check(record, 0, found, crc=True) <= 0:
             return None
         return record
 
+    def _position(self, queue: BatchQueue, queue_offset: int) -> int:
+        """`BatchQueue.position` by sound units: those on both sides of it are checked."""
+        run, damage = queue.run, self._check.damage
+        while True:
+            found = queue.position(queue_offset)
+            first, before = max(run.min, found - 1), damage.units_rebuilt
+            if first >= run.trusted:
+                return found
+            self._check.units(queue, first, run.units(first, 2), _FAR)
+            if damage.units_rebuilt == before:
+                return found
+
+    def _unit(self, queue: ConsumeQueue, queue_offset: int) -> tuple[int, int, int] | None:
+        """The unit of one message, None when it or its record is damaged or not there."""
+        if isinstance(queue, BatchQueue):
+            first = self._position(queue, queue_offset)
+            units, _ = self._check.units(queue, first, queue.run.units(first, 1), 1)
+            return queue.shape.unpack(units) if units else None
+        units, _ = self._units(queue, queue_offset, 1, 1)
+        return UNIT.unpack(units) if units else None
+
     def store_time_of(self, queue: ConsumeQueue, queue_offset: int) -> int:
         """Store time of a queue's message; -1 when it is not there."""
-        unit = queue.unit(queue_offset)
+        unit = self._unit(queue, queue_offset)
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return -1
         record = self._log.slice(unit[0], unit[1])
@@ -296,12 +368,22 @@ class Reader:
         low, high = self._bounds(queue)
         while low < high:
             middle = (low + high) // 2
-            unit = queue.unit(middle)
+            unit = self._unit(queue, middle)
             if unit is not None and unit[0] < log_offset:
                 low = middle + 1
             else:
                 high = middle
         return low
+
+    def behind_damage(self, topic: str, queue_id: int, offset: int) -> int:
+        """Where a reader goes on that leaves out what is damaged from message `offset` on; when
+        there is much of it, that is damaged as well."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return offset
+        stop = min(offset + DAMAGED_LOOKED_AT, self._bounds(queue)[1])
+        following = range(offset + 1, stop)
+        return next((at for at in following if self._unit(queue, at) is not None), stop)
 
     def earliest_time(self) -> int:
         """Store time of the oldest record kept; -1 for an empty log."""

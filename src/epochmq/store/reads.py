@@ -7,7 +7,7 @@ from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.index import Index, IndexResult
-from epochmq.store.key_query import query_index
+from epochmq.store.key_query import KeySearch, query_index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
@@ -54,10 +54,17 @@ class StoreReads:
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
     ) -> IndexResult:
         """The newest records of `topic` with `key`, stored in the given span, in order."""
+        search = self.search_index(topic, key, max_count, begin_wall, end_wall)
+        return IndexResult([], 0, 0) if search is None else query_index(search)
+
+    def search_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> KeySearch | None:
+        """The same to be done in steps; None without an index."""
         if self._index is None:
-            return IndexResult([], 0, 0)
+            return None
         self._index_staged()
-        return query_index(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
+        return KeySearch(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
 
     def read_queue(
         self,
@@ -99,6 +106,10 @@ class StoreReads:
     def offset_at_place(self, topic: str, queue_id: int, log_offset: int) -> int:
         """Queue offset for a log position; see `Reader.offset_at_place`."""
         return self._reader.offset_at_place(topic, queue_id, log_offset)
+
+    def behind_damage(self, topic: str, queue_id: int, offset: int) -> int:
+        """Where to go on without what is damaged at `offset`; see `Reader.behind_damage`."""
+        return self._reader.behind_damage(topic, queue_id, offset)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Store time of one message, -1 for none."""

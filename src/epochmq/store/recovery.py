@@ -3,7 +3,9 @@
 1. The log is read from a file up to which all derived files are complete: after a clean stop the
    one that the queues' last unit points into, after a crash the newest one that begins with a
    message older than the checkpoint's times.
-2. It ends at the first bad record; `log_end` cuts what lies behind.
+2. `damage` tells damage from a torn tail before anything is changed. A broker alone does not start
+   with a damaged log; a replica cuts it there, and copies the rest again.
+   The log ends at the first bad record; `log_end` cuts what lies behind.
 3. Queue units at or beyond the point of reading are dropped and derived again; when a queue turns
    out to lack older ones, all queues are derived from the log's start. Queue offsets come from the
    whole log (rocketmq#7689).
@@ -21,8 +23,12 @@ from epochmq.base.limits import RECORD_EXTRA_BYTES_MAX
 from epochmq.base.ports import Disk
 from epochmq.model.record import check, store_time_at
 from epochmq.store.append import Staged
+from epochmq.store.batch_queue import inner_count
 from epochmq.store.checkpoint import MARGIN_MS, Checkpoint
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damage import Damage, DamageSearch, Expected, LogDamaged, expected_of
 from epochmq.store.dispatch import Dispatcher, QueueGap
 from epochmq.store.index import Index
 from epochmq.store.layout import PRE_BLANK_SIZE
@@ -51,6 +57,8 @@ class Recovered:
     reason: str = "empty log"
     """Why the log ends where it does."""
     cut: Cut = field(default_factory=Cut)
+    damages: list[Damage] = field(default_factory=list)
+    """What was damaged, and was cut with all that lies behind it (replicas only)."""
     oddities: int = 0
     """Records whose queue offset made no sense."""
     rebuilt: bool = False
@@ -73,8 +81,10 @@ class Recovery:
         index: Index | None,
         checkpoint: Checkpoint,
         sinks: SinkMemory,
+        checksums: BlockChecksums,
         *,
         crc: bool = True,
+        boot: str = "",
     ) -> None:
         self._disk = disk
         self._options = options
@@ -83,10 +93,15 @@ class Recovery:
         self._index = index
         self._checkpoint = checkpoint
         self._sinks = sinks
+        self._checksums = checksums
         self._sinks_from = _NEVER
         """Messages of sinks are noted from here on; older ones are in the snapshot."""
         self._crc = options.check_crc_on_recover and crc
+        self._boot = boot
         self._found = Recovered(not disk.exists(ABORT))
+        self._expected = Expected(clean=True)
+        self._sound_end = 0
+        """Where the log ends, or is cut, by the search for damage."""
         self._doubtful_from = _NEVER
         """The first record that the checkpoint does not call synced."""
 
@@ -95,26 +110,39 @@ class Recovery:
         found = self._found
         self._log.load()
         self._checkpoint.load()
+        if self._checkpoint.foreign:
+            self._checksums.restart(0)  # another program may have written the log
+        self._checksums.load()
         found.last_wall_ms = self._checkpoint.log_wall_ms
+        self._queues.load()
+        self._look_for_damage()
         if not self._log.segments:
             self._queues.reset_all()
+            self._checksums.restart(0)  # of a log that somebody took away
         keys_from = self._load_index()
         self._load_sinks()
         if not self._log.segments:
             return found
-        self._queues.load()
         try:
             units_from = self._units_from()
             self._derive(units_from, keys_from)
         except QueueGap:
             found.rebuilt = True
             units_from = self._log.start
+            self._check_all()
             self._queues.reset_all()
-            self._derive(units_from, keys_from)
+            try:
+                self._derive(units_from, keys_from)
+            except QueueGap:  # the memory of sinks had to be restarted as well
+                self._queues.reset_all()
+                self._derive(units_from, keys_from)
+        if found.end < self._sound_end:
+            self._check_all()
         if units_from > found.end:
             self._cut_queues(found.end)  # the log lost what a clean stop had promised
         scanned = self._log.between(min(units_from, found.end), found.end)
-        found.cut = end_log(self._disk, self._log, found.end)
+        self._lower_claims()
+        found.cut = end_log(self._disk, self._log, found.end, must_keep=bool(found.damages))
         if not found.clean:
             write_again(self._log, min(self._doubtful_from, found.end), found.end)
         for segment in scanned:
@@ -122,6 +150,62 @@ class Recovery:
         self._repair_index()
         self._queues.prune()
         return found
+
+    # Damage ---------------------------------------------------------------------------------
+
+    def _look_for_damage(self) -> None:
+        """In the files that are read anyway; the others are checked when they are read."""
+        reach = max((queue.reach for queue in self._queues.all()), default=0)
+        clean = self._found.clean
+        self._expected = expected_of(
+            self._checkpoint, self._checksums, reach, clean=clean, boot=self._boot
+        )
+        if not self._crc:
+            self._sound_end = _NEVER
+            return
+        if not self._log.segments:
+            start = 0
+        elif clean:
+            start = min(reach, self._log.segments[-1].start)
+        else:
+            start = self._begins_before(self._checkpoint.safe_wall_ms())
+        self._search(start)
+
+    def _check_all(self) -> None:
+        """An older file than was searched turned out to be damaged, or is to be read."""
+        if self._crc and not self._found.damages:
+            self._search(self._log.start)
+
+    def _search(self, start: int) -> None:
+        search = DamageSearch(
+            self._log,
+            self._queues,
+            self._checksums,
+            self._expected,
+            anywhere=self._options.replicated,
+        )
+        damages = search.run(max(start, self._log.start))
+        self._sound_end = search.end
+        if not damages:
+            return
+        error = LogDamaged(damages)
+        if not self._options.replicated:
+            raise error
+        _log.error("%s", error.ranges)
+        found = self._found
+        found.clean = False
+        found.damages = damages
+        self._sound_end = min(search.end, damages[0].start)
+
+    def _lower_claims(self) -> None:
+        """Before the log is cut: nothing may say that there is more."""
+        end = self._found.end
+        mark = self._checkpoint.mark
+        if mark is not None and mark.end > end:
+            self._checkpoint.lower_end(end)
+            self._checkpoint.write()
+            self._checkpoint.sync()
+        self._checksums.invalidate(end)
 
     # Where to begin -------------------------------------------------------------------------
 
@@ -166,6 +250,8 @@ class Recovery:
     def _units_from(self) -> int:
         """The log offset from which units are derived again, older ones being complete."""
         if self._found.clean:
+            for queue in self._queues.all():
+                self._check_last_unit(queue)
             return max(self._log.start, *(queue.reach for queue in self._queues.all()), 0)
         units_from = self._begins_before(self._checkpoint.safe_wall_ms())
         self._cut_queues(units_from)
@@ -194,16 +280,39 @@ class Recovery:
             else:
                 queue.clear_behind()
 
-    def _belongs(self, topic: str, queue_id: int, queue_offset: int, offset: int) -> bool:
+    def _check_last_unit(self, queue: ConsumeQueue) -> None:
+        """`QueueGap` when a queue does not end as it did at the clean stop: it says where the
+        queue goes on, and up to where the log was read."""
+        found = queue.last_unit()
+        if found is None or found[2] == PRE_BLANK_SIZE:
+            return
+        if not self._belongs(queue.topic, queue.queue_id, *found):
+            _log.warning(
+                "%s: the last unit is damaged; all queues are derived from the log again",
+                queue.folder,
+            )
+            raise QueueGap
+
+    def _belongs(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        offset: int,
+        size: int | None = None,
+        messages: int | None = None,
+    ) -> bool:
         """Whether the log's record at `offset` is the one that its unit says it is."""
         segment = self._log.find(offset)
         if segment is None:
-            return offset < self._log.start
+            return 0 <= offset < self._log.start
         at = offset - segment.start
         entry = next(walk(segment.view, segment.start, at, End(), crc=False), None)
         return entry is not None and (
             (entry.topic, entry.queue_id, entry.queue_offset)
             == (topic.encode(), queue_id, queue_offset)
+            and size in (None, entry.size)
+            and messages in (None, inner_count(entry.sys_flag, entry.properties))
         )
 
     # Reading --------------------------------------------------------------------------------
@@ -230,8 +339,11 @@ class Recovery:
         synced_wall = self._checkpoint.log_wall_ms - MARGIN_MS
         self._doubtful_from = _NEVER
         for entry in self._read(derive_from, end):
-            found.records += 1
             offset = entry.offset
+            if offset >= self._sound_end and found.damages:
+                end.set(offset, False, found.damages[0].reason)
+                break
+            found.records += 1
             if entry.store_wall_ms > synced_wall:
                 self._doubtful_from = min(self._doubtful_from, offset)
             if offset >= derive_from:
@@ -261,6 +373,7 @@ class Recovery:
             end,
             crc=self._crc,
             safe_wall=None if self._found.clean else self._checkpoint.safe_wall_ms(),
+            safe_end=self._expected.synced,
             anywhere=self._options.replicated,
         )
 

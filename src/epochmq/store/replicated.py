@@ -11,6 +11,7 @@ from epochmq.base.ports import Disk, File
 from epochmq.base.safeguards import Safeguards
 from epochmq.base.types import Buffer
 from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.epochs import EpochEntry
@@ -19,10 +20,14 @@ from epochmq.store.gate import Gate
 from epochmq.store.log_end import Cut
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
+from epochmq.store.read_check import ReadCheck
 from epochmq.store.recovery import Recovered
 from epochmq.store.sinks import SinkMemory, remove_snapshot
 from epochmq.store.truncation import Truncation
 from epochmq.store.visibility import Visibility
+
+UNREAD_BYTES_MAX = 256 * 1024
+"""So much of an old part of the log is read and compared at once before it is sent."""
 
 
 class BelowConfirmed(StoreDamaged):
@@ -42,13 +47,18 @@ class StoreReplication:
     _follower: Follower
     _truncation: Truncation
     _safeguards: Safeguards
+    _check: ReadCheck
     _disk: Disk
     sinks: SinkMemory
+    checksums: BlockChecksums
 
     def _advance(self) -> None:
         raise NotImplementedError
 
     def _failed(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    def _restart_claims(self, offset: int) -> None:
         raise NotImplementedError
 
     # Where the log is -------------------------------------------------------------------------
@@ -74,19 +84,33 @@ class StoreReplication:
         return self.recovered.clean and self.recovered.lost_confirmed == 0
 
     def slice(self, offset: int, size: int) -> memoryview:
-        """Up to `size` bytes of the log from `offset`, of one file; empty at the end."""
+        """Up to `size` bytes of the log from `offset`, of one file; empty at the end and where the
+        log is damaged."""
         found = self._span(offset)
         if found is None:
             return memoryview(b"")
-        view, at, room = found[0].view(), found[1], found[2]
-        return view[at : at + min(size, room)]
+        file, at, room = found
+        size = self._sound_bytes(offset, min(size, room))
+        return file.view()[at : at + size] if size else memoryview(b"")
 
     def file_of(self, offset: int) -> tuple[File, int, int] | None:
         """(file, position in it, bytes that may be sent from there) for `os.sendfile`.
 
         Ask again after each await: retention may close the file in between.
         """
-        return self._span(offset)
+        found = self._span(offset)
+        if found is None:
+            return None
+        file, at, room = found
+        if offset < self._check.fresh:
+            room = min(room, UNREAD_BYTES_MAX)
+        room = self._sound_bytes(offset, room)
+        return (file, at, room) if room else None
+
+    def _sound_bytes(self, offset: int, size: int) -> int:
+        """How many of the `size` bytes from `offset` on lie before what is known to be damaged."""
+        damage = self._check.fault_in(offset, size)
+        return size if damage is None else max(0, damage.start - offset)
 
     def _span(self, offset: int) -> tuple[File, int, int] | None:
         segment = self._log.find(offset)
@@ -207,6 +231,7 @@ class StoreReplication:
             self._failed(error)
             raise
         self._follower.cut(offset)
+        self._check.cut(offset)
         if self.sinks.cut(offset):
             remove_snapshot(self._disk)
         self.pointers.check_order()
@@ -225,7 +250,9 @@ class StoreReplication:
                 raise UsageError("refused to give up a log that is not empty")
             self._cut(pointers.start, f"given up, to start again at {offset}", ())
         try:
+            self.checksums.restart(offset)
             self._log.restart(offset)
+            self._check.restart(offset)
             self._queues.reset_all()
             for name in ("start", "dispatched", "confirmed", "appended", "synced"):
                 setattr(pointers, name, offset)
@@ -234,6 +261,7 @@ class StoreReplication:
             remove_snapshot(self._disk)
             self._follower.begin()
             self._checkpoint.confirmed = offset
+            self._restart_claims(offset)
             self._checkpoint.write()
         except EnvironmentFault as error:
             self._failed(error)

@@ -5,8 +5,8 @@ checksum. The checksum covers the body only, and a crash may leave any 512-byte 
 unwritten, that is zero (recovery zeroes everything behind the log's end for this). A lost sector is
 found wherever it hits: in the head it makes a length zero, in the body it breaks the checksum, in
 topic or properties its first byte is a NUL, which neither holds (the store refuses it). The last
-test is made for records younger than `safe_wall` only: older ones are known to be synced, and
-another broker may have let a NUL pass.
+test is made for records younger than `safe_wall` and beyond `safe_end` only: older ones are known
+to be synced, and another broker may have let a NUL pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,6 +59,7 @@ def walk_log(
     *,
     crc: bool = True,
     safe_wall: int | None = None,
+    safe_end: int = 0,
     anywhere: bool = False,
 ) -> Iterator[Entry]:
     """The records of consecutive log files; `end` is filled in when they are through."""
@@ -69,9 +70,13 @@ def walk_log(
             if not end.rolled:
                 return
             yield walk(
-                *(segment.view, segment.start, 0, end),
+                segment.view,
+                segment.start,
+                0,
+                end,
                 crc=crc,
                 safe_wall=safe_wall,
+                safe_end=safe_end,
                 anywhere=anywhere,
             )
 
@@ -86,12 +91,14 @@ def walk(
     *,
     crc: bool = True,
     safe_wall: int | None = None,
+    safe_end: int = 0,
     anywhere: bool = False,
 ) -> Iterator[Entry]:
     """The records of the file `view`, which begins at log offset `start`, from position `at`.
 
-    With `safe_wall`, records stored later are tested for lost sectors; with `anywhere` for any NUL
-    in topic and properties: a follower's log may end at any byte of a record.
+    With `safe_wall`, records stored later and not below `safe_end` are tested for lost sectors;
+    with `anywhere` for any NUL in topic and properties: a follower's log may end at any byte of a
+    record.
     """
     limit = len(view)
     while True:
@@ -137,6 +144,7 @@ def walk(
         if (
             safe_wall is not None
             and wall > safe_wall
+            and start + at >= safe_end
             and _lost_sector(view, topic_at, topic_end, end, anywhere)
         ):
             end_of.set(start + at, False, "a sector was lost")

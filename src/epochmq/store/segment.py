@@ -63,6 +63,11 @@ class Segment:
             view = self._view = self.file.view()
         return view
 
+    def forget_view(self) -> None:
+        """Map the file again for the next reader."""
+        self._view = None
+        self.file.forget_view()
+
     def write(self, offset: int, data: Buffer) -> None:
         """Store `data` at log position `offset`."""
         self.file.write(offset - self.start, data)

@@ -31,7 +31,12 @@ class StoreService:
         self._stopping = False
 
     async def start(self) -> None:
-        """Begin to flush and to keep house."""
+        """Begin to flush and to keep house. Nobody appends before this returns."""
+        if (step := self.store.first_file()) is not None:
+            try:
+                await self._blocking.run(step)
+            except EnvironmentFault as error:
+                _log.warning("the first append will make its log file: %s", error)
         self.store.on_append = self._wake.set if self.store.options.sync_flush else None
         for name, work in (("store-flush", self._flush_loop()), ("store-tick", self._tick_loop())):
             self._tasks.append(asyncio.create_task(self._guard(work), name=name))

@@ -266,7 +266,8 @@ class SinkMemory:
         self._saved = self.covered
         rows = [_Row(*key, known.batch, *known.seen.save()) for key, known in self._settled.items()]
         sinks = msgspec.json.encode(rows)
-        return b'{"covered":%d,"crc":%d,"sinks":%s}' % (self.covered, crc32(sinks), sinks)
+        form = b'{"covered":%d,"coveredCrc":%d,"crc":%d,"sinks":%s}'
+        return form % (self.covered, crc32(b"%d" % self.covered), crc32(sinks), sinks)
 
     def load(self, content: dict[str, Any]) -> None:
         """Take a snapshot over; `ValueError` when it cannot be one."""
@@ -274,7 +275,8 @@ class SinkMemory:
         rows = msgspec.convert(content.get("sinks"), list[_Row])
         if not isinstance(covered, int) or covered < 0:
             raise ValueError("covered is no log offset")
-        if crc != crc32(msgspec.json.encode(rows)):
+        known = None, crc32(b"%d" % covered)  # older versions wrote none
+        if crc != crc32(msgspec.json.encode(rows)) or content.get("coveredCrc") not in known:
             raise ValueError("the checksum is wrong")
         self.restart(covered)
         for row in rows:

@@ -1,5 +1,7 @@
 """The store as the broker sees it: one object, plain calls, no role and no network."""
 
+import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -8,10 +10,14 @@ from epochmq.base.errors import DiskFull, EnvironmentFault
 from epochmq.base.ports import Disk, Lock
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.store.append import Appender, IsNew, Result, unsure
-from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.batch_queue import BatchQueue
+from epochmq.store.checkpoint import Checkpoint, Mark
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damaged_ranges import DamageTable
+from epochmq.store.dispatch import Dispatcher
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.flush import Flusher, Waiter
 from epochmq.store.follow import Follower
@@ -23,10 +29,12 @@ from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 from epochmq.store.read import Reader
+from epochmq.store.read_check import ReadCheck
 from epochmq.store.reads import StoreReads
 from epochmq.store.recovery import ABORT, Recovered, Recovery
 from epochmq.store.replicated import StoreReplication
 from epochmq.store.retention import Retention
+from epochmq.store.scrub import Scrub
 from epochmq.store.sinks import SinkMemory
 from epochmq.store.truncation import Truncation
 from epochmq.store.twin.batch import Batch, Placed
@@ -39,6 +47,8 @@ _log = logging.getLogger(__name__)
 LOCK = "lock"
 _STAGED_MAX = 1024
 _PAGE = 4096
+SIZES_INTERVAL_MS = 1000
+"""How often the sizes of log files are compared with what they were."""
 
 
 class Store(StoreReads, StoreReplication):
@@ -51,6 +61,7 @@ class Store(StoreReads, StoreReplication):
         store_host: bytes,
         lock: Lock,
         safeguards: Safeguards = SAFE,
+        boot: str = "",
     ) -> None:
         self._disk = disk
         self._lock = lock
@@ -60,19 +71,47 @@ class Store(StoreReads, StoreReplication):
         self._queues = QueueTable(disk, options)
         self._index = Index(disk, options) if options.index else None
         self._checkpoint = Checkpoint(disk)
+        self.checksums = BlockChecksums(disk, self._log)
         self._visibility = Visibility()
         self._appender = Appender(self._log, self._queues, options, store_host)
         self._use_twin(options, store_host, self._log, self._appender.takes)
-        self._reader = Reader(self._log, self._queues, self.pointers)
         self._flusher = Flusher(self._log, self.pointers)
         self.retention = Retention(
             disk, options, self._log, self._queues, self._index, self.pointers
         )
         self._housekeeping = Housekeeping(
             *(disk, options, self._log, self._queues, self._index, self._appender),
-            *(self._flusher, self._checkpoint, self.retention, self.pointers, self._failed),
+            self._flusher,
+            self._checkpoint,
+            self.retention,
+            self.pointers,
+            self.checksums,
+            self._failed,
         )
+        self.damage = DamageTable()
+        """Ranges of the log that reads refuse."""
+        self._check = ReadCheck(
+            disk,
+            self._log,
+            self.checksums,
+            self.damage,
+            Dispatcher(self._queues, options.delays_ms, from_start=True, index=False).tags_code,
+            self._housekeeping.chores,
+        )
+        self._check.on_shortened = self._shortened
+        self._check.on_distrust = self._distrust
+        self._reader = Reader(self._log, self._queues, self.pointers, self._check)
+        self.scrub = Scrub(
+            disk,
+            self._log,
+            self.pointers,
+            self.checksums,
+            self._check,
+            self._housekeeping.chores,
+        )
+        self._look_at_sizes = Every(SIZES_INTERVAL_MS)
         self._safeguards = safeguards
+        self._boot = boot
         self.pointers.reads_bounded = safeguards.read_limit_is_confirmed
         self.sinks = SinkMemory()
         self._follower = Follower(
@@ -82,8 +121,12 @@ class Store(StoreReads, StoreReplication):
         self._truncation = Truncation(
             *(disk, options, self._log, self._queues, self._index, self._appender),
             *(self._flusher, self._checkpoint, self._housekeeping, self._visibility),
-            *(self.pointers, safeguards),
+            self.pointers,
+            self.checksums,
+            safeguards,
         )
+        self._flusher.whole_end = lambda: self.whole_end
+        self._housekeeping.checksum_limit = lambda: self._flusher.whole_synced
         self._housekeeping.on_synced = self.synced_to
         self._appender.on_run = self._on_run
         self._appender.on_failure = self._failed
@@ -110,17 +153,20 @@ class Store(StoreReads, StoreReplication):
         wall: int,
         types: QueueTypes = unknown_type,
         safeguards: Safeguards = SAFE,
+        *,
+        boot: str = "",
     ) -> "Store":
         """Lock the directory, recover what is there, and be ready for appends.
 
         `types` says which topics have batch queues; see `queue_types`.
+        `boot` names this run of the machine, "" where the system does not tell.
         `StoreInUse` when another process has it, `StoreDamaged` when files cannot be what they
-        must be.
+        must be, `LogDamaged` when bytes of the log are not what was written.
         """
         for folder in (options.commit_log_dir, INDEX_FOLDER):
             disk.make_dir(folder)
         disk.sync_dir("")
-        store = cls(disk, options, store_host, disk.lock(LOCK), safeguards)
+        store = cls(disk, options, store_host, disk.lock(LOCK), safeguards, boot)
         store.queue_types(types)
         try:
             store._recover(wall)
@@ -137,13 +183,15 @@ class Store(StoreReads, StoreReplication):
         recovery = Recovery(
             *(self._disk, self.options, self._log, self._queues, self._index, self._checkpoint),
             self.sinks,
+            self.checksums,
             crc=self._safeguards.crc_on_scan,
+            boot=self._boot,
         )
         found = self.recovered = recovery.run()
         pointers = self.pointers
         pointers.start = self._log.start
-        end = self._log.end
-        pointers.appended = pointers.synced = end
+        end = self._check.fresh = self._log.end
+        pointers.appended = pointers.synced = self._flusher.whole_synced = end
         pointers.confirmed = pointers.dispatched = self._recovered_confirm(end)
         pointers.check_order()
         self._appender.last_wall = min(found.last_wall_ms, wall)
@@ -194,6 +242,11 @@ class Store(StoreReads, StoreReplication):
     def disk_full(self) -> bool:
         """Writes are refused until there is space again."""
         return self._gate.disk_full
+
+    @property
+    def out_of_resources(self) -> bool:
+        """Writes are refused until there are file descriptors or memory again."""
+        return self._gate.out_of_resources
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
         """Append in order with one log write for the run; a place or a reason for each draft."""
@@ -360,6 +413,27 @@ class Store(StoreReads, StoreReplication):
         self._gate.failed(error)
         if self._gate.fenced is not None:
             self._flusher.fail()
+            self._forget_boot()
+
+    def _claim_synced(self, *, clean: bool = False) -> None:
+        """Let the checkpoint say how far the log is on the device; `clean`: it ends there."""
+        start = self.pointers.start
+        end = max(start, self._flusher.whole_synced)
+        self._checkpoint.mark = Mark(clean, start, end, self._boot)
+
+    def _restart_claims(self, offset: int) -> None:
+        """The log is empty and begins at `offset`."""
+        self._flusher.whole_synced = offset
+        self._claim_synced()
+
+    def _forget_boot(self) -> None:
+        """After a failed sync the cache may lose anything, as after a power cut."""
+        mark = self._checkpoint.mark
+        self._boot = ""
+        if mark is not None and mark.boot:
+            self._checkpoint.mark = dataclasses.replace(mark, clean=False, boot="")
+            with contextlib.suppress(EnvironmentFault):
+                self._checkpoint.write()
 
     def _clock_back(self, wall: int) -> None:
         if not self._checkpoint.clock_back(wall):
@@ -404,8 +478,25 @@ class Store(StoreReads, StoreReplication):
         if self._check_disk.due(now):
             self._gate.look(self.retention.used_ratio(), self._try_again)
         self._checkpoint.confirmed = self.pointers.confirmed
+        self._check.drop_below(self.pointers.start)
+        self._check.look_at_faults()
+        if self._look_at_sizes.due(now):
+            self._check.look_at_sizes()
+        self._claim_synced()
         self.settle_sinks()
         self._housekeeping.tick(now, wall)
+
+    def _distrust(self) -> None:
+        """Compare all units and records again."""
+        for queue in self._queues.all():
+            run = queue.run if isinstance(queue, BatchQueue) else queue
+            run.trusted = run.next
+            run.checked.clear()
+
+    def _shortened(self, offset: int, reason: str) -> None:
+        """Somebody shortened a log file: write nothing more if it is the one that is written."""
+        if self._log.segments and offset >= self._log.segments[-1].start:
+            self.fence(reason)
 
     def _try_again(self) -> None:
         """What a full disk may have kept from happening; raises while it still does."""
@@ -414,6 +505,10 @@ class Store(StoreReads, StoreReplication):
             self._log.make_ready()
         self._log.commit()
         self._queues.write_some(1)
+
+    def first_file(self) -> Callable[[], object] | None:
+        """A blocking step before anything is appended: see `CommitLog.first_file`."""
+        return self._log.first_file
 
     def verify(self) -> Verified:
         """Compare everything derived with the log; for tests and small stores, it takes long."""
@@ -450,6 +545,7 @@ class Store(StoreReads, StoreReplication):
             self.pointers.synced = min(self.pointers.synced, self._log.end)
             self.sync()
             self._checkpoint.confirmed = self.pointers.confirmed
+            self._claim_synced(clean=True)
             self._housekeeping.finish()
             self._log.drop_ready()
         except EnvironmentFault as error:
@@ -462,6 +558,7 @@ class Store(StoreReads, StoreReplication):
     def _release(self) -> None:
         self._log.close()
         self._queues.files.close()
+        self.checksums.close()
         self._checkpoint.close()
         if self._index is not None:
             self._index.close()
@@ -495,6 +592,9 @@ class Store(StoreReads, StoreReplication):
             "recovered_cut_bytes": self.recovered.cut.size,
             "truncated_bytes": self._truncation.bytes,
             "truncations": self._truncation.count,
+            "truncated_confirmed_bytes": self._truncation.confirmed_bytes,
             "whole": self.whole_end,
+            **self.damage.statistics(),
+            **self.scrub.statistics(),
             **self.sinks.statistics(),
         }

@@ -2,7 +2,7 @@
 
 1. The bytes are copied to `cut/<epoch>-<offset>.log` and synced.
 2. The checkpoint's times are lowered below every file that loses bytes, and synced: from now on a
-   recovery reads from before the cut.
+   recovery reads from before the cut. Checksums of what is cut are taken back, and that is synced.
 3. The log is cut (`log_end.cut_log`): after its first sync every recovery ends there.
 4. Queues, keys, sync points and pointers follow, in memory and in files. What a crash leaves of
    them behind the cut recovery drops, since it derives everything again from before the cut.
@@ -23,6 +23,7 @@ from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.record import check, store_time_at
 from epochmq.store.append import Appender
 from epochmq.store.checkpoint import Checkpoint
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import Dispatcher
 from epochmq.store.epochs import EpochEntry
@@ -57,6 +58,7 @@ class Truncation:
         housekeeping: Housekeeping,
         visibility: Visibility,
         pointers: Pointers,
+        checksums: BlockChecksums,
         safeguards: Safeguards,
     ) -> None:
         self._disk = disk
@@ -70,11 +72,16 @@ class Truncation:
         self._housekeeping = housekeeping
         self._visibility = visibility
         self._pointers = pointers
+        self._checksums = checksums
         self._durable = safeguards.durable_truncation_first
         self._touched: dict[tuple[str, int], None] | None = None
         """Queues with units behind the cut; None: any may have some."""
         self._read_to = 0
+        self._last = (-1, "")
+        """Where and why the log was cut last: the same cut again is told once."""
         self.bytes = 0
+        self.confirmed_bytes = 0
+        """What of that had been confirmed: lost by an unclean election."""
         self.count = 0
 
     def begins_record(self, offset: int) -> bool:
@@ -102,13 +109,17 @@ class Truncation:
         if self._durable:
             self._save(end, epochs, cut)
             self._lower_checkpoint(end)
+            self._checksums.invalidate(end)
             cut_log(self._log, end)
         else:
+            self._checksums.invalidate(end)
             self._log.cut_files(end)
         self._follow(end)
         self.bytes += cut.size
+        self.confirmed_bytes += cut.below_confirmed
         self.count += 1
-        _log.warning("the log was cut: %s", cut)
+        again, self._last = self._last == (end, reason), (end, reason)
+        _log.log(logging.DEBUG if again else logging.WARNING, "the log was cut: %s", cut)
         return cut
 
     def _commit_pending(self, end: int) -> bool:
@@ -156,11 +167,12 @@ class Truncation:
             self._read_to = segment.start + limit
 
     def _save(self, end: int, epochs: Sequence[EpochEntry], cut: Cut) -> None:
+        """Whole; where there is no space for it, `DiskFull`, and nothing is cut."""
         for segment in self._log.between(end, self._log.end):
             at = max(end, segment.start)
             size = min(segment.end, self._log.end) - at
             epoch = next((e.epoch for e in reversed(epochs) if e.start <= at), 0)
-            keep(self._disk, segment, at - segment.start, size, epoch, cut)
+            cut.kept.append(keep(self._disk, segment, at - segment.start, size, f"{epoch}-{at}"))
 
     # Step 2 -----------------------------------------------------------------------------------
 
@@ -170,6 +182,7 @@ class Truncation:
             if segment.end > end and check(segment.view, 0, len(segment.view), crc=False) > 0:
                 self._checkpoint.clock_back(max(store_time_at(segment.view, 0), 0))
         self._checkpoint.confirmed = min(self._checkpoint.confirmed, self._pointers.confirmed, end)
+        self._checkpoint.lower_end(end)
         self._checkpoint.write()
         self._checkpoint.sync()
 

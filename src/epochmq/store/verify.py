@@ -11,9 +11,11 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.model.sys_flag import TX_MASK, TX_PREPARED, TX_ROLLBACK
 from epochmq.store.batch_queue import BatchQueue, inner_count
-from epochmq.store.checkpoint import stored_confirm
+from epochmq.store.checkpoint import FILE, Checkpoint, stored_confirm
+from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damage import DamageSearch, expected_of
 from epochmq.store.dispatch import HOLE_UNITS_MAX, Dispatcher, index_keys
 from epochmq.store.index import Index
 from epochmq.store.layout import BATCH_UNIT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
@@ -43,6 +45,7 @@ class Verified:
     """Queue offsets without a record, as rocketmq#6570 left them in stores written by 5.0."""
     index_items: int = 0
     clean_stop: bool = True
+    log_damaged: bool = False
     problems: list[str] = field(default_factory=list)
 
     def report(self, text: str) -> None:
@@ -96,6 +99,8 @@ class Verifier:
         self._dispatcher = Dispatcher(queues, options.delays_ms, from_start=True, index=False)
         self._expected: dict[tuple[str, int], _Expected] = {}
         self._keys: list[tuple[int, str, str]] = []
+        self._rolled_back: list[tuple[int, int]] = []
+        """Records without keys, the fillers of a repair among them: keys may lead there still."""
         self._index_stop = 1 << 63
         """Keys of records from here on may or may not be indexed: they are not readable yet."""
         self.found = Verified()
@@ -123,8 +128,9 @@ class Verifier:
                 progress(entry.offset - log.start, log.end - log.start)
         if end is not None and found.log_end < end:
             found.report(f"the log ends at {found.log_end}, not at {end}: {found.end_reason}")
-        self._compare_queues()
-        self._compare_index()
+        if not found.log_damaged:  # else all that is derived from the log differs, too
+            self._compare_queues()
+            self._compare_index()
         return found
 
     def _entries(self, end: int | None) -> Iterator[Entry]:
@@ -140,6 +146,8 @@ class Verifier:
         found.log_end, found.end_reason = stop.offset, stop.reason
 
     def _expect(self, entry: Entry) -> None:
+        if entry.sys_flag & TX_MASK == TX_ROLLBACK:
+            self._rolled_back.append((entry.offset, entry.offset + entry.size))
         if entry.sys_flag & TX_MASK in (TX_PREPARED, TX_ROLLBACK):
             return
         topic = entry.topic.decode("utf-8", "replace")
@@ -168,7 +176,7 @@ class Verifier:
                 continue  # the topic was deleted; its records stay until the log expires
             found.queues += 1
             found.units += len(expected.units) // expected.unit_bytes
-            if queue.next != expected.next:
+            if queue.next != expected.next and not _ends_in_holes(queue, expected.next):
                 found.report(
                     f"{topic}/{queue_id}: ends at {queue.next}, the log says {expected.next}"
                 )
@@ -215,7 +223,12 @@ class Verifier:
         self.found.index_items = len(have)
         hashed = ((at, self._index.hash_of(topic, key)) for at, topic, key in self._keys)
         want = list(dict.fromkeys(hashed))
-        kept = [item for item in have if self._log.start <= item[0] < self._index_stop]
+        kept = [
+            item
+            for item in have
+            if self._log.start <= item[0] < self._index_stop
+            and not any(low <= item[0] < high for low, high in self._rolled_back)
+        ]
         if kept != want:
             wrong = next(
                 (i for i, (a, b) in enumerate(zip(kept, want, strict=False)) if a != b),
@@ -225,6 +238,36 @@ class Verifier:
                 f"index: {len(kept)} items, the log gives {len(want)}; they differ from item"
                 f" {wrong} on; delete the directory index to have it made again"
             )
+
+
+def _ends_in_holes(queue: ConsumeQueue, low: int) -> bool:
+    """Whether all units from `low` on have no record: their messages were given up by a repair."""
+    if isinstance(queue, BatchQueue) or queue.next < low:
+        return False
+    units = UNIT.iter_unpack(queue.units(low, queue.next - low))
+    return all(size == PRE_BLANK_SIZE for _at, size, _tags in units)
+
+
+def _look_for_damage(
+    disk: Disk, log: CommitLog, queues: QueueTable, options: StoreOptions, found: Verified
+) -> None:
+    """Compare the log with its checksums and with what the last stop said of it."""
+    checkpoint, checksums = Checkpoint(disk), BlockChecksums(disk, log)
+    if disk.exists(FILE) and disk.size(FILE):
+        checkpoint.load()
+    try:
+        checksums.usable = not checkpoint.foreign
+        checksums.find_covered()
+        reach = max((queue.reach for queue in queues.all()), default=0)
+        clean = not disk.exists(ABORT)
+        expected = expected_of(checkpoint, checksums, reach, clean=clean, boot="")
+        search = DamageSearch(log, queues, checksums, expected, anywhere=options.replicated)
+        for damage in search.run(log.start):
+            found.log_damaged = True
+            found.report(f"the log is damaged: {damage}; see epochmq store repair")
+    finally:
+        checkpoint.close()
+        checksums.close()
 
 
 def verify_directory(
@@ -245,6 +288,7 @@ def verify_directory(
         queues.load()
         if index is not None:
             index.load(clean=True, synced_wall_ms=0)
+        _look_for_damage(disk, log, queues, options, verifier.found)
         found = verifier.run(None, progress, stored_confirm(disk) or None)
         found.clean_stop = not disk.exists(ABORT)
         if not found.clean_stop:

@@ -66,7 +66,7 @@ def decode(header: Buffer) -> BinaryHeader:
     """Read a header; raises `PeerError` when lengths and contents do not fit each other."""
     data = bytes(header)
     try:
-        code, language, version, opaque, flag, size = _FIXED.unpack_from(data)
+        size = _FIXED.unpack_from(data)[-1]
         at = _FIXED.size
         remark = _text(data, at, size)
         at += size
@@ -77,14 +77,20 @@ def decode(header: Buffer) -> BinaryHeader:
         ext = _decode_map(data, at, at + map_size) if map_size else None
     except error:
         raise PeerError("a binary header ends too early") from None
+    return decode_fixed(data)._replace(remark=remark or None, ext=ext)
+
+
+def decode_fixed(header: Buffer) -> BinaryHeader:
+    """The fields at the begin of a header, which has all of their bytes."""
+    code, language, version, opaque, flag, _ = _FIXED.unpack_from(header)
     return BinaryHeader(
         code if flag & _FLAG_RESPONSE else widen(code),
         LANGUAGES.get(language, UNKNOWN_LANGUAGE),
         version,
         opaque,
         flag,
-        remark or None,
-        ext,
+        None,
+        None,
     )
 
 

@@ -172,6 +172,8 @@ class RequestCode(IntEnum):
     """Ours: digests of the log's blocks up to the confirmed offset."""
     LOG_READ = 34006
     """Ours: the log's bytes up to the confirmed offset."""
+    RAFT_LINK = 34010
+    """Asked of a controller: is the connection over which this word came yours?"""
     GET_ALL_CONSUMER_ORDER_INFO = 34007
     """Ours: which batches of ordered pops are out, for replicas."""
     POP_MESSAGE = 200050

@@ -10,6 +10,7 @@ import msgspec
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.base.limits import (
     ANSWER_HEADER_BYTES_MAX,
+    CAREFUL_BODY_BYTES_MAX,
     EXT_FIELDS_MAX,
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
@@ -258,7 +259,7 @@ def _from_json(header: Buffer) -> Command:
     try:
         fields = _decode_json(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        return _from_loose(json_tolerant.loads(header))
+        return _from_loose(json_tolerant.loads(header, careful_max=CAREFUL_BODY_BYTES_MAX))
     return Command(
         fields.code,
         language=fields.language if fields.language in LANGUAGE_NUMBERS else UNKNOWN_LANGUAGE,

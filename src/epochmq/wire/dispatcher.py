@@ -52,7 +52,6 @@ class Dispatcher:
                 return
             self.handle(session, command, now)
         except PeerError as error:
-            log.warning("%s: connection cut: %s", session.peer, error)
             session.close(str(error))
 
     def handle(self, session: Session, command: Command, now: int) -> None:
@@ -72,6 +71,12 @@ class Dispatcher:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 f" request type {command.code} not supported",
             )
+        return self.answer_by(handler, session, command, now)
+
+    def answer_by(
+        self, handler: Handler, session: Session, command: Command, now: int
+    ) -> Reply | Held:
+        """What `handler` says, its errors turned into answers."""
         try:
             return handler(command, session, now)
         except Refused as error:

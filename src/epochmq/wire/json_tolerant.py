@@ -1,8 +1,10 @@
 """JSON in as RocketMQ's peers write it (fastjson), JSON out as the standard has it (remoting.md 3).
 
-Standard text goes through msgspec. What it refuses goes through a small parser of our own that also
-takes bare integer keys (`{0:"a"}`), objects as keys (`{{"topic":"T"}:1}`, the key becomes its
-compact JSON text), raw control characters and ill-formed UTF-8. Depth is bounded on both ways.
+Standard text goes through msgspec. What it refuses is rewritten: bare integer keys (`{0:"a"}`) are
+quoted, raw control characters in texts escaped, ill-formed UTF-8 replaced; that runs in C and goes
+through msgspec again. What is still refused goes through a small parser of our own, which also
+takes objects as keys (`{{"topic":"T"}:1}`, the key becomes its compact JSON text) and lone
+surrogates. It is slow: `careful_max` bounds what is given to it. Depth is bounded on all ways.
 """
 
 import re
@@ -11,8 +13,14 @@ from typing import Any
 import msgspec
 
 from epochmq.base.errors import PeerError
-from epochmq.base.limits import JSON_DEPTH_MAX
+from epochmq.base.limits import FRAME_BYTES_MAX, JSON_DEPTH_MAX
 from epochmq.base.types import Buffer
+
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BARE_KEY = re.compile(r"(?<=[{,])[ \t\r\n]*(0|-?[1-9][0-9]{0,63})[ \t\r\n]*(?=:)")
+_CONTROL = re.compile(r"[\0-\x1f]")
+_CONTROLS_ESCAPED = {number: f"\\u{number:04x}" for number in range(0x20)}
+_MARK = "\0"
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -27,20 +35,51 @@ _WORDS: dict[str, tuple[str, Any]] = {
     "n": ("null", None),
 }
 
+REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
+"""What msgspec raises for a text that is no standard JSON, or not of the type it must be."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def loads(data: Buffer | str) -> Any:
-    """Parse one JSON text; raises `PeerError` when it is no JSON in either dialect."""
+def loads(data: Buffer | str, *, careful_max: int = FRAME_BYTES_MAX) -> Any:
+    """Parse one JSON text; raises `PeerError` when it is no JSON in either dialect.
+
+    A text longer than `careful_max` is not given to the slow parser.
+    """
     try:
         value = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+    except REFUSALS:
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
-        return _Parser(text).whole()
+        try:
+            value = _decode(standardize(text))
+        except REFUSALS:
+            if len(text) > careful_max:
+                raise PeerError(
+                    f"malformed JSON; more than {careful_max} bytes are not looked at more closely"
+                ) from None
+            return _Parser(text).whole()
     if _deeper_than(value, JSON_DEPTH_MAX):
         raise PeerError(f"JSON is nested deeper than {JSON_DEPTH_MAX}")
     return value
+
+
+def standardize(text: str) -> str:
+    """`text` with its bare integer keys quoted and raw control characters in its texts escaped.
+
+    Every step is one call into C for the whole text, not a turn of a loop for each token.
+    """
+    texts, rest = _TEXT.findall(text), _MARK.join(_TEXT.split(text))
+    if rest.count(_MARK) != len(texts):
+        return text  # it has such a character itself
+    parts = '"'.join(_BARE_KEY.split(rest)).split(_MARK)
+    if controls := _CONTROL.findall("".join(texts)):
+        if any(f"\\{each}" in text for each in set(controls)):
+            return text  # an escape that is none
+        texts = [each.translate(_CONTROLS_ESCAPED) for each in texts]
+    result = [""] * (len(parts) + len(texts))
+    result[::2], result[1::2] = parts, texts
+    return "".join(result)
 
 
 def dumps(obj: Any) -> bytes:

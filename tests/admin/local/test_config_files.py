@@ -1,5 +1,6 @@
 """The two properties files."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,64 @@ def test_groups_whose_slaves_stand_in(tmp_path: Path) -> None:
     config_files.move_ports(tmp_path, ports.shifted(10))
     assert config_files.read_ports(tmp_path) == ports.shifted(10)
     assert config_files.address_of(tmp_path, "broker-b-1") == "127.0.0.1:1951"
+
+
+PLACES = ("storePathRootDir", "controllerStorePath", "kvConfigPath")
+
+
+def places(directory: Path) -> set[str]:
+    """The directories that the files name."""
+    return {
+        value
+        for path in directory.glob("*.properties")
+        for key, value in parse_properties(path.read_text()).items()
+        if key in PLACES
+    }
+
+
+@pytest.mark.parametrize(
+    "ports",
+    [PORTS, PortBlock(replicas=3), PortBlock(replicas=2, acting_groups=2)],
+    ids=["alone", "replicas", "acting"],
+)
+@pytest.mark.parametrize("new_name", ["new", "n\\1w dir\u00e9"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_files_follow_a_move(tmp_path: Path, ports: PortBlock, new_name: str, copied: bool) -> None:
+    old, new = tmp_path / "old", tmp_path / new_name
+    old.mkdir()
+    config_files.write_missing(old, ports)
+    stays = "storePathCommitLog=/elsewhere/log\n"
+    with next(old.glob("broker*")).open("a") as file:
+        file.write(stays)
+    before = places(old)
+    for place in before - {str(old / "namesrv" / "kvConfig.json")}:
+        Path(place).mkdir()
+    assert config_files.follow_move(old) is None
+    (shutil.copytree if copied else shutil.move)(old, new)
+    assert config_files.follow_move(new) == str(old)
+    assert places(new) == {place.replace(str(old), str(new)) for place in before}
+    assert any(stays in path.read_text() for path in new.glob("broker*"))
+    assert config_files.follow_move(new) is None
+
+
+def test_data_that_was_left_behind_is_named(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    config_files.write_missing(old, PORTS)
+    (old / "store").mkdir()
+    for path in old.glob("*.properties"):
+        path.rename(new / path.name)
+    before = places(new)
+    with pytest.raises(ConfigError, match=r"old/store.*new/store is not there"):
+        config_files.follow_move(new)
+    assert places(new) == before
+
+
+def test_a_place_that_the_user_wrote_stays(tmp_path: Path) -> None:
+    config_files.write_missing(tmp_path, PORTS)
+    path = tmp_path / "namesrv.properties"
+    path.write_text(
+        path.read_text().replace("kvConfigPath=", "kvConfigPath=/x") + "kvConfigPath=/y"
+    )
+    assert config_files.follow_move(tmp_path) is None

@@ -41,6 +41,14 @@ def test_an_option_that_may_not_change(world: World) -> None:
     assert "brokerName" in ran.err
 
 
+def test_old_log_files_are_deleted_on_demand(world: World) -> None:
+    for where in ([], ["-b", world.broker], ["-c", "DefaultCluster"]):
+        ran = world.mqadmin("deleteExpiredCommitLog", *where)
+        assert (ran.code, ran.lines) == (0, ["success"])
+    assert world.mqadmin("deleteExpiredCommitLog", "-b", "127.0.0.1:1").code == 3
+    assert world.mqadmin("deleteExpiredCommitLog", "-c", "nowhere").code == 5
+
+
 def test_where_must_be_told(world: World) -> None:
     for name in ("brokerStatus", "getBrokerConfig"):
         ran = world.mqadmin(name)

@@ -28,7 +28,8 @@ def test_set(world: World) -> None:
         (("get", "-b", "broker-b"), 5, "did you mean 'broker-a'?"),
         (("get", "-b", "127.0.0.1:1"), 3, "connection refused"),
         (("set", OPTION), 2, "KEY=VALUE"),
-        (("set", "brokerName=x"), 1, "brokerName"),
+        (("set", "brokerName=x"), 2, "brokerName"),
+        (("set", "typo=x"), 2, "typo"),
         (("st",), 2, "did you mean 'set'?"),
     ],
 )

@@ -67,3 +67,10 @@ def test_somebody_stands_in_without_controllers() -> None:
         "broker-a: b:1 stands in no more",
         "broker-a: a:1 is new",
     ]
+
+
+def test_nobody_joins_or_leaves_a_set_that_is_not_there() -> None:
+    """A group whose controllers came to be known, or went away."""
+    alone = replace(A, in_sync=None)
+    before, after = (replace(VIEW, groups=(replace(GROUP, replicas=(one,)),)) for one in (alone, A))
+    assert said(before, after) == said(after, before) == []

@@ -257,15 +257,26 @@ async def test_a_broker_may_have_a_log_file_of_its_own(
         assert [path.name for path in (tmp_path / "logs").iterdir()] == [file.parent.name]
         for name in ("own", "other"):
             await change_an_option(port_of(running, name))
+        await until_said(file, 1)
         assert [line.count("[DefaultCluster_own_0]") for line in said(file)] == [1]
         await running.remove(Identity("DefaultCluster", "own", 0))
         await running.add(own)
         await change_an_option(port_of(running, "own"))
-        assert len(said(file)) == 2
+        await until_said(file, 2)
     finally:
         await running.stop()
     handlers = logging.getLogger().handlers
     assert not any(str(file) == getattr(one, "baseFilename", "") for one in handlers)
+
+
+async def until_said(file: Path, count: int) -> None:
+    """A thread writes the lines."""
+    async with asyncio.timeout(30):
+        while True:
+            if len(said(file)) >= count:
+                break
+            await asyncio.sleep(0.01)
+    assert len(said(file)) == count
 
 
 def said(file: Path) -> list[str]:

@@ -41,8 +41,11 @@ def call(
 
 
 def answer(node: BrokerNode, code: int, *args: Any, **more: Any) -> Reply:
-    """The reply of a handler that answers at once."""
+    """The reply of a handler that answers at once, or after a write, which tests make at once."""
+    session: FakeSession = more.setdefault("session", FakeSession())
     reply = call(node, code, *args, **more)
+    if not isinstance(reply, Reply) and session.replies:
+        reply = session.replies.pop()
     assert isinstance(reply, Reply)
     return reply
 

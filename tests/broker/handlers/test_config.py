@@ -8,6 +8,7 @@ from tests.broker.fake_node import FakeNode
 from tests.broker.handlers.helpers import answer, bytes_of, ext_of
 
 from epochmq.base.java_properties import parse_properties
+from epochmq.broker.options import load_options
 from epochmq.broker.overrides import FILE
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
@@ -32,7 +33,9 @@ def test_update() -> None:
     assert not node.options.auto_create_topic_enable
     assert not node.topics.auto_create
     assert node.filters.enabled
-    assert node.fake_disk.files[FILE] == b"autoCreateTopicEnable=false\nenablePropertyFilter=true\n"
+    assert node.fake_disk.files[FILE].startswith(
+        b"autoCreateTopicEnable=false\nenablePropertyFilter=true\n# epochmqSaved "
+    )
     reply = answer(node, RequestCode.GET_BROKER_CONFIG)
     assert json.loads(ext_of(reply)["version"])["counter"] == 1
     answer(node, UPDATE, None, b"slaveReadEnable=true")
@@ -101,3 +104,22 @@ def test_what_may_not_change(text: bytes) -> None:
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"a=\\u00zz", b"x=" + b"y" * 70_000])
 def test_what_is_no_properties_text(text: bytes) -> None:
     assert answer(FakeNode(), UPDATE, None, text).code == 1
+
+
+def test_keys_without_effect_are_taken_with_a_warning_as_in_the_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = FakeNode()
+    keys = (
+        *("enableNotifyAfterPopOrderLockRelease", "estimateAccumulation"),
+        *("enableSingleTopicRegister", "enableSplitRegistration", "isScanAvailableNameSrv"),
+    )
+    for key in keys:
+        assert answer(node, UPDATE, None, f"{key}=true".encode()).code == 0
+        assert f"option '{key}' has no effect" in caplog.text
+        assert load_options({key: "true"}, env={})
+    assert FILE not in node.fake_disk.files
+    assert answer(node, UPDATE, None, b"estimateAccumulation=true\nslaveReadEnable=true").code == 0
+    assert node.options.slave_read_enable
+    assert answer(node, UPDATE, None, b"aclEnable=true").code == 16
+    assert answer(node, UPDATE, None, b"estimateAccumulaton=true").code == 16

@@ -10,6 +10,7 @@ from tests.broker.handlers.test_epoch_offsets import Epochs
 
 from epochmq.base import limits
 from epochmq.broker.handlers import log_bytes
+from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode as Code
@@ -126,6 +127,42 @@ def test_a_block_that_cannot_be_read_ends_the_answer(
 ) -> None:
     monkeypatch.setattr(desk.node, "beside", lambda call, done: done(None))
     assert made(desk.client().ask(digests())).blocks == []
+    assert desk.node.digest_runs == 0
+
+
+def rot(desk: Desk, at: int) -> None:
+    segment = desk.store._log.segments[0]
+    segment.file.write(at, bytes([segment.file.read(at, 1)[0] ^ 1]))
+
+
+def verified(**fields: Any) -> Command:
+    command = digests(blockBytes=BLOCK_BYTES, **fields)
+    assert command.ext is not None
+    command.ext["verify"] = "true"
+    return command
+
+
+def test_a_broker_looks_at_its_bytes_when_asked(desk: Desk) -> None:
+    client = desk.client()
+    plain, answer = client.ask(digests(blockBytes=BLOCK_BYTES)), client.ask(verified())
+    assert "verified" not in (plain.ext or {})
+    assert ext(answer)["verified"] == "true"
+    assert made(answer).blocks == made(plain).blocks[:1]  # never more than one such block
+    last = made(plain).blocks[-1]
+    answer = client.ask(verified(fromOffset=last[0]))
+    assert (made(answer).blocks, ext(answer)["verified"]) == ([last], "true")
+    rot(desk, 70_000)
+    damaged = client.ask(verified(fromOffset=BLOCK_BYTES))
+    assert made(damaged).blocks == []
+    assert ext(damaged)["verified"] == "false"
+    assert desk.store.damage.found == 1
+    assert made(client.ask(verified(fromOffset=1 << 62))).blocks == []
+
+
+def test_a_look_that_fails_is_none(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.node, "beside", lambda call, done: done(None))
+    answer = desk.client().ask(verified())
+    assert "verified" not in (answer.ext or {})
     assert desk.node.digest_runs == 0
 
 

@@ -147,6 +147,28 @@ def test_the_new_handle_acknowledges(desk: PopDesk) -> None:
     assert desk.stored(RETRY) == []
 
 
+@pytest.mark.parametrize("buffers", [False, True])
+@pytest.mark.parametrize("times", [1, 3])
+def test_hidden_for_another_time_it_keeps_the_time_of_its_pop(buffers: bool, times: int) -> None:
+    desk = PopDesk(enable_pop_buffer_merge=buffers)
+    desk.put(b"a")
+    (one,) = desk.pop(invisible_ms=60_000)
+    popped_ms = one.handle.split()[1]
+    for _ in range(times):
+        desk.tick(700)
+        one = hidden(desk, one, 60_000)
+        assert one.handle.split()[1] != popped_ms
+    desk.tick(1)
+    desk.tick(60_000)
+    (copy,) = desk.stored(RETRY)
+    assert copy.properties["1ST_POP_TIME"] == popped_ms
+    (again,) = desk.pop(invisible_ms=5_000)  # the message itself says it from now on
+    hidden(desk, again, 6_000)
+    desk.tick(1)
+    desk.tick(6_000)
+    assert desk.stored(RETRY)[-1].properties["1ST_POP_TIME"] == popped_ms
+
+
 def test_what_cannot_be_hidden(desk: PopDesk) -> None:
     one, *_ = desk.pop()
     assert say(desk, hide(one, 0)) == ResponseCode.SYSTEM_ERROR
@@ -170,6 +192,25 @@ def test_acknowledgements_of_one_turn_are_one_record(desk: PopDesk) -> None:
     desk.tick(5_000)  # due in the same turn: the acknowledgement goes first
     assert client.take()[0].code == 0
     assert desk.stored(RETRY) == []
+
+
+@pytest.mark.parametrize("way", ["one", "several", "hidden"])
+@pytest.mark.parametrize("queue_id", [0, 1])
+def test_the_same_place_in_another_queue_is_another_message(way: str, queue_id: int) -> None:
+    """Handles of two queues may agree in everything but the queue."""
+    desk = PopDesk()
+    desk.topic("T", queues=2)
+    for number in (0, 1):
+        desk.put(b"%d" % number, queue_id=number)
+    messages = {one.message.queue_id: one for one in desk.pop(invisible_ms=5_000)}
+    done, other = messages[queue_id], messages[1 - queue_id]
+    assert done.offset == other.offset
+    assert done.handle.split()[:4] == other.handle.split()[:4]
+    asked = {"one": ack(done), "several": batch(entry(done, 0)), "hidden": hide(done, 60_000)}
+    assert say(desk, asked[way]) == 0
+    desk.tick()
+    desk.tick(5_000)
+    assert [message.body for message in desk.stored(RETRY)] == [other.body]
 
 
 # Several at once -----------------------------------------------------------------------------

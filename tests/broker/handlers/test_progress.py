@@ -1,6 +1,7 @@
 """How far topics and groups are."""
 
 import msgspec
+from tests.broker.desk import Desk, pull, send
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
@@ -10,8 +11,10 @@ from epochmq.broker.clients.members import Member
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
 from epochmq.model.topic import TopicConfig
+from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import queue_key
 from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command
 
 
 def key(queue_id: int, topic: str = "T") -> str:
@@ -125,3 +128,28 @@ def test_time_spans() -> None:
     assert (second["minTimeStamp"], second["maxTimeStamp"], second["delayTime"]) == (-1, -1, 0)
     unknown = {"topic": "U", "group": "g"}
     assert answer(node, RequestCode.QUERY_CONSUME_TIME_SPAN, unknown).code == 17
+
+
+def test_what_is_pulled_and_not_consumed_is_in_flight() -> None:
+    """`#Inflight` of consumerProgress: what was handed out less what was committed."""
+    desk = Desk()
+    desk.topic("T", queues=1)
+    client = desk.client()
+    client.put(*(send(b"x") for _ in range(5)))
+    client.put(pull(count=3))
+    desk.turn()
+
+    def row() -> tuple[int, int, int]:
+        ask = Command(RequestCode.GET_CONSUME_STATS, ext={"consumerGroup": "G", "topic": "T"})
+        table = json_tolerant.loads(bytes(client.ask(ask).body))["offsetTable"]
+        (found,) = table.values()
+        return found["brokerOffset"], found["consumerOffset"], found["pullOffset"]
+
+    client.take()
+    assert row() == (5, 0, 3)
+    client.put(pull(offset=3, commit=3, sys_flag=1 | 4))
+    desk.turn()
+    client.take()
+    assert row() == (5, 3, 5)
+    desk.node.stats.forget_pulled("T", "G")
+    assert row() == (5, 3, 3)

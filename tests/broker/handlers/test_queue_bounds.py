@@ -4,6 +4,7 @@ import pytest
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import answer, ext_of
 
+from epochmq.model.topic import TopicConfig
 from epochmq.wire.codes import RequestCode
 
 QUEUE = {"topic": "T", "queueId": "0"}
@@ -55,3 +56,14 @@ def test_search(boundary: dict[str, str], upper: bool) -> None:
 def test_search_by_an_unheard_boundary() -> None:
     header = {**QUEUE, "timestamp": "1", "boundaryType": "MIDDLE"}
     assert answer(with_messages(), RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header).code == 1
+
+
+def test_the_first_offset_of_an_empty_batch_queue_is_none() -> None:
+    """As RocketMQ answers; an ordinary queue that is empty begins at 0."""
+    node = FakeNode()
+    node.topics.ensure("Plain", 1, 6, WALL)
+    batch = TopicConfig("Batch", 1, 1, attributes={"queue.type": "BatchCQ"})
+    node.topics.put(batch, WALL)
+    for topic, offset in (("Plain", "0"), ("Batch", "-1")):
+        reply = answer(node, RequestCode.GET_MIN_OFFSET, {"topic": topic, "queueId": "0"})
+        assert ext_of(reply)["offset"] == offset

@@ -44,6 +44,7 @@ def test_what_is_recalled_never_comes(broker: TimerBroker) -> None:
     assert broker.run(2_000) == []
     answer = recall(broker, handle)
     assert (answer.code, ext(answer)["msgId"]) == (0, "K")
+    assert ext(answer)["MSG_REGION"] == "DefaultRegion"  # Java's client traces a recall by it
     assert broker.run(10_000) == [b"timed"]
     assert parse(other).uniq_key == broker.stored("T")[0].uniq_key
     assert broker.stored(TIMER_TOPIC)[-1].properties["TIMER_DEL_UNIQKEY"] == "T+K"

@@ -20,7 +20,8 @@ _NEEDED = """
     queryThreadPoolQueueSize litePullThreadPoolQueueSize ackThreadPoolQueueSize
     EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity timerReadBehind
     timerOffsetBehind timerCongestNum timerEnqueueTps timerDequeueTps putMessageTimesTotal
-    putMessageSizeTotal putMessageAverageSize putLatency99 putLatency999
+    putMessageSizeTotal putMessageAverageSize putMessageDistributeTime
+    putMessageFailedTimes putMessageEntireTimeMax
 """
 NEEDED = set(_NEEDED.split())
 

@@ -151,7 +151,7 @@ def test_an_unknown_topic_is_made_after_the_default_topic(desk: Desk) -> None:
     config = desk.node.topics.get("New")
     assert config is not None
     assert (config.write_queue_nums, config.perm) == (6, 6)
-    saved = desk.disk.read_file("config/topics.json")
+    saved = desk.disk.read_file("config/tables.journal")
     assert saved is not None
     assert b'"New"' in saved
 

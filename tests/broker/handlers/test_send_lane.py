@@ -58,7 +58,7 @@ def test_closing_hands_over_the_counts() -> None:
     lane = lanes.open(fields("T"), 401, WALL)
     lanes.used.append(lane)
     lane.counts[1] += 5
-    lane.bytes += 500
+    lane.sizes[1] += 500
     desk.topic("U")
     lanes.refresh()
     lanes.count()
@@ -68,6 +68,7 @@ def test_closing_hands_over_the_counts() -> None:
         ("TOPIC_PUT_NUMS", "T", 5),
         ("TOPIC_PUT_SIZE", "T", 500),
         ("QUEUE_PUT_NUMS", "T@1", 5),
+        ("QUEUE_PUT_SIZE", "T@1", 500),
     ):
         item = stats.find(name, key)
         assert item is not None

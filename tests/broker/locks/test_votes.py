@@ -40,14 +40,17 @@ def test_members_must_count_alike() -> None:
 def test_saved_before_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     node = member()
     node.locks.lock("g", [MessageQueue("T", "b", 0)], "one", 0)
+    told: list[Refused | None] = []
 
     def full(*_args: object, **_more: object) -> None:
         raise DiskFull("no space")
 
     with monkeypatch.context() as patch:
         patch.setattr(node.disk, "write_file", full)
-        with pytest.raises(Refused) as refused:
-            save_votes(node)
-        assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    save_votes(node)
+        save_votes(node, told.append)
+    save_votes(node, told.append)
+    (refused, kept) = told
+    assert refused is not None
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert kept is None
     assert not node.locks.dirty

@@ -3,10 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from epochmq.broker.membership.core import Membership
-from epochmq.broker.membership.effects import Ask, BecomeMaster, Effect, Kind, Switch, Tell
+from epochmq.broker.membership.core import NOTICE_MS, Membership
+from epochmq.broker.membership.effects import (
+    Ask,
+    BecomeMaster,
+    Effect,
+    Kind,
+    ReplicasTold,
+    Switch,
+    Tell,
+)
 from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.options import LogState, MembershipOptions
+from epochmq.broker.membership.register import RETRY_MS
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.controller import SyncStateSet
 from epochmq.wire.command import Command
@@ -125,6 +134,31 @@ class Dialogue:
         ask = self.pop(kind, address)
         self.take(self.core.answered(ask.tag, answer(code, remark, **fields), self.now))
         return ask
+
+    def notice(self, **fields: Any) -> None:
+        """Somebody sends a notice; asked, the active controller answers so."""
+        self.now += NOTICE_MS
+        self.asks = [ask for ask in self.asks if ask.tag.kind is not Kind.REPLICA_INFO]
+        self.core._talk = None
+        self.take(self.core.notified(self.now))
+        self.reply(Kind.REPLICA_INFO, **fields)
+
+    def ask_ids(self) -> frozenset[int]:
+        """A master asks for the registered ids: no word, a lost question, an answer."""
+        self.master()
+        self.done.clear()
+        self.take(self.core.want_replicas(self.now))
+        self.take(self.core.answered(self.pop(Kind.REPLICAS).tag, Command(0, body=b"{}"), self.now))
+        assert not [effect for effect in self.done if isinstance(effect, ReplicasTold)]
+        self.tick(self.now + RETRY_MS)
+        self.fail(Kind.REPLICAS)
+        self.tick(self.now + RETRY_MS)
+        self.find()
+        body = b'{"replicasInfoTable":{"b":{"inSyncReplicas":[{"brokerId":1}]}}}'
+        told = self.core.answered(self.pop(Kind.REPLICAS).tag, Command(0, body=body), self.now)
+        (effect,) = told
+        assert isinstance(effect, ReplicasTold)
+        return effect.ids
 
     def fail(self, kind: Kind, address: str | None = None, *, lost: bool = False) -> Ask:
         ask = self.pop(kind, address)

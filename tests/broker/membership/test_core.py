@@ -3,10 +3,12 @@
 import pytest
 from tests.broker.membership.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
 
+from epochmq.broker.membership.core import FLOOR_RETRY_MS, NOTICE_MS
 from epochmq.broker.membership.effects import (
     BecomeFollower,
     BecomeMaster,
     Fence,
+    FloorChanged,
     Kind,
     ProposalFailed,
     Report,
@@ -64,11 +66,11 @@ def test_a_process_leads_no_epoch_before_it_has_registered() -> None:
     """S19: the one before it was elected; what that one lost is not known yet."""
     talk = Dialogue.of(known=Known("inc", 1, 2))
     talk.find()
-    notice = answer(**group(3, 1, (1, 2), 5))
-    talk.take(talk.core.notified(notice, talk.now))
+    elected = group(3, 1, (1, 2), 5)
+    talk.beat(**elected)
     assert talk.count(BecomeMaster) == 0
     talk.reply(Kind.REGISTER, **group(3, None, (2,), 6))
-    talk.take(talk.core.notified(notice, talk.now))  # told again, late
+    talk.notice(**elected)  # told late
     assert talk.count(BecomeMaster) == 0
     talk.reply(Kind.ELECT, **group(4, 1, (1, 2), 7))
     assert talk.last(BecomeMaster).epoch == 4
@@ -110,29 +112,6 @@ def test_nobody_can_be_elected_is_asked_again_with_pauses() -> None:
 # The lease -----------------------------------------------------------------------------------
 
 
-def test_a_master_holds_no_lease_before_its_first_heartbeat_as_master() -> None:
-    talk = Dialogue.of()
-    talk.online()
-    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
-    talk.switched()
-    assert not talk.core.lease.valid(talk.now)
-    assert talk.pending(Kind.HEARTBEAT, "c:1")[-1].tag.epoch == 1
-
-
-def test_a_lease_counts_from_before_the_heartbeat_was_sent() -> None:
-    talk = Dialogue.of()
-    talk.master()
-    talk.forget_beats()
-    talk.now += 400
-    talk.tick()
-    sent = talk.now
-    talk.now += 900
-    talk.lease(1)
-    assert talk.core.lease.until_ms == sent + LEASE_MS
-    assert talk.core.lease.valid(sent + LEASE_MS - 1)
-    assert not talk.core.lease.valid(sent + LEASE_MS)
-
-
 def test_a_lease_for_a_heartbeat_of_another_epoch_is_none() -> None:
     """It was sent as a follower and answered when this broker was master already."""
     talk = Dialogue.of()
@@ -145,30 +124,18 @@ def test_a_lease_for_a_heartbeat_of_another_epoch_is_none() -> None:
     assert not talk.core.lease.valid(talk.now)
 
 
-def test_an_answer_overtaken_by_a_later_one_does_not_shorten_the_lease() -> None:
-    talk = Dialogue.of()
-    talk.master()
-    for _ in range(2):
-        talk.now += 400
-        talk.tick()
-    first, second = talk.pending(Kind.HEARTBEAT, "c:1")[-2:]
-    granted = answer(0, isLeader=True, leaseSupported=True, leaseMillis=2000, **group(1, 1))
-    for ask in (second, first):
-        talk.take(talk.core.answered(ask.tag, granted, talk.now))
-    assert talk.core.lease.until_ms == second.tag.sent_at_ms + 2000
-
-
-def test_heartbeats_come_six_to_a_lease_at_least() -> None:
+def test_clocks_that_ran_apart_end_the_lease_and_another_is_asked_for_at_once() -> None:
     talk = Dialogue.of()
     talk.master()
     talk.forget_beats()
-    start = talk.now
-    beats = 0
-    for now in range(start, start + LEASE_MS):
-        talk.tick(now)
-        beats += len(talk.pending(Kind.HEARTBEAT, "c:1"))
-        talk.forget_beats()
-    assert beats >= 6
+    assert not talk.core.look_at_clocks(talk.now, talk.wall)
+    assert talk.core.lease.valid(talk.now)
+    assert talk.core.look_at_clocks(talk.now + 1, talk.wall + 5_000)
+    assert not talk.core.lease.valid(talk.now)
+    talk.tick(talk.now + 1)
+    assert talk.pending(Kind.HEARTBEAT, "c:1")
+    talk.lease(1)
+    assert talk.core.lease.valid(talk.now)
 
 
 def test_a_java_controller_gives_no_leases_and_fences_nobody() -> None:
@@ -199,8 +166,8 @@ def test_asked_to_step_down_it_fences_and_resigns_and_never_uses_that_epoch_agai
     talk.tick(talk.now + 10_000)
     assert talk.count(BecomeMaster) == before
     talk.core.finder.leader("c:1", 1, talk.now)
-    notice = answer(**group(2, 1, (1, 2), 5))
-    talk.take(talk.core.notified(notice, talk.now))
+    talk.tick()
+    talk.reply(Kind.ELECT, **group(2, 1, (1, 2), 5))
     assert talk.last(BecomeMaster).epoch == 2
 
 
@@ -228,7 +195,7 @@ def test_a_deposed_master_fences_at_once_and_follows() -> None:
     """defects.md 3.1: not one acknowledgement more."""
     talk = Dialogue.of()
     talk.master()
-    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    talk.notice(**group(2, 2, (2,)))
     kinds = [type(effect) for effect in talk.done[-2:]]
     assert kinds == [Fence, BecomeFollower]
     assert not talk.core.lease.valid(talk.now)
@@ -243,14 +210,13 @@ def test_a_heartbeats_answer_is_as_good_as_a_notice() -> None:
     assert talk.last(BecomeFollower).epoch == 2
 
 
-@pytest.mark.parametrize("kind", [Kind.REPLICA_INFO])
-def test_an_older_epoch_is_not_heeded(kind: Kind) -> None:
+def test_an_older_epoch_is_not_heeded() -> None:
     """defects.md 2.6."""
     talk = Dialogue.of(known=Known("inc", 3, 5))
     talk.online()
     talk.reply(Kind.ELECT, **group(4, 2, (2,)))
     assert not talk.count(BecomeFollower)
-    talk.take(talk.core.notified(answer(**group(4, 1, (1,))), talk.now))
+    talk.notice(**group(4, 1, (1,)))
     assert not talk.count(BecomeMaster)
 
 
@@ -258,9 +224,9 @@ def test_the_same_epoch_from_an_older_term_is_not_heeded_after_a_restart() -> No
     talk = Dialogue.of(known=Known("inc", 3, 5))
     talk.find(term=2)
     talk.reply(Kind.REGISTER)
-    talk.take(talk.core.notified(answer(controllerTerm=2, **group(5, 2, (2,))), talk.now))
+    talk.notice(controllerTerm=2, **group(5, 2, (2,)))
     assert not talk.count(BecomeFollower)
-    talk.take(talk.core.notified(answer(controllerTerm=3, **group(5, 2, (2,))), talk.now))
+    talk.notice(controllerTerm=3, **group(5, 2, (2,)))
     assert talk.last(BecomeFollower).epoch == 5
 
 
@@ -276,15 +242,26 @@ def test_a_wiped_controllers_low_term_is_heeded_with_a_higher_epoch() -> None:
 def test_a_notice_without_a_master_changes_nothing() -> None:
     talk = Dialogue.of()
     talk.master()
-    talk.take(talk.core.notified(answer(), talk.now))
+    talk.notice()
     assert talk.core.is_master
+
+
+def test_notices_that_come_fast_make_it_ask_once() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.notice()
+    asked = len(talk.asks)
+    talk.take(talk.core.notified(talk.now + 1))
+    assert len(talk.asks) == asked, "neither by a question nor by heartbeats"
+    talk.tick(talk.now + NOTICE_MS)
+    assert len(talk.pending(Kind.REPLICA_INFO)) == 1
 
 
 def test_a_newer_epoch_without_a_master_fences_and_asks_for_an_election() -> None:
     """Upstream's failed elections raise the epoch (rocketmq#6505)."""
     talk = Dialogue.of()
     talk.master()
-    talk.take(talk.core.notified(answer(**group(2, None, (1, 2))), talk.now))
+    talk.notice(**group(2, None, (1, 2)))
     assert talk.count(Fence) == 1
     talk.tick(talk.now + 1000)
     talk.reply(Kind.ELECT, **group(3, 1, (1, 2), 3))
@@ -348,14 +325,6 @@ def test_but_not_after_a_crash_that_may_have_lost_something() -> None:
     assert "old epoch" in talk.last(Report).text
 
 
-def test_an_unclean_start_is_told() -> None:
-    """KIP-966, S10."""
-    talk = Dialogue.of(clean_start=False)
-    talk.find()
-    assert (talk.pending(Kind.REGISTER)[0].command.ext or {})["cleanStart"] == "false"
-    assert (talk.pending(Kind.HEARTBEAT)[0].command.ext or {})["cleanStart"] == "false"
-
-
 # Switches ------------------------------------------------------------------------------------
 
 
@@ -378,8 +347,8 @@ def test_one_switch_at_a_time_and_the_newest_wins() -> None:
     talk = Dialogue.of()
     talk.online()
     talk.reply(Kind.ELECT, **group(1, 1, (1,)))
-    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
-    talk.take(talk.core.notified(answer(**group(3, 3, (3,))), talk.now))
+    talk.notice(**group(2, 2, (2,)))
+    talk.notice(**group(3, 3, (3,)))
     assert not talk.count(BecomeFollower)
     talk.switched()
     assert talk.last(BecomeFollower).epoch == 3
@@ -404,7 +373,7 @@ def test_a_master_whose_address_changed_is_followed_there() -> None:
     talk.reply(Kind.REGISTER, **group(4, 2, (2,)))
     talk.switched()
     moved = group(4, 2, (2,), 2, masterAddress="10.0.0.7:1", masterHaAddress="10.0.0.7:2")
-    talk.take(talk.core.notified(answer(**moved), talk.now))
+    talk.notice(**moved)
     assert talk.last(BecomeFollower).ha_address == "10.0.0.7:2"
 
 
@@ -511,11 +480,13 @@ def test_a_set_seen_elsewhere_settles_the_proposal() -> None:
     talk.master()
     talk.take(talk.core.propose(proposal(1, 2), talk.now))
     talk.fail(Kind.ALTER)
-    talk.take(talk.core.notified(answer(**group(1, 1, (1, 2), 2)), talk.now))
-    assert talk.last(SetCommitted).set_epoch == 2
-    talk.now += 1000
-    talk.tick()
     talk.find("c:2", term=2)
+    talk.fail(Kind.ALTER)
+    talk.find("c:3", term=3)
+    talk.pop(Kind.ALTER)
+    talk.notice(**group(1, 1, (1, 2), 2))
+    assert talk.last(SetCommitted).set_epoch == 2
+    talk.tick(talk.now + 1000)
     assert not talk.pending(Kind.ALTER)
 
 
@@ -531,7 +502,7 @@ def test_deposed_with_a_proposal_open_it_fails() -> None:
     talk = Dialogue.of()
     talk.master()
     talk.take(talk.core.propose(proposal(1, 2), talk.now))
-    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    talk.notice(**group(2, 2, (2,)))
     assert talk.count(ProposalFailed) == 1
 
 
@@ -545,6 +516,26 @@ def test_a_heartbeat_that_tells_of_a_newer_set_makes_it_ask_for_the_members() ->
     talk.beat(leaseMillis=2000, **group(1, 1, None, 4))
     talk.reply(Kind.REPLICA_INFO, **group(1, 1, (1, 3), 4))
     assert talk.last(SetCommitted) == SetCommitted(frozenset({1, 3}), 4)
+
+
+def test_a_lower_minimum_is_asked_for_until_it_is_recorded_and_used_then() -> None:
+    talk = Dialogue.of(min_in_sync_replicas=2)
+    talk.master(members=(1, 2))
+    talk.take(talk.core.want_floor(1, talk.now))
+    talk.reply(Kind.FLOOR, Code.SYSTEM_ERROR)
+    assert (talk.core.floor.in_use, talk.count(FloorChanged)) == (2, 0)
+    talk.take(talk.core.want_floor(1, talk.now))
+    talk.reply(Kind.FLOOR, Code.SYSTEM_ERROR)  # whoever changes it again is not kept waiting
+    talk.tick(talk.now + FLOOR_RETRY_MS - 1)
+    assert not talk.pending(Kind.FLOOR)
+    talk.forget_beats()
+    assert talk.core.next_deadline() <= talk.now + 1
+    talk.tick(talk.now + 1)
+    talk.reply(Kind.FLOOR, **group(1, 1, (1, 2)))
+    assert talk.last(FloorChanged).floor == talk.core.floor.in_use == 1
+    assert talk.core.is_master, "the registration of the same process again"
+    talk.tick(talk.now + 10 * FLOOR_RETRY_MS)
+    assert not talk.pending(Kind.FLOOR)
 
 
 # Pace ----------------------------------------------------------------------------------------
@@ -697,22 +688,12 @@ def test_refusals_of_who_is_not_active_count_for_nothing() -> None:
     assert not talk.count(Fence)
 
 
-def test_a_lease_for_another_broker_is_none() -> None:
-    talk = Dialogue.of()
-    talk.master()
-    until = talk.core.lease.until_ms
-    talk.now += 400
-    talk.tick()
-    talk.beat(leaseMillis=9_000, masterBrokerId=2, masterEpoch=1, syncStateSetEpoch=1)
-    assert talk.core.lease.until_ms == until
-
-
 def test_an_answer_to_a_proposal_that_is_settled_is_nothing() -> None:
     talk = Dialogue.of()
     talk.master()
     talk.take(talk.core.propose(proposal(1, 2), talk.now))
     ask = talk.pending(Kind.ALTER)[0]
-    talk.take(talk.core.notified(answer(**group(1, 1, (1, 2), 2)), talk.now))
+    talk.notice(**group(1, 1, (1, 2), 2))
     before = len(talk.done)
     talk.reply(Kind.ALTER, newSyncStateSetEpoch=2)
     assert ask.tag.kind is Kind.ALTER
@@ -729,7 +710,7 @@ def test_deadlines_follow_what_is_open() -> None:
     talk.take(talk.core.closed("c:1", talk.now))
     talk.find("c:2", term=2)
     assert talk.core.next_deadline() <= talk.now + LEASE_MS
-    talk.take(talk.core.notified(answer(**group(2, 2, (2,))), talk.now))
+    talk.notice(**group(2, 2, (2,)))
     talk.switched(ok=False, problem="no")
     assert talk.core.next_deadline() <= talk.now + 500
 
@@ -741,7 +722,7 @@ def test_an_epoch_acted_on_again_is_not_recorded_again() -> None:
     talk.switched()
     saved = talk.count(SaveKnown)
     moved = group(4, 2, (2,), 2, masterAddress="10.0.0.7:1", masterHaAddress="10.0.0.7:2")
-    talk.take(talk.core.notified(answer(**moved), talk.now))
+    talk.notice(**moved)
     talk.switched()
     assert talk.count(SaveKnown) == saved
 
@@ -792,3 +773,27 @@ def test_a_role_under_way_when_the_controllers_forgot_us_is_not_taken() -> None:
     talk.switched()
     assert talk.core.role is None
     assert talk.last(Fence)
+
+
+def test_controllers_that_say_twice_that_they_forgot_us_are_registered_with_once() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.tick(talk.now + 6_000)
+    talk.beat_refused(UNKNOWN_HERE)
+    talk.reply(Kind.REPLICA_INFO, UNKNOWN_HERE)
+    assert talk.count(Fence) == 1
+    assert len(talk.pending(Kind.REGISTER)) == 1
+
+
+def test_a_controller_without_leases_that_forgot_its_master_is_registered_with() -> None:
+    """It cannot be told apart from one that was wiped, and fences nobody."""
+    talk = java_restart(clean=True)
+    talk.switched()
+    talk.reply(Kind.REPLICA_INFO, UNKNOWN_HERE)
+    assert talk.core.is_master
+    assert not talk.count(Fence)
+    assert talk.pending(Kind.REGISTER)
+
+
+def test_it_asks_whose_ids_are_registered_until_somebody_tells() -> None:
+    assert Dialogue.of().ask_ids() == {1}

@@ -1,6 +1,6 @@
 """Whom to tell when, and how."""
 
-from tests.broker.membership.dialogue import options
+from tests.broker.membership.dialogue import LEASE_MS, Dialogue, options
 
 from epochmq.broker.membership.effects import Ask, Kind, Tag, Tell
 from epochmq.broker.membership.heartbeats import TRY_AGAIN_MS, UNANSWERED_MAX, Heartbeats
@@ -44,3 +44,16 @@ def test_one_that_answers_nothing_is_not_buried_in_heartbeats() -> None:
     assert core.due(("c:1", "c:2"), 2000, Lease(), waiting=False) == ["c:2"]
     core.failed(Tag(Kind.HEARTBEAT, "c:1", 0, 0))
     assert "c:1" in core.due(("c:1", "c:2"), 4000, Lease(), waiting=False)
+
+
+def test_heartbeats_come_six_to_a_lease_at_least() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    start = talk.now
+    beats = 0
+    for now in range(start, start + LEASE_MS):
+        talk.tick(now)
+        beats += len(talk.pending(Kind.HEARTBEAT, "c:1"))
+        talk.forget_beats()
+    assert beats >= 6

@@ -4,6 +4,7 @@ import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
+from epochmq.base.limits import EPOCH_MAX
 from epochmq.broker.membership.identity import IDENTITY, IdentityFiles, Known, Temp
 
 
@@ -48,6 +49,8 @@ def test_a_temporary_file_that_cannot_be_read_is_none() -> None:
     disk = FakeDisk()
     disk.write_file("brokerIdentity-temp", b"C#b#x#y")
     assert files(disk).temp() is None
+    disk.write_file("brokerIdentity-temp", b"C#b#0#y")
+    assert files(disk).temp() is None
 
 
 def test_what_must_not_be_forgotten() -> None:
@@ -59,8 +62,52 @@ def test_what_must_not_be_forgotten() -> None:
         files(disk).known()
 
 
+def test_an_epoch_from_a_forged_notice_is_forgotten_at_the_next_start() -> None:
+    """Earlier versions believed notices, and wrote down what they said."""
+    disk = FakeDisk()
+    files(disk).save_known(Known("inc", 4, 2**31 - 1))
+    assert files(disk).known() == Known("inc")
+    files(disk).save_known(Known("inc", 4, EPOCH_MAX))
+    assert files(disk).known() == Known("inc", 4, EPOCH_MAX)
+
+
 def test_another_path_may_be_named() -> None:
     disk = FakeDisk()
     other = IdentityFiles(disk, "ids/me", "C", "b")
     other.save_id(1)
     assert disk.read_file("ids/me") == b"C#b#1"
+
+
+@pytest.mark.parametrize("path", [IDENTITY, f"{IDENTITY}-sum", f"{IDENTITY}-state"])
+def test_no_flipped_bit_makes_another_replica(path: str) -> None:
+    disk = FakeDisk()
+    files(disk).save_id(3)
+    files(disk).save_known(Known("inc", 5, 7))
+    data, refused = disk.files[path], 0
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        found = files(FakeDisk({**disk.files, path: bytes(flipped)}))
+        try:
+            told = found.broker_id(), found.known()
+        except StoreDamaged:
+            refused += 1
+        else:
+            assert told == (3, Known("inc", 5, 7)), f"bit {bit}"
+    assert refused > 5 * len(data)
+
+
+def test_no_flipped_bit_of_what_is_asked_for_or_of_the_boot_stops_a_start() -> None:
+    """Another question is only asked; another boot only says that the machine may have failed."""
+    disk = FakeDisk()
+    files(disk).save_temp(Temp(1, "10.0.0.1:10911;17"))
+    files(disk).save_boot("6f1c")
+    for path in (f"{IDENTITY}-temp", f"{IDENTITY}-boot"):
+        data = disk.files[path]
+        for bit in range(8 * len(data)):
+            flipped = bytearray(data)
+            flipped[bit >> 3] ^= 1 << (bit & 7)
+            found = files(FakeDisk({**disk.files, path: bytes(flipped)}))
+            told = found.temp()
+            assert told is None or told.broker_id > 0, bit
+            assert (found.last_boot() == "6f1c") is (path == f"{IDENTITY}-temp"), bit

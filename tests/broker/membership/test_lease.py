@@ -81,7 +81,7 @@ def test_a_master_may_go_on_past_its_lease_in_the_epoch_it_was_given_in() -> Non
     talk.tick()
     assert not talk.core.lease.valid(talk.now)
     assert talk.core.hold_span_ms() == LEASE_MS
-    talk.take(talk.core.notified(answer(**group(2, 2, (1, 2), 2)), talk.now))
+    talk.notice(**group(2, 2, (1, 2), 2))
     assert talk.core.hold_span_ms() == 0
 
 
@@ -93,3 +93,49 @@ def test_controllers_without_leases_are_only_registered_with_again() -> None:
     talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
     assert talk.core.is_master
     assert talk.pending(Kind.REGISTER)
+
+
+def test_an_answer_overtaken_by_a_later_one_does_not_shorten_the_lease() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    for _ in range(2):
+        talk.now += 400
+        talk.tick()
+    first, second = talk.pending(Kind.HEARTBEAT, "c:1")[-2:]
+    granted = answer(0, isLeader=True, leaseSupported=True, leaseMillis=2000, **group(1, 1))
+    for ask in (second, first):
+        talk.take(talk.core.answered(ask.tag, granted, talk.now))
+    assert talk.core.lease.until_ms == second.tag.sent_at_ms + 2000
+
+
+def test_a_lease_counts_from_before_the_heartbeat_was_sent() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    talk.forget_beats()
+    talk.now += 400
+    talk.tick()
+    sent = talk.now
+    talk.now += 900
+    talk.lease(1)
+    assert talk.core.lease.until_ms == sent + LEASE_MS
+    assert talk.core.lease.valid(sent + LEASE_MS - 1)
+    assert not talk.core.lease.valid(sent + LEASE_MS)
+
+
+def test_a_lease_for_another_broker_is_none() -> None:
+    talk = Dialogue.of()
+    talk.master()
+    until = talk.core.lease.until_ms
+    talk.now += 400
+    talk.tick()
+    talk.beat(leaseMillis=9_000, masterBrokerId=2, masterEpoch=1, syncStateSetEpoch=1)
+    assert talk.core.lease.until_ms == until
+
+
+def test_a_master_holds_no_lease_before_its_first_heartbeat_as_master() -> None:
+    talk = Dialogue.of()
+    talk.online()
+    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.switched()
+    assert not talk.core.lease.valid(talk.now)
+    assert talk.pending(Kind.HEARTBEAT, "c:1")[-1].tag.epoch == 1

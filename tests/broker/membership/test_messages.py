@@ -1,8 +1,9 @@
 """What is asked of controllers, field by field, and what their answers say."""
 
-from tests.broker.membership.dialogue import answer, group, options
+from tests.broker.membership.dialogue import Dialogue, answer, group, options
 
-from epochmq.broker.membership.identity import Temp
+from epochmq.broker.membership.effects import Kind, UncleanRecorded
+from epochmq.broker.membership.identity import Known, Temp
 from epochmq.broker.membership.messages import Messages, View, read_answer, read_view
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.effects import SetProposal
@@ -29,7 +30,7 @@ def test_requests_are_those_of_5_3_with_ours_beside() -> None:
     assert applied["appliedBrokerId"] == "3"
     assert applied["registerCheckCode"] == "a;1"
     assert applied["learner"] == "true"
-    registered = ext(made.register(3, 17))
+    registered = ext(made.register(3, 17, 1))
     assert registered["brokerId"] == "3"
     assert registered["brokerAddress"] == "10.0.0.1:10911"
     assert registered["invokeTime"] == "17"
@@ -90,3 +91,23 @@ def test_garbage_says_nothing() -> None:
     command.body = b"["
     assert view(command) is None
     assert view(answer(masterEpoch="x")) is None
+
+
+def test_an_unclean_start_is_told() -> None:
+    """KIP-966, S10."""
+    talk = Dialogue.of(clean_start=False)
+    talk.find()
+    assert (talk.pending(Kind.REGISTER)[0].command.ext or {})["cleanStart"] == "false"
+    assert (talk.pending(Kind.HEARTBEAT)[0].command.ext or {})["cleanStart"] == "false"
+
+
+def test_that_a_start_was_unclean_is_recorded_once_it_is_registered() -> None:
+    """S50: no earlier, since the process may end before the controllers hear it."""
+    talk = Dialogue.of(known=Known("inc", 1, 2), clean_start=False)
+    talk.find()
+    assert talk.count(UncleanRecorded) == 0
+    talk.reply(Kind.REGISTER, **group(3, None, (2,), 6))
+    assert talk.count(UncleanRecorded) == 1
+    clean = Dialogue.of()
+    clean.online()
+    assert clean.count(UncleanRecorded) == 0

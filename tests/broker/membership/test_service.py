@@ -14,15 +14,19 @@ from tests.broker.membership.group import (
     bodies,
     log_of,
     put,
+    put_under_lease,
     put_until_stored,
     until,
 )
 
+from epochmq.base.ports import Clock
 from epochmq.broker.membership import service
+from epochmq.broker.membership.identity import UNCLEAN
 from epochmq.broker.roles import HELD_MASTER, Role
 from epochmq.broker.service import Broker
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.record import decode_all
+from epochmq.runtime.own_host import boot_id
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.controller import EpochEntryCache
 from epochmq.wire.bodies.ha import HARuntimeInfo
@@ -109,6 +113,25 @@ async def test_a_lone_broker_gets_a_fresh_epoch_at_each_start(group: InProcess) 
         assert bodies(broker) == [b"%d" % number for number in range(1, epoch + 1)]
         await broker.stop(grace_ms=0)
         group.brokers = [await group.start_broker(0)]
+
+
+async def test_an_unclean_start_is_remembered_until_the_controllers_know(
+    group: InProcess, tmp_path: Path
+) -> None:
+    """S50: a process that ends before may be followed by one that finds nothing missing."""
+    kept = tmp_path / "store-0" / "brokerIdentity-boot"
+    await group.start(brokers=1)
+    await group.master()
+    await group.brokers.pop().stop(grace_ms=0)
+    kept.write_text(UNCLEAN)
+    there, group.controller_addr = group.controller_addr, f"{HOST}:1"
+    alone = await group.start_broker(0)
+    await alone.stop(grace_ms=0)
+    assert kept.read_text() == UNCLEAN
+    group.controller_addr = there
+    group.brokers.append(await group.start_broker(0))
+    await group.master()
+    await until(lambda: kept.read_text() == boot_id())
 
 
 async def test_without_controllers_it_is_fenced_and_invisible(group: InProcess) -> None:
@@ -216,11 +239,101 @@ async def test_too_few_replicas_refuse_sends(group: InProcess) -> None:
     await group.start(brokers=1, min_in_sync_replicas=2, **ALL_ACK)
     await group.master()
     (master,) = group.brokers
-    assert await put(master) == ResponseCode.SYSTEM_ERROR
+    assert await put_under_lease(master) == ResponseCode.SYSTEM_ERROR
     assert master.node.store.pointers.appended == 0
     group.brokers.append(await group.start_broker(1, min_in_sync_replicas=2, **ALL_ACK))
     await group.whole()
     await put_until_stored(master, b"one")
+
+
+async def test_a_lower_minimum_is_recorded_before_it_is_used(group: InProcess) -> None:
+    """Else a replica that was there until now is elected, and lacks what is acknowledged alone."""
+    await group.start(brokers=2, min_in_sync_replicas=2, **ALL_ACK)
+    first = await group.whole()
+    group.brokers.remove(first)
+    await first.stop(grace_ms=0)
+    (second,) = group.brokers
+    await until(lambda: second.node.rights.writable)
+    state = group.guests[0].controller.node.machine.groups["c", "b"]
+    own_id = second.node.place.own_id
+    assert state.candidates == [first.node.place.own_id]
+    assert await put_under_lease(second, b"alone") == ResponseCode.SYSTEM_ERROR
+    client = await RawClient.connect(second.port)
+    change = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"minInSyncReplicas=1")
+    assert (await client.ask(change)).code == 0
+    await client.close()
+    await put_until_stored(second, b"alone")
+    assert state.replicas[own_id].floor == 1
+    assert state.candidates == []
+
+
+async def test_who_had_more_rejoins_after_an_unclean_election(group: InProcess) -> None:
+    await group.start(brokers=2, **ALL_ACK)
+    first = await group.whole()
+    await put_until_stored(first, b"kept")
+    (second,) = (one for one in group.brokers if one is not first)
+    await until(lambda: bodies(second) == [b"kept"])
+    folders = group.brokers.index(first), group.brokers.index(second)
+    await second.stop(grace_ms=0)
+    group.brokers.remove(second)
+    await until(lambda: len(first.node.place.members) == 1)
+    await put_until_stored(first, b"lost")
+    await first.stop(grace_ms=0)
+    group.brokers.remove(first)
+    second = await group.start_broker(folders[1], **ALL_ACK)
+    group.brokers.append(second)
+    controller = group.guests[0].controller
+    await until(lambda: controller.node.core.desk.electable(("c", "b")))
+    elect = {
+        "clusterName": "c",
+        "brokerName": "b",
+        "brokerId": str(second.node.place.own_id),
+        "designateElect": "true",
+        "uncleanElect": "true",
+        "invokeTime": "1",
+    }
+    client = await RawClient.connect(int(group.controller_addr.rpartition(":")[2]))
+    answer = await client.ask(Command(RequestCode.CONTROLLER_ELECT_MASTER, ext=elect))
+    assert answer.code == 0, answer
+    await client.close()
+    await put_until_stored(second, b"new")
+    first = await group.start_broker(folders[0], **ALL_ACK)
+    group.brokers.append(first)
+    await group.whole()
+    assert bodies(first) == [b"kept", b"new"]
+    kept = (group.folder / f"store-{folders[0]}" / "cut").glob("*.log")
+    assert b"lost" in b"".join(file.read_bytes() for file in kept)
+    assert first.node.replica is not None
+    assert int(first.node.replica.figures()["epochmqCutConfirmedBytes"]) > 0
+
+
+class Slept:
+    """A machine that was stopped, monotonic clock and all; its wall clock came right."""
+
+    def __init__(self, clock: Clock, ms: int) -> None:
+        self._clock = clock
+        self._ms = ms
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms() + self._ms
+
+
+async def test_no_lease_outlives_a_machine_that_stood_still(group: InProcess) -> None:
+    await group.start(brokers=1)
+    master = await group.master()
+    await put_until_stored(master, b"before")
+    member = master.node.replica
+    assert isinstance(member, service.Member)
+    assert member._may_acknowledge(member._clock.now_ms())
+    member._clock = Slept(member._clock, 5_000)
+    assert not member._may_acknowledge(member._clock.now_ms())
+    assert not master.node.rights.writable
+    await put_until_stored(group, b"after")
+    assert bodies(master) == [b"before", b"after"]
+    assert member.core.jumps.count == 1
 
 
 async def test_a_learner_copies_and_is_never_counted(group: InProcess) -> None:

@@ -1,11 +1,21 @@
 """Tables and their files: the backup is used, damage is never taken for emptiness."""
 
+import json
+
 import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.broker.metadata.files import load_table, readable, save_dirty
+from epochmq.broker.metadata.files import (
+    Mark,
+    check_seal,
+    load_table,
+    readable,
+    save_dirty,
+    seal,
+)
 from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.offsets.core import ConsumerOffsets
 
 PATH = TopicTable.file
 GOOD = b'{"topicConfigTable":{"T":{"topicName":"T","perm":6}}}'
@@ -14,7 +24,7 @@ GOOD = b'{"topicConfigTable":{"T":{"topicName":"T","perm":6}}}'
 @pytest.mark.parametrize("files", [{}, {PATH: b""}, {PATH: b" \n", f"{PATH}.bak": b""}])
 def test_nothing_there(files: dict[str, bytes]) -> None:
     table = TopicTable()
-    assert load_table(FakeDisk(files), table) is False
+    assert load_table(FakeDisk(files), table) is None
     assert len(table) == 0
 
 
@@ -39,6 +49,49 @@ def test_damage_is_not_emptiness() -> None:
     with pytest.raises(StoreDamaged, match="restore") as caught:
         load_table(disk, TopicTable())
     assert PATH in str(caught.value)
+
+
+def test_no_flipped_bit_changes_a_table_silently() -> None:
+    """A flip in the field's own name leaves the content right, and a file without a checksum."""
+    table, disk = ConsumerOffsets(), FakeDisk()
+    for number in range(20):
+        table.commit("c", "G", "T", number, 1000 + number)
+    save_dirty(disk, [table])
+    data = disk.files[table.file]
+    refused = 0
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        found = ConsumerOffsets()
+        try:
+            load_table(FakeDisk({table.file: bytes(flipped)}), found)
+        except StoreDamaged:
+            refused += 1
+        else:
+            assert found.table == table.table, f"bit {bit}"
+    assert refused > 6 * len(data)
+
+
+def test_an_edited_file_is_refused_until_its_checksum_is_removed() -> None:
+    disk, table = FakeDisk(), TopicTable()
+    table.ensure("T", 4, 6, wall=1)
+    save_dirty(disk, [table])
+    text = disk.files[PATH].replace(b'"T"', b'"Edited"')
+    with pytest.raises(StoreDamaged, match=r"remove the line with epochmqSaved"):
+        load_table(FakeDisk({PATH: text, f"{PATH}.bak": GOOD}), TopicTable())
+    accepted = TopicTable()
+    load_table(FakeDisk({PATH: text[: text.rindex(b",")] + b"}"}), accepted)
+    assert set(accepted.table) == {"Edited"}
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"a":1}', b'{\n  "a": 1\n}'])
+def test_a_sealed_file_is_json_with_one_field_more(data: bytes) -> None:
+    sealed = seal(data, Mark("1f", 7))
+    assert check_seal(sealed) == Mark("1f", 7)
+    content = json.loads(sealed)
+    assert content.pop("epochmqSaved").startswith("1f-7-")
+    assert content == json.loads(data)
+    assert check_seal(data) is None
 
 
 def test_save_writes_only_what_is_dirty_and_keeps_the_previous() -> None:

@@ -6,7 +6,15 @@ from typing import cast
 
 import pytest
 
-from epochmq.broker.outlet.core import PATIENT, Local, Origin, Outcome, Outlet
+from epochmq.broker.outlet.core import (
+    ANSWERED_IN_TIME,
+    FOR_CLIENTS,
+    PATIENT,
+    Local,
+    Origin,
+    Outcome,
+    Outlet,
+)
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
 from epochmq.store.twin.send import SendRun
@@ -75,7 +83,7 @@ def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
     store = FakeStore(stored(100), stored(110))
     outlet = Outlet(Local(store, sync_flush=True))
     said: list[Sequence[Outcome]] = []
-    outlet.put(drafts(2), Origin.RETRY, 5, said.append)
+    outlet.put(drafts(2), Origin.POP, 5, said.append)
     assert said == []
     assert outlet.statistics()["waiting"] == 2
     ((end, release),) = store.waiting
@@ -140,6 +148,29 @@ def test_what_was_written_and_is_not_kept_in_time_is_waited_for(origin: Origin) 
     assert end == 110
     release(True)
     assert said == [[Outcome.STORED, Outcome.ILLEGAL]]
+
+
+@pytest.mark.parametrize("origin", Origin)
+def test_everybody_waits_or_says_why_twice_does_no_harm(origin: Origin) -> None:
+    assert (origin in PATIENT) != (origin in ANSWERED_IN_TIME)
+    assert ANSWERED_IN_TIME.get(origin, "waits")
+
+
+@pytest.mark.parametrize("origin", sorted(FOR_CLIENTS, key=str))
+def test_of_what_clients_wait_for_only_so_much_is_under_way(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epochmq.broker.outlet.core.PATIENT_REQUESTS_MAX", 2)
+    store = FakeStore(*[stored(10 * n) for n in range(4)])
+    said: list[Sequence[Outcome]] = []
+    outlet = Outlet(Local(store, sync_flush=True))
+    for _ in range(3):
+        outlet.put(drafts(1), origin, 5, said.append)
+        store.waiting.pop()[1](False)
+    assert said == [[Outcome.LATER]]
+    outlet.put(drafts(1), Origin.TIMER, 5, said.append)
+    store.waiting.pop()[1](False)
+    assert said == [[Outcome.LATER]]
 
 
 def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:

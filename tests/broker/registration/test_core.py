@@ -3,6 +3,7 @@
 from epochmq.broker.registration.core import (
     FIRST_AGAIN_MS,
     PERIOD_MAX_MS,
+    PERIOD_MIN_MS,
     RETRY_MAX_MS,
     RETRY_MS,
     Register,
@@ -135,3 +136,32 @@ def test_a_name_server_that_is_back_after_many_failures_is_told_at_once() -> Non
     assert core.next_deadline() == now + RETRY_MAX_MS
     core.forgotten(A, now + 5)
     assert core.due(now + 5) == [Register(A, None)]
+
+
+def test_the_period_may_change_while_it_runs() -> None:
+    core = started(A)
+    core.due(FIRST_AGAIN_MS)
+    core.done(Register(A, None), True, FIRST_AGAIN_MS)
+    assert core.next_deadline() == FIRST_AGAIN_MS + 30_000
+    core.change_period(20_000, 15_000)
+    assert core.next_deadline() == 35_000
+    core.change_period(60_000, 16_000)
+    assert core.next_deadline() == 35_000
+    core.due(35_000)
+    core.done(Register(A, None), True, 35_000)
+    assert core.next_deadline() == 95_000
+
+
+def test_the_same_period_again_hurries_nobody() -> None:
+    core = Registration((A,), PERIOD_MIN_MS, 0)
+    now = 0
+    for _ in range(6):
+        core.done(core.due(now)[0], False, now)
+        deadline = core.next_deadline()
+        assert deadline is not None
+        now = deadline
+    core.done(core.due(now)[0], False, now)
+    core.change_period(PERIOD_MIN_MS - 1, now)  # clamped to what it is
+    assert core.next_deadline() == now + RETRY_MAX_MS
+    core.change_period(PERIOD_MIN_MS + 1, now)
+    assert core.next_deadline() == now + PERIOD_MIN_MS + 1

@@ -1,13 +1,16 @@
 """Registrations over real sockets: bodies, retries, farewells, who waits for news."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
 from tests.broker.desk import Desk
 
 from epochmq.broker.node import BrokerNode
+from epochmq.broker.registration.core import PERIOD_MIN_MS
 from epochmq.broker.registration.service import Registrar
+from epochmq.broker.roles import Role
 from epochmq.model.crc import crc32
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
@@ -89,6 +92,9 @@ async def test_all_topics_at_start_then_changes_alone(server: FakeNameServer) ->
     assert registrar.statistics() == {"servers": 1, "known": 1}
 
     node.topics.ensure("New", 2, 6, 5)
+    registrar.tick(node.clock.now_ms())
+    assert node.topics.changed  # nobody is told of what a crash could take away
+    node.keeper.save(0, 0)
     await until_settled(registrar, node)
     _, body = await server.registered()
     wrapper = body.topic_config_serialize_wrapper
@@ -186,6 +192,7 @@ async def test_a_change_during_a_call_is_told_before_anyone_who_waits_for_it(
     registrar = Registrar(node)
     registrar.tick(node.clock.now_ms())
     node.topics.ensure("During", 1, 6, 5)
+    node.keeper.save(0, 0)
     registrar.tick(node.clock.now_ms())
     await until_settled(registrar, node)
     told = [(await server.registered())[1] for _ in range(server.told.qsize())]
@@ -207,6 +214,7 @@ async def test_without_name_servers_nothing_waits() -> None:
     node = node_for()
     registrar = Registrar(node)
     node.topics.ensure("T", 1, 6, 5)
+    node.keeper.save(0, 0)
     await until_settled(registrar, node)
     assert registrar.next_deadline() is None
     await registrar.stop()
@@ -226,4 +234,29 @@ async def test_an_acting_group_says_how_long_it_may_be_silent(server: FakeNameSe
     registrar.again(server.address)
     _, body = await server.registered()
     assert len(body.topic_config_serialize_wrapper.topic_config_table) > 1
+    await registrar.stop()
+
+
+async def test_a_changed_period_is_heeded(server: FakeNameServer) -> None:
+    node = node_for(server.address)
+    registrar = Registrar(node)
+    await until_settled(registrar, node)
+    await until_settled(registrar, node)
+    before = registrar.next_deadline()
+    node.options = dataclasses.replace(node.options, register_name_server_period=PERIOD_MIN_MS)
+    now = node.clock.now_ms()
+    registrar.tick(now)
+    assert before is not None
+    assert registrar.next_deadline() == min(before, now + PERIOD_MIN_MS)
+    assert registrar._core._period_ms == PERIOD_MIN_MS
+    await registrar.stop()
+
+
+async def test_a_learner_is_in_no_route(server: FakeNameServer) -> None:
+    """No client can read there."""
+    node = node_for(server.address)
+    node.take_role(Role.LEARNER)
+    registrar = Registrar(node)
+    await until_settled(registrar, node)
+    assert server.told.empty()
     await registrar.stop()

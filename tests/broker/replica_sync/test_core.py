@@ -114,7 +114,7 @@ def test_a_master_that_lost_its_tables_takes_nothing_away(pair: Pair) -> None:
     pair.master.topics.table.clear()
     pair.master.topics.step_version(WALL)
     pair.master.groups.table.clear()
-    pair.master.groups._step(WALL)
+    pair.master.groups._step("G", WALL)
     pair.master.offsets.table.clear()
     pair.master.offsets.changes += 1
     pair.master.offsets._whole_before = pair.master.offsets.changes

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.timer.core import BACK_MS, PAIRS_MAX, RETRY_MAX_MS, RETRY_MS, Place, Timer
+from epochmq.broker.timer.core import (
+    BACK_MS,
+    RETRY_MAX_MS,
+    RETRY_MS,
+    Place,
+    Timer,
+)
+from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
 
 WALL = 1_700_000_000_000
@@ -30,10 +37,10 @@ def hang(core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool
     return place
 
 
-def opened(core: Timer, units: list[tuple[int, int]]) -> None:
-    """The slot that the core wants is read."""
+def opened(core: Timer, units: list[tuple[int, int]], slots: int = 1) -> None:
+    """The slot that the core wants is read, and those that go with it."""
     keys = (core.key_of(time, position, False) for time, position in units)
-    core.opened(array("Q", sorted(key for key in keys if key is not None)))
+    core.opened(array("Q", sorted(key for key in keys if key is not None)), slots)
 
 
 def deliver(core: Timer, units: list[tuple[int, int]], wall: int, *held: bool) -> list[int]:
@@ -120,6 +127,17 @@ def test_a_batch_may_be_put_in_part() -> None:
         core.settled([True], WALL, 999)
 
 
+def test_a_batch_may_be_withdrawn() -> None:
+    core = timer()
+    opened(core, [(WALL + 1, 0), (WALL + 2, 52)])
+    assert core.batch(WALL + 9, 100) == [0, 52]
+    core.withdraw()
+    assert not core.flying
+    assert core.done_ms == WALL
+    assert core.next_deadline(WALL + 9) == WALL + 1, "no pause: it did not fail"
+    assert deliver(core, [], WALL + 9) == [0, 52]
+
+
 def test_a_batch_is_not_split_amid_one_time() -> None:
     """No progress says which of them are delivered (INV-27)."""
     core = timer()
@@ -188,14 +206,28 @@ def test_what_is_too_far_rolls() -> None:
     assert near == Place(WALL + window - 1000, DEFAULT | DELETE, WALL + window - 1)
 
 
+def test_when_a_message_goes_out_or_a_piece_of_its_wait_is_over() -> None:
+    core = timer()
+    window = WINDOW * 1000
+    for delay, first in (
+        (-5, -5),
+        (window - 1, window - 1),
+        (window, window // 2),
+        (window * 4 // 3 - 1, window // 2),
+        (window * 4 // 3, window),
+        (9 * window, window),
+    ):
+        assert core.time_of(WALL + delay, WALL) == WALL + first
+
+
 def test_cancellations_hold_for_the_open_slot() -> None:
     core = timer()
     opened(core, [])
     assert not core.cancels
-    core.cancel("k")
+    core.cancel("k", WALL + 9)
     assert core.cancels
-    assert core.is_cancelled(["x", "k"])
-    assert not core.is_cancelled(["x"])
+    assert core.is_cancelled(["x", "k"], WALL + 9)
+    assert not core.is_cancelled(["x"], WALL + 9)
     core.advance(WALL + 1000, 0)
     assert not core.cancels
 
@@ -264,6 +296,8 @@ def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
     assert is_done(core, 0, WALL + 20_000)
     assert not is_done(core, 1, WALL + 10_000)
     core.fall_back()
+    assert is_done(core, 0, WALL + 20_000)
+    assert not core.keep_older(lambda row: False)  # the log goes on otherwise
     assert not is_done(core, 0, WALL + 20_000)
 
 
@@ -281,14 +315,58 @@ def test_what_a_master_ahead_of_its_time_delivered_stays_done() -> None:
     assert deliver(core, units, WALL + 2900) == [52]
 
 
+def test_older_progress_outlives_a_restart() -> None:
+    core = timer()
+    core.restore(WALL + 20_000, 2, 2, 104)
+    core.set_back(WALL, 900, 7)
+    (row,) = core.older
+    assert row == OlderProgress(WALL + 20_000, 2, 104, 900, 7)
+    again = timer()
+    again.restore(core.done_ms, core.covered, core.kept_cursor, 52, core.older)
+    assert is_done(again, 1, WALL + 20_000)
+    assert not is_done(again, 2, WALL + 20_000)
+    assert again.key_of(WALL + 20_000, 0, False) is None
+    assert again.key_of(WALL + 20_000, 52, False) is not None  # the timer log was cut to there
+    again.adopt(WALL + 20_000, 2)
+    assert again.older == []  # it says no more than the newest one
+
+
+@pytest.mark.parametrize("changes", ["wheel made anew", "another role"])
+def test_older_progress_knows_no_place_of_another_timer_log(changes: str) -> None:
+    core = timer()
+    core.restore(WALL + 20_000, 2, 2, 104)
+    core.set_back(WALL)
+    core.position = 52
+    if changes == "another role":
+        assert core.fall_back() == 52
+    else:
+        core.begin_again(0, 0)
+    assert core.key_of(WALL + 20_000, 52, False) is not None
+    assert is_done(core, 1, WALL + 20_000)
+
+
+def test_a_replica_has_its_masters_older_progress() -> None:
+    core = timer()
+    core.adopt(WALL, 3)
+    rows = [OlderProgress(WALL + 20_000, 2, 104, 900, 7), OlderProgress(WALL - 1, 3, 104)]
+    updates = core.updates
+    core.adopt_older(rows)
+    assert core.updates == updates + 1
+    core.adopt_older(rows)
+    assert core.updates == updates + 1
+    assert core.older == [rows[0]._replace(position=-1)]  # a position of another timer log
+    assert is_done(core, 1, WALL + 20_000)
+    assert core.key_of(WALL + 20_000, 0, False) is not None
+
+
 def test_clocks_that_go_back_again_and_again_take_no_more_room() -> None:
     core = timer(WALL + 1_000_000)
-    for count in range(2 * PAIRS_MAX):
+    for count in range(2 * OLDER_MAX):
         core.covered = count + 1
         core.set_back(WALL + 100_000 - count * 1000)
-    time = WALL + 100_000 - (2 * PAIRS_MAX - 2) * 1000
-    assert is_done(core, 2 * PAIRS_MAX - 1, time)
-    assert is_done(core, PAIRS_MAX, time)
+    time = WALL + 100_000 - (2 * OLDER_MAX - 2) * 1000
+    assert is_done(core, 2 * OLDER_MAX - 1, time)
+    assert is_done(core, OLDER_MAX, time)
     assert not is_done(core, 0, WALL + 1_000_000)  # forgotten, and delivered again
 
 
@@ -371,6 +449,42 @@ def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() ->
     assert (core.done_ms, core.covered) == (WALL + 9 + RETRY_MS, 4)
 
 
+def test_what_was_put_counts_though_late_ones_joined_before_the_answer() -> None:
+    core = timer()
+    opened(core, [(WALL + 100, 0), (WALL + 200, 52), (WALL + 700, 104)])
+    core.enqueued(3, 156)
+    assert core.batch(WALL + 300, 100) == [0, 52]
+    core.put_begins(156)
+    assert core.joined(WALL, WALL - 50, 156)
+    core.enqueued(4, 208)
+    core.settled([True, True], WALL + 400, 208)
+    assert (core.done_ms, core.covered, core.position) == (WALL + 400, 3, 156)
+    assert core.place(3, WALL - 50, WALL) is not None  # it still waits, at the next master as well
+    again = timer()
+    again.restore(core.done_ms, core.covered, core.kept_cursor, core.position)
+    again.enqueued(4, 208)
+    opened(again, [(WALL + 100, 0), (WALL + 200, 52), (WALL + 700, 104), (WALL - 50, 156)])
+    assert again.batch(WALL + 450, 100) == [156]
+    assert core.batch(WALL + 450, 100) == [156]
+    core.put_begins(208)
+    assert core.joined(WALL, WALL + 800, 208)  # behind the one that waited: nothing to heed
+    core.enqueued(5, 260)
+    core.settled([True], WALL + 500, 260)
+    assert (core.done_ms, core.covered, core.position) == (WALL + 500, 5, 260)
+
+
+def test_of_the_last_batch_of_what_is_open_late_ones_are_told_too() -> None:
+    core = timer()
+    opened(core, [(WALL + 100, 0)])
+    core.enqueued(1, 52)
+    assert core.batch(WALL + 300, 100) == [0]
+    core.put_begins(52)
+    assert core.joined(WALL, WALL - 50, 52)
+    core.enqueued(2, 104)
+    core.settled([True], WALL + 400, 104)
+    assert (core.done_ms, core.covered, core.position) == (WALL + 400, 1, 52)
+
+
 def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
     core = timer(WALL + 3000)
     hang(core, 0, WALL + 3500)
@@ -391,6 +505,20 @@ def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
     assert deliver(core, [], WALL + 3500) == [0]
     assert core.advance(WALL + 4000, 156)
     assert (core.covered, core.position) == (3, 156)
+
+
+def test_late_ones_of_a_slot_that_is_over_keep_nothing_back() -> None:
+    """Found by the simulator: what came later did not count, and came twice from a new wheel."""
+    core = timer(WALL + 3000)
+    hang(core, 0, WALL + 500)
+    assert deliver(core, [(WALL + 500, 0)], WALL + 3000) == [0]
+    assert core.advance(WALL + 4000, 52)
+    core.set_back(WALL)
+    hang(core, 1, WALL + 700)
+    assert deliver(core, [(WALL + 700, 52)], WALL + 700) == [52]
+    assert (core.done_ms, core.covered) == (WALL + 700, 2)
+    core.begin_again(0, 104)
+    assert core.place(1, WALL + 700, WALL) is None
 
 
 def test_a_slot_that_lies_ahead_is_forgotten_with_the_wheel() -> None:
@@ -453,8 +581,21 @@ class Machine(RuleBasedStateMachine):
         self.wheel: dict[int, list[tuple[int, int, int]]] = {}
         """Slot to (position, deliver time, row)."""
         self.end = 0
-        self.saved = (WALL, 0, 0, 0)
+        self.saved: tuple[int, int, int, int] = (WALL, 0, 0, 0)
+        self.saved_older: list[OlderProgress] = []
         self.flying: list[int] = []
+        self.together = 1
+        self.tells_puts = False
+
+    @rule(tells=st.booleans())
+    def tell_puts(self, tells: bool) -> None:
+        """From now on the core hears when a put begins, or it does not."""
+        self.tells_puts = tells
+
+    @rule(slots=st.integers(1, 20))
+    def open_together(self, slots: int) -> None:
+        """From now on so many slots, as far as they are over."""
+        self.together = slots
 
     @rule(delays=st.lists(st.integers(1, 5000), min_size=1, max_size=5))
     def send(self, delays: list[int]) -> None:
@@ -505,9 +646,15 @@ class Machine(RuleBasedStateMachine):
         core = self.core
         slot = core.wants(self.wall)
         if slot is not None:
-            opened(core, [(time, at) for at, time, _ in self.wheel.get(slot, [])])
+            slots = [slot]
+            while len(slots) < self.together and core.spans(slots[-1] + 1000, self.wall):
+                slots.append(slots[-1] + 1000)
+            units = [unit for slot in slots for unit in self.wheel.get(slot, [])]
+            opened(core, [(time, at) for at, time, _ in units], len(slots))
         if not self.flying:
             self.flying = core.batch(self.wall, 4)
+            if self.flying and self.tells_puts:
+                core.put_begins(self.end)
             rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
             assert all(self.log.rows[rows[at]][0] <= self.wall for at in self.flying), "early"
 
@@ -535,18 +682,19 @@ class Machine(RuleBasedStateMachine):
     def save(self) -> None:
         core = self.core
         self.saved = (core.done_ms, core.covered, core.kept_cursor, core.position)
+        self.saved_older = core.older
 
     @rule()
     def crash(self) -> None:
         """The files are cut where the checkpoint says."""
         core = self.core = Timer(1000, WINDOW)
-        core.restore(*self.saved)
+        core.restore(*self.saved, self.saved_older)
         self._cut(core.position)
 
     @rule()
     def lose_the_files(self) -> None:
         core = self.core = Timer(1000, WINDOW)
-        core.restore(*self.saved)
+        core.restore(*self.saved, self.saved_older)
         core.begin_again(0, 0)
         self._make_anew()
 
@@ -566,6 +714,7 @@ class Machine(RuleBasedStateMachine):
         word = (old.done_ms, old.covered) if known else self.saved[:2]
         core = self.core = Timer(1000, WINDOW)
         core.adopt(*word)
+        core.adopt_older(old.older if known else self.saved_older)
         core.take_over(self.wall, len(self.log.rows))
         self._make_anew()
 
@@ -597,7 +746,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end everything comes."""
         self.wall += 200_000
-        for _ in range(400):
+        for _ in range(1500):
             self.enqueue(1000)
             self.put()
             if self.flying:
@@ -625,3 +774,12 @@ def test_a_late_one_hung_before_the_clock_went_back_comes() -> None:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_slots_that_were_delivered_in_part_are_opened_by_themselves() -> None:
+    core = timer()
+    slot, over = core.read_ms, core.over_ms
+    assert core.spans(slot, WALL + 10_000)
+    core._partly = (slot, over, 0, 0)
+    assert not core.spans(slot, WALL + 10_000)
+    assert not core.spans(over, WALL + 10_000)

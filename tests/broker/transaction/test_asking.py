@@ -1,11 +1,13 @@
 """Silent transactions: asked about, given up, left alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.broker.desk import Desk, ext
 from tests.broker.transaction.around import (
     COMMIT,
+    KEY,
     ROLLBACK,
     Moody,
     answered,
@@ -136,11 +138,65 @@ def test_a_copy_that_fails_is_tried_at_the_next_round(desk: Desk, outcome: Outco
 def test_one_that_is_gone_is_left_behind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.client().ask(half())
     producer(desk)
-    monkeypatch.setattr(desk.store, "message_at", lambda offset, size=None: None)
+    tick(desk)
+    monkeypatch.setattr(desk.store.pointers, "start", 1)
     tick(desk, 31_000)
     assert desk.node.transactions.statistics()["gone"] == 1
     tick(desk)
     assert desk.node.offsets.get(GROUP, HALF_TOPIC, 0) == 1
+
+
+def unreadable(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The first half message is damaged, and the store knows of it or not yet; a call mends it."""
+    context = monkeypatch.context()
+    patched = context.__enter__()
+    patched.setattr(desk.store, "message_at", lambda offset, size=None: None)
+    return lambda: context.__exit__(None, None, None)
+
+
+def reported(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    first = [message for message in desk.stored(HALF_TOPIC) if message.uniq_key == KEY][-1]
+    desk.store.damage.report(first.offset, first.offset + first.size, "rot")
+    return lambda: desk.store.damage.mark_repaired(0, 1 << 60, "by a replica") or None
+
+
+@pytest.mark.parametrize("why", ["ask", "give up", "renew"])
+@pytest.mark.parametrize("damage", [unreadable, reported])
+def test_one_that_is_damaged_waits_for_its_repair(
+    damage: Callable[[Desk, pytest.MonkeyPatch], Callable[[], None]],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It counted as gone: no producer was asked any more, and its transaction never ended."""
+    desk = made(transaction_check_max=1 if why == "give up" else 15)
+    client = desk.client()
+    answer, other = client.ask(half()), client.ask(half(key="K1"))
+    client.ask(end(other, ROLLBACK))
+    asked = producer(desk)
+    if why == "give up":
+        tick(desk, 31_000)
+        check_of(asked)
+    if why == "renew":
+        monkeypatch.setattr(core, "SPAN_MAX", 1)
+    mend = damage(desk, monkeypatch)
+    for _ in range(3):
+        tick(desk, 31_000)
+    figures = desk.node.transactions.statistics()
+    assert (figures["gone"], figures["damaged"], figures["open"]) == (0, 1, 1)
+    assert sum("waits for its repair" in line.getMessage() for line in caplog.records) == 1
+    assert "is damaged" in (client.ask(end(answer)).remark or "")
+    mend()
+    tick(desk, 31_000)
+    if why == "renew":
+        tick(desk, 31_000)
+    if why == "give up":
+        assert bodies(desk, TRANS_CHECK_MAX_TIME_TOPIC, 0) == [b"hello"]
+        return
+    check, _ = check_of(asked)
+    asked.put(answered(check, COMMIT))
+    desk.turn()
+    assert bodies(desk) == [b"hello"]
 
 
 def test_one_far_behind_is_written_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -377,6 +377,14 @@ def test_one_far_behind_is_written_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked(core, 0, WALL) == []
 
 
+def test_one_far_behind_is_named_once_when_a_round_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPAN_MAX", 3)
+    core = ready(*map(half, range(6)))
+    found = core.looks(30_000, WALL + 30_000)
+    whys = [(look.half.queue_offset, look.why) for look in found]
+    assert whys == [(at, Why.RENEW if at < 3 else Why.ASK) for at in range(6)]
+
+
 # Against a model ---------------------------------------------------------------------------------
 
 

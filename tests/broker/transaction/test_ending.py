@@ -142,6 +142,19 @@ def test_an_end_waits_until_readers_may_see_its_half_message(desk: Desk) -> None
     assert bodies(desk) == [b"hello"]
 
 
+def test_one_that_is_damaged_can_be_ended_once_it_is_repaired(desk: Desk) -> None:
+    client = desk.client()
+    answer, other = client.ask(half()), client.ask(half())
+    assert client.ask(end(other)).code == ResponseCode.SUCCESS  # both are known now
+    first = desk.stored(HALF_TOPIC)[0]
+    desk.store.damage.report(first.offset, first.offset + first.size, "rot")
+    refused = client.ask(end(answer))
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "is damaged" in (refused.remark or "")
+    desk.store.damage.clear(0, 1 << 60)
+    assert client.ask(end(answer)).code == ResponseCode.SUCCESS
+
+
 def test_one_that_names_no_place_or_is_gone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """As another broker may have left it."""
     client = desk.client()
@@ -155,6 +168,8 @@ def test_one_that_names_no_place_or_is_gone(desk: Desk, monkeypatch: pytest.Monk
     assert refused.code == ResponseCode.SYSTEM_ERROR
     assert "names no topic" in (refused.remark or "")
     monkeypatch.setattr(desk.store, "message_at", lambda offset, size=None: None)
+    assert "is damaged" in (client.ask(end(answer)).remark or "")
+    monkeypatch.setattr(desk.store.pointers, "start", 1)
     refused = client.ask(end(answer))
     assert refused.code == ResponseCode.SYSTEM_ERROR
     assert "Find prepared" in (refused.remark or "")

@@ -7,6 +7,7 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Producer
 from epochmq.client.aio.broker_calls import BrokerCalls, _pulled
 from epochmq.client.aio.instance import Instance
+from epochmq.client.core.body_check import CorruptMessage
 from epochmq.model import batch, record
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
@@ -65,5 +66,24 @@ def test_a_pull_shows_the_messages_inside_a_batch_from_where_it_was_asked() -> N
     fields = {
         "suggestWhichBrokerId": "0", "nextBeginOffset": "8", "minOffset": "0", "maxOffset": "8",
     }  # fmt: skip
-    found = _pulled(Command(0, ext=fields, body=body), 5).messages
+    found = _pulled(Command(0, ext=fields, body=body), 5, "broker-a", 0).messages
     assert [(m.queue_offset, m.body) for m in found] == [(5, b"m1"), (6, b"m2"), (7, plain.body)]
+
+
+def test_a_pull_ends_before_a_damaged_message() -> None:
+    """It is neither delivered nor passed over: the next pull begins with it, and says so."""
+    stored = []
+    for offset in range(3):
+        one = message("A")
+        one.queue_offset, one.body = offset, b"body %d" % offset
+        stored.append(bytearray(record.encode_stored(one)))
+    stored[1][record.HEAD.size] ^= 1
+    fields = {
+        "suggestWhichBrokerId": "0", "nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3",
+    }  # fmt: skip
+    found = _pulled(Command(0, ext=fields, body=b"".join(stored)), 0, "broker-a", 0)
+    assert [m.body for m in found.messages] == [b"body 0"]
+    assert found.next_offset == 1
+    with pytest.raises(CorruptMessage, match="message 1 of t,") as damaged:
+        _pulled(Command(0, ext=fields, body=b"".join(stored[1:])), 1, "broker-a", 2)
+    assert damaged.value.broker_id == 2

@@ -1,23 +1,13 @@
 """What becomes of a message whose listener fails, where the push consumer's tests do not reach."""
 
 import asyncio
-from collections.abc import Sequence
 
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import first_dead
-from tests.client.aio.test_subscribing import message
 
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer
-from epochmq.client.aio.consuming import ask
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import TopicConfig
-
-
-async def test_an_exception_means_later() -> None:
-    async def broken(messages: Sequence[StoredMessage]) -> ConsumeResult:
-        raise ValueError("on purpose")
-
-    assert await ask(broken, [message("A")]) is ConsumeResult.LATER
 
 
 async def test_an_ordered_message_is_given_up_after_its_tries(namesrv: str, topic: str) -> None:

@@ -2,14 +2,15 @@
 
 import asyncio
 
+import pytest
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import owned, send
 from tests.client.aio.test_subscribing import message
 
-from epochmq.base.errors import Refused
-from epochmq.client.aio import Producer, PullConsumer, PushConsumer
+from epochmq.base.errors import Refused, UsageError
+from epochmq.client.aio import ConsumeResult, Producer, PullConsumer, PushConsumer
 from epochmq.client.aio.group_member import restore_topic
-from epochmq.model.message import Message
+from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue
 
 
@@ -108,3 +109,65 @@ async def listed(consumer: PushConsumer, topic: str) -> list[str]:
         return await consumer.member.calls.members(topic)
     except Refused:
         return []
+
+
+async def test_nothing_is_skipped_that_was_sent_after_start(namesrv: str, topic: str) -> None:
+    """Queues are taken after `start` returned; "last" is where they ended when it was called."""
+    await send(namesrv, topic, 10)
+    new = f"{topic}_new"
+    collector = Collector(30)
+    async with (
+        PushConsumer(namesrv, f"g_{topic}") as consumer,
+        Producer(namesrv, "p") as producer,
+    ):
+        consumer.on_message(collector)
+        await consumer.subscribe(topic)
+        await consumer.subscribe(new)  # is not there yet
+        rebalance, may_begin = consumer.member.rebalance, asyncio.Event()
+
+        async def rebalance_late() -> bool:
+            await may_begin.wait()
+            return await rebalance()
+
+        consumer.member.rebalance = rebalance_late  # type: ignore[method-assign]
+        await consumer.start()
+        sent = []
+        for number in range(30):
+            body = b"after %d" % number
+            sent.append(body)
+            await producer.send(Message(new if number % 3 == 0 else topic, body))
+        may_begin.set()
+        await collector.wait()
+    assert sorted(collector.bodies) == sorted(sent)
+
+
+async def test_no_more_is_buffered_than_wanted(namesrv: str, topic: str) -> None:
+    async with Producer(namesrv, "p", compress_over_bytes=1 << 30) as producer:
+        queue = MessageQueue(topic, "broker-a", 0)
+        for _ in range(20):
+            await producer.send(Message(topic, bytes(4_000)), queue=queue)
+    collector, go_on = Collector(20), asyncio.Event()
+
+    async def slow(messages: list[StoredMessage]) -> ConsumeResult:
+        await go_on.wait()
+        return await collector(messages)
+
+    async with PushConsumer(
+        namesrv, f"g_{topic}", start="first", pull_count=2, max_buffered_bytes=10_000
+    ) as consumer:
+        consumer.on_message(slow)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await owned(consumer, topic, 4)
+        window = consumer.member.owned[queue].window
+        async with asyncio.timeout(20):
+            while not window.is_full():  # noqa: ASYNC110 - the window has no event
+                await asyncio.sleep(0.02)
+        assert window.statistics()["cachedMsgCount"] == 4
+        go_on.set()
+        await collector.wait()
+
+
+def test_a_senseless_bound_is_refused() -> None:
+    with pytest.raises(UsageError, match="max_buffered_bytes"):
+        PushConsumer("127.0.0.1:1", "g", max_buffered_bytes=0)

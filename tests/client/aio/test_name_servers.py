@@ -3,8 +3,9 @@
 import random
 
 import pytest
+from tests.compat.peers.epochmq import EpochCluster
 
-from epochmq.base.errors import NotFound, UsageError
+from epochmq.base.errors import NotFound, Refused, UsageError
 from epochmq.client.aio.name_servers import NameServers, parse_addresses
 from epochmq.runtime.peers import Peers
 
@@ -29,3 +30,11 @@ async def test_a_dead_server_is_passed_over(namesrv: str) -> None:
         assert (await servers.route("TBW102")).broker_datas
     finally:
         await peers.close()
+
+
+async def test_a_broker_is_no_name_server(cluster: EpochCluster) -> None:
+    peers = Peers()
+    servers = NameServers(cluster.broker_addr, peers, random.Random(1))
+    with pytest.raises(Refused, match=f"{cluster.broker_addr}.* no name server"):
+        await servers.route("T")
+    await peers.close()

@@ -102,7 +102,12 @@ async def test_a_killed_members_queues_come_when_its_locks_run_out(
     place.broker.node.locks.life_ms = 2_000
     await fill(place, topic, 40)
     victim = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", MEMBER, place.namesrv, f"g_{topic}", topic),
+        sys.executable,
+        "-c",
+        MEMBER,
+        place.namesrv,
+        f"g_{topic}",
+        topic,
         stdout=asyncio.subprocess.PIPE,
     )
     assert victim.stdout is not None

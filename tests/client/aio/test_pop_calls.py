@@ -11,7 +11,7 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Admin
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.core.pop_handle import handle_of
+from epochmq.client.core.pop_handle import Handle, handle_of
 from epochmq.client.core.pop_state import PopStatus
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model.message import StoredMessage
@@ -40,12 +40,13 @@ class Caller:
         self.data = build(topic, "*")
         self.queue = MessageQueue(topic, "broker-a", -1)
 
-    async def pop(self, count: int = 32, invisible_ms: int = 5_000, poll_ms: int = 0) -> Popped:
+    async def pop(self, count: int = 32, *, poll_ms: int = 0) -> Popped:
+        """What comes is away for longer than a test takes, unless the test changes that."""
         return await self.calls.pop(
             self.queue,
             count,
             self.data,
-            invisible_ms=invisible_ms,
+            invisible_ms=300_000,
             start=StartPoint.FIRST,
             poll_ms=poll_ms,
         )
@@ -53,7 +54,10 @@ class Caller:
     async def ack(self, message: StoredMessage) -> None:
         await self.calls.ack(self.topic, handle_of(message))
 
-    async def next(self, within_s: float = 30) -> list[StoredMessage]:
+    async def hide(self, message: StoredMessage, ms: int) -> Handle:
+        return await self.calls.change_invisible(self.topic, handle_of(message), ms)
+
+    async def next(self, within_s: float = 90) -> list[StoredMessage]:
         """What comes next, however long a broker takes to revive it."""
         async with asyncio.timeout(within_s):
             while True:
@@ -103,6 +107,7 @@ async def test_acked_singly_or_together_it_stays_away(caller: Caller) -> None:
     await caller.ack(popped.messages[0])
     await caller.calls.ack_all(caller.topic, "broker-a", handles[1:5])
     assert (await caller.pop()).status is PopStatus.POLLING_NOT_FOUND
+    await caller.hide(popped.messages[5], 1_000)
     (again,) = await caller.next()
     assert (again.body, again.reconsume_times, again.topic) == (b"5", 1, caller.topic)
     assert handle_of(again).mark == "1"
@@ -110,13 +115,13 @@ async def test_acked_singly_or_together_it_stays_away(caller: Caller) -> None:
 
 
 async def test_an_invisible_time_is_changed(caller: Caller) -> None:
-    popped = await caller.pop(1, invisible_ms=60_000)
+    popped = await caller.pop(1)
     handle = handle_of(popped.messages[0])
-    renewed = await caller.calls.change_invisible(caller.topic, handle, 1_000)
+    renewed = await caller.hide(popped.messages[0], 1_000)
     assert (renewed.offset, renewed.invisible_ms) == (handle.offset, 1_000)
-    found = await caller.next(20)
+    found = await caller.next()
     while b"0" not in [message.body for message in found]:
-        found += await caller.next(20)
+        found += await caller.next()
 
 
 async def test_an_ack_of_what_is_not_there(caller: Caller) -> None:

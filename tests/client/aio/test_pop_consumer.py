@@ -242,3 +242,34 @@ async def test_wrong_use(namesrv: str) -> None:
     async with PopConsumer(namesrv, "g") as consumer:
         with pytest.raises(UsageError, match="on_message"):
             await consumer.start()
+
+
+async def test_nothing_is_skipped_that_was_sent_after_start(namesrv: str, topic: str) -> None:
+    """Brokers note where a new group begins with its first pop, which `start` waits for."""
+    await fill(namesrv, topic, 8, queues=2)
+    sent = {b"after %d" % number for number in range(28)}
+    missing, all_seen = set(sent), asyncio.Event()
+
+    async def see(messages: list[StoredMessage]) -> None:
+        missing.difference_update(message.body for message in messages)
+        if not missing:
+            all_seen.set()
+
+    async with (
+        PopConsumer(namesrv, f"g_{topic}", poll_ms=1_000) as consumer,
+        Producer(namesrv, "p") as producer,
+    ):
+        consumer.on_message(see)
+        await consumer.subscribe(topic)
+        share = consumer.member.round
+
+        async def share_late() -> bool:
+            await asyncio.sleep(0.2)
+            return await share()
+
+        consumer.member.round = share_late  # type: ignore[method-assign]
+        await consumer.start()
+        for body in sent:
+            await producer.send(Message(topic, body))
+        async with asyncio.timeout(30):
+            await all_seen.wait()

@@ -12,6 +12,7 @@ from epochmq.client.aio import ConsumeResult
 from epochmq.client.aio.pop_handling import Fates, PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import Share, Taken
 from epochmq.client.core.pop_handle import Handle, handle_of
+from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 
@@ -195,7 +196,7 @@ async def test_after_the_last_try(problem: Exception | None, monkeypatch: Any) -
 
 
 async def test_without_a_limit_nothing_is_given_up() -> None:
-    place = Place(max_reconsume_times=-1)
+    place = Place(max_reconsume_times=retries_allowed(-1, ordered=False))
     taken = place.taken(1)
     taken.message.reconsume_times = 1_000
     assert not await Fates(place.member).gave_up(taken)

@@ -10,7 +10,20 @@ from epochmq.model.message import StoredMessage
 def message(tags: str | None) -> StoredMessage:
     host = ("127.0.0.1", 10911)
     return StoredMessage(
-        *("t", 0, 0, 0, 100, b"", 0, 0, 0, host, 0, host, 0, 0),
+        "t",
+        0,
+        0,
+        0,
+        100,
+        b"",
+        0,
+        0,
+        0,
+        host,
+        0,
+        host,
+        0,
+        0,
         properties={"TAGS": tags} if tags else {},
         body_crc=0,
     )

@@ -1,11 +1,14 @@
 """Consumers without asyncio, against a real broker."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent import futures
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
 
+from epochmq.base.errors import UsageError
 from epochmq.client.sync import ConsumeResult, Producer, PullConsumer, PushConsumer
 from epochmq.model.message import Message, StoredMessage
 
@@ -52,3 +55,50 @@ def test_its_listener_may_wait(namesrv: str) -> None:
         assert done.wait(30)
         assert consumer.is_settled
     assert sorted(got, key=int) == [b"%d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("coroutine", [False, True])
+def test_no_failure_of_a_listener_stops_the_clients(namesrv: str, coroutine: bool) -> None:
+    failures: list[BaseException] = [
+        SystemExit(1),
+        KeyboardInterrupt(),
+        StopIteration(),
+        asyncio.CancelledError(),
+        futures.CancelledError(),
+    ]
+    if coroutine:
+        failures.remove(failures[2])  # raised in a coroutine it is a RuntimeError
+    got: set[bytes] = set()
+    done = threading.Event()
+
+    def take(messages: list[StoredMessage]) -> None:
+        if failures:
+            raise failures.pop()
+        got.update(message.body for message in messages)
+        if len(got) >= 15:
+            done.set()
+
+    async def take_on_the_loop(messages: list[StoredMessage]) -> None:
+        take(messages)
+
+    with PushConsumer(namesrv, f"fails_{coroutine}", start="first", concurrency=2) as consumer:
+        consumer.on_message(take_on_the_loop if coroutine else take)
+        consumer.subscribe(TOPIC)
+        consumer.start()
+        assert done.wait(30)
+
+
+def test_a_listener_closes_its_consumer(namesrv: str) -> None:
+    returned = threading.Event()
+    with PushConsumer(namesrv, "closes", start="first") as consumer:
+
+        @consumer.on_message
+        def take(messages: list[StoredMessage]) -> None:
+            consumer.close()
+            returned.set()
+
+        consumer.subscribe(TOPIC)
+        consumer.start()
+        assert returned.wait(30)
+    with pytest.raises(UsageError, match="closed"):
+        consumer.subscribe("another")

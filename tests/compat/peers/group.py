@@ -137,6 +137,7 @@ class Group(Running):
                     "controllerDLegerGroup": "group1",
                     "controllerDLegerPeers": peers,
                     "controllerDLegerSelfId": f"n{n}",
+                    **({"controllerBootstrap": True} if kind != JAVA else {}),
                     "controllerStorePath": str(self.root / f"controller-{n}" / "data"),
                     **more,
                 },

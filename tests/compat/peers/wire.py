@@ -32,7 +32,10 @@ class Answer:
     def json(self) -> Any:
         """The body, whether the server quotes integer keys or not (fastjson does not)."""
         text = self.body.decode()
-        return json.loads(re.sub(r"([{,])\s*(-?\d+)\s*:", r'\1"\2":', text))
+        try:
+            return json.loads(text)  # what looks like such a key may stand in a value
+        except ValueError:
+            return json.loads(re.sub(r"([{,])\s*(-?\d+)\s*:", r'\1"\2":', text))
 
 
 def frame(code: int, ext: Mapping[str, object], body: bytes = b"", flag: int = 0) -> bytes:

@@ -135,3 +135,14 @@ def test_a_body_that_is_none(stock: list[Broker]) -> None:
     assert world.ask(ALTER, header, b"").code == 1
     assert world.ask(ALTER, header, b"[").code == 1
     assert world.ask(ALTER, {"brokerName": "b", "masterBrokerId": "1"}, b"{}").code == 1
+
+
+def test_a_leader_that_heard_of_nobody_yet_refuses_no_set() -> None:
+    """It shows them as dead, but they may have spoken to the leader before it alone."""
+    world = World()
+    found = brokers(world)
+    world.stop("n0")
+    world.start("n0")
+    world.run(2_000)
+    found[0].beat()
+    assert found[0].alter([1, 2]).code == 0

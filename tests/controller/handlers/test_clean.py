@@ -68,3 +68,22 @@ def test_by_address_as_5_0_asks(found: list[Broker]) -> None:
     assert world.ask(CLEAN, {**ext, "brokerAddress": "10.0.0.9:1"}).code == 2009
     assert world.ask(CLEAN, {**ext, "brokerAddress": found[2].address}).code == 0
     assert sorted(world.leader.machine.groups[KEY].replicas) == [1, 2]
+
+
+def test_who_may_be_alive_after_a_change_of_leaders_stays_and_the_refusal_says_until_when() -> None:
+    world = World(3)
+    found = brokers(world)
+    live_on(world, found[:2], 11_000, every=1_000)
+    leader = next(name for name, node in world.nodes.items() if node is world.leader)
+    world.stop(leader)
+    while not any(node.core.desk.leads for node in world.nodes.values()):
+        world.run(10)
+    ext = {"brokerName": "b", "brokerControllerIdsToClean": "3", "isCleanLivingBroker": "false"}
+    refused = world.ask(CLEAN, ext)
+    assert refused.code == 2009
+    assert refused.remark is not None
+    assert "has not heard of it" in refused.remark
+    left_ms = int(refused.remark.split("try again in ")[1].split()[0])
+    assert 0 < left_ms <= 10_000
+    live_on(world, found[:2], left_ms, every=500)
+    assert world.ask(CLEAN, ext).code == 0

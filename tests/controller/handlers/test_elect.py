@@ -166,3 +166,16 @@ def test_a_master_of_ours_that_asks_gets_a_new_epoch(found: list[Broker]) -> Non
     reply = found[0].elect()
     assert reply.code == 0
     assert (world.group.master, world.group.epoch) == (1, 2)
+
+
+def test_a_question_over_another_connection_ends_no_lease(found: list[Broker]) -> None:
+    """It may have been under way since before the master was elected."""
+    world = found[0].world
+    found[0].beat()
+    older, found[0].connection = found[0].connection, 200
+    found[0].beat()
+    before = world.group.epoch
+    found[0].connection = older
+    found[0].elect()
+    world.run(1_900)
+    assert (world.group.master, world.group.epoch) == (1, before)

@@ -1,7 +1,7 @@
 """904: life, logs and leases."""
 
 import pytest
-from tests.controller.world import HEARTBEAT, KEY, NAMES, Broker, World, brokers, fields
+from tests.controller.world import HEARTBEAT, KEY, NAMES, Broker, World, brokers, fields, live_on
 
 from epochmq.base import limits
 from epochmq.controller.elect import Report
@@ -69,6 +69,7 @@ def test_an_absurd_epoch_is_not_believed(found: list[Broker]) -> None:
 def test_a_follower_hears_and_names_the_leader() -> None:
     world = World(3)
     found = brokers(world)
+    live_on(world, found, 300)
     reply = found[0].beat(to="n1")
     assert fields(reply) == {
         "isLeader": "false",
@@ -154,15 +155,134 @@ def test_a_new_address_of_the_same_process_is_recorded(found: list[Broker]) -> N
     assert found[0].world.group.replicas[3].address == "10.8.8.8:10911"
 
 
-def test_a_new_process_that_does_not_register_is_noticed(found: list[Broker]) -> None:
+def state(world: World) -> tuple[object, ...]:
+    """What no word of a stranger may change."""
+    group, live = world.group, world.leader.core.desk.live.get(KEY, 1)
+    assert live is not None
+    replica = group.replicas[1]
+    return (
+        *(group.master, group.epoch, group.members, group.candidates, replica.session),
+        *(replica.address, replica.unclean, live.session, live.lease_until, live.leased),
+        *(live.resigned, live.closed, live.report, live.connection),
+    )
+
+
+def restarted_master(world: World) -> tuple[Broker, Broker]:
+    """The master's process of before, and the one that was elected again after a crash."""
+    (old,) = brokers(world, 1)
+    new = Broker(world, 1)
+    new.session, new.connection = "second life", 300
+    old.close(refused=True)
+    world.refusing.clear()
+    assert new.register().code == 0
+    world.run(1)
+    new.epoch = world.group.epoch
+    assert new.epoch == 2
+    assert "leaseMillis" in fields(new.beat())
+    return old, new
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize(
+    "more", [{}, {"resign": "true"}, {"cleanStart": "false"}, {"leaseWanted": None}]
+)
+def test_a_late_heartbeat_of_a_dead_process_changes_nothing(
+    is_closed: bool, more: dict[str, str | None]
+) -> None:
+    """Held on a half-open connection while the broker crashed, came back and was elected."""
+    world = World()
+    old, new = restarted_master(world)
+    if is_closed:
+        new.close()
+    before, applied = state(world), world.leader.machine.applied
+    ext = {name: text for name, text in (old.beat_ext() | more).items() if text is not None}
+    reply = world.ask(HEARTBEAT, ext, session=150)
+    assert reply.code == (2010 if is_closed else 2014)
+    assert "leaseMillis" not in fields(reply)
+    assert (state(world), world.leader.machine.applied) == (before, applied)
+    world.run(1_000)
+    assert world.group.epoch == new.epoch, "its lease runs still"
+
+
+@pytest.mark.parametrize("resign", ["true", None])
+@pytest.mark.parametrize("wanted", ["true", "false", None])
+@pytest.mark.parametrize("incarnation", ["i1", "other", None])
+def test_a_heartbeat_without_a_session_changes_nothing(
+    found: list[Broker], resign: str | None, wanted: str | None, incarnation: str | None
+) -> None:
+    """Anybody can send one; RocketMQ's brokers have none, and register without one."""
+    world = found[0].world
+    found[0].beat()
+    before = state(world)
+    ext = found[0].beat_ext() | {
+        "session": None,
+        "resign": resign,
+        "leaseWanted": wanted,
+        "incarnation": incarnation,
+        "brokerAddr": "10.6.6.6:10911",
+    }
+    world.ask(HEARTBEAT, {k: v for k, v in ext.items() if v is not None}, session=500)
+    assert state(world) == before
+
+
+def test_a_lease_given_is_not_forgotten_because_the_next_heartbeat_wants_none(
+    found: list[Broker],
+) -> None:
+    world = found[0].world
+    found[0].beat()
+    ext = found[0].beat_ext() | {"leaseWanted": "false"}
+    world.ask(HEARTBEAT, ext, session=found[0].connection)
+    found[0].close()
+    world.run(1_900)
+    assert world.group.epoch == 1
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("more", [{}, {"resign": "true"}])
+def test_what_arrives_over_an_older_connection_of_the_same_process_is_late(
+    found: list[Broker], is_closed: bool, more: dict[str, str]
+) -> None:
+    world, older = found[0].world, found[0].connection
+    found[0].connection = 200
+    found[0].beat()
+    if is_closed:
+        found[0].close()
+    before = state(world)
+    reply = world.ask(HEARTBEAT, found[0].beat_ext() | more, session=older)
+    assert reply.code == 0
+    assert "leaseMillis" not in fields(reply)
+    assert state(world) == before
+
+
+def test_a_new_process_is_asked_to_register(found: list[Broker]) -> None:
     world = found[0].world
     found[0].close(refused=True)
     world.refusing.clear()
     found[0].session = "another life"
-    reply = fields(found[0].beat())
-    assert "leaseMillis" not in reply
-    world.run(50)
+    reply = found[0].beat()
+    assert reply.code == 2010
+    assert "leaseMillis" not in fields(reply)
+    assert found[0].register().code == 0
+    assert found[0].beat().code == 0
+    world.run(1)
     assert world.group.epoch == 2
+
+
+def test_heartbeats_of_a_process_whose_number_another_one_registered_since(
+    found: list[Broker],
+) -> None:
+    """A follower of the controllers learns of it too, whatever connection was first."""
+    world = found[0].world
+    second = Broker(world, 3)
+    second.session, second.connection = "second", 50
+    found[2].close()
+    assert second.register().code == 0
+    live = world.leader.core.desk.live.get(KEY, 3)
+    assert live is not None
+    assert (live.session, live.connection) == ("second", 50)
+    assert found[2].beat().code == 2014
+    second.close()
+    assert found[2].beat().code == 2010
 
 
 def test_a_master_that_resigns_makes_room_at_once(found: list[Broker]) -> None:

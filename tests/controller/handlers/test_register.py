@@ -1,6 +1,7 @@
 """1003 of 5.1.1 and later: coming online with a number."""
 
 import msgspec
+import pytest
 from tests.controller.world import KEY, REGISTER, Broker, World, brokers, fields, live_on
 
 
@@ -84,6 +85,51 @@ def test_a_master_that_registers_anew_does_not_go_on_under_its_old_epoch() -> No
     world.run(1)
     assert (world.group.master, world.group.epoch) == (1, 2)
     assert found[0].elect().code == 2011
+
+
+def test_a_new_process_waits_while_the_one_before_may_hold_a_lease() -> None:
+    """A closed connection is no death: the process may be cut off, and acknowledge."""
+    world = World()
+    found = brokers(world)
+    found[0].beat()
+    found[0].close()
+    clone = Broker(world, 1)
+    clone.session, clone.connection = "second life", 200
+    reply = clone.register()
+    assert reply.code == 2014
+    assert "register again" in (reply.remark or "")
+    live_on(world, found[1:], 2_000)
+    assert (world.group.master, world.group.epoch) == (1, 1)
+    live_on(world, found[1:], 200)
+    assert world.group.epoch == 2
+    assert clone.register().code == 0
+
+
+@pytest.mark.parametrize("stock", [True, False])
+def test_a_late_registration_does_not_end_a_leased_master(stock: bool) -> None:
+    world = World()
+    found = brokers(world)
+    found[0].beat()
+    found[0].close()
+    before = Broker(world, 1, stock=stock)
+    before.session, before.connection = "first life", 90
+    assert before.register().code == 2014
+    assert (world.group.master, world.group.epoch) == (1, 1)
+    assert world.group.replicas[1].session == "s1"
+
+
+def test_a_late_registration_of_the_same_process_changes_nothing() -> None:
+    world = World()
+    found = brokers(world)
+    older, found[1].connection = found[1].connection, 200
+    found[1].beat()
+    found[1].close()
+    found[1].connection, found[1].floor = older, 3
+    assert found[1].register().code == 1
+    assert world.group.replicas[2].floor == 0
+    live = world.leader.core.desk.live.get(KEY, 2)
+    assert live is not None
+    assert live.closed
 
 
 def test_a_stock_master_that_registers_anew_neither() -> None:

@@ -57,6 +57,7 @@ def test_two_clusters_with_one_name_are_told_apart() -> None:
 def test_a_group_without_a_master_shows_none_under_an_unchanged_epoch() -> None:
     world = World()
     found = brokers(world, 1)
+    found[0].close(refused=True)
     found[0].session = "again"
     found[0].register()
     reply = world.ask(INFO, {"brokerName": "b"})

@@ -4,6 +4,7 @@ import zlib
 import pytest
 from tests.nameserver.world import Asker, broker_ext, configs, header_of, text
 
+from epochmq.base import limits
 from epochmq.model.crc import crc32
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.bodies.base import encode_body
@@ -76,6 +77,23 @@ def test_a_damaged_body_is_refused() -> None:
     assert reply.code == 1
 
 
+@pytest.mark.parametrize("compressed", [True, False])
+def test_only_who_is_registered_may_tell_very_much(
+    monkeypatch: pytest.MonkeyPatch, compressed: bool
+) -> None:
+    """A few kilobytes inflate to sixty megabytes, and a connection costs a stranger nothing."""
+    monkeypatch.setattr(limits, "REGISTER_FIRST_BYTES_MAX", 2_000)
+    asker, stranger = Asker(), Asker()
+    large = RegisterBrokerBody(TopicConfigTable(configs(*(f"T{n}" for n in range(100)))))
+    body = encode_compressed(large) if compressed else encode_body(large)
+    reply = stranger.ask(103, EXT, body)
+    assert reply.code == 1
+    assert "2000" in str(reply.remark)
+    small = encode_compressed(RegisterBrokerBody(TopicConfigTable(configs("T0", "T1"))))
+    assert asker.ask(103, EXT, small).code == 0
+    assert asker.ask(103, EXT, body).code == (0 if compressed else 1), "others must compress"
+
+
 def test_a_registration_without_a_body_says_nothing_of_topics() -> None:
     asker = Asker()
     assert asker.ask(103, EXT).code == 0
@@ -85,7 +103,7 @@ def test_a_registration_without_a_body_says_nothing_of_topics() -> None:
 @pytest.mark.parametrize("name", ["brokerName", "clusterName", "brokerAddr"])
 def test_names_are_mandatory_and_bounded(name: str) -> None:
     asker = Asker()
-    for bad in ("", "x" * 256):
+    for bad in ("", "x" * 256, "x\n2026-01-01 CRITICAL"):
         assert asker.ask(103, EXT | {name: bad}, JAVA_BODY).code == 1
     missing = {key: value for key, value in EXT.items() if key != name}
     reply = asker.ask(103, missing, JAVA_BODY)

@@ -8,7 +8,7 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import encode_head, encode_report
 from epochmq.replication.plain.master import PlainMasterCore
 
-OPTIONS = ReplicationOptions(in_sync_replicas=2, catch_up_batch_bytes=300, transfer_batch_bytes=300)
+OPTIONS = ReplicationOptions(in_sync_replicas=2, transfer_batch_bytes=300)
 
 
 def master(

@@ -12,7 +12,7 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.node import PlainNode
 from epochmq.store.options import StoreOptions
 
-OPTIONS = ReplicationOptions(in_sync_replicas=2, catch_up_batch_bytes=700, transfer_batch_bytes=700)
+OPTIONS = ReplicationOptions(in_sync_replicas=2, transfer_batch_bytes=700)
 
 
 class Plain:

@@ -28,7 +28,9 @@ class Live:
         self.store = Store.open(RealDisk(str(root)), STORE, HOST, self.clock.wall_ms())
         self.troubles: list[str] = []
         self.replication = PlainReplication(
-            *(self.store, OPTIONS, self.clock),
+            self.store,
+            OPTIONS,
+            self.clock,
             on_trouble=self.troubles.append,
             sockets=StreamSockets(),
         )
@@ -70,7 +72,11 @@ async def test_a_sync_master_and_its_slave(two: tuple[Live, Live]) -> None:
     assert info["inSyncSlaveNums"] == 1
     assert info["haConnectionInfo"][0]["inSync"] is True  # type: ignore[index]
     seen = slave.replication.ha_info()["haClientRuntimeInfo"]
-    assert seen["activated"] is True  # type: ignore[index]
+    assert isinstance(seen, dict)
+    assert seen["activated"] is True
+    wall = slave.replication._clock.wall_ms()
+    assert wall - 60_000 < seen["lastWriteTimestamp"] <= wall
+    assert wall - 60_000 < seen["lastReadTimestamp"] <= wall
 
 
 async def test_a_slave_waits_for_its_masters_address_and_for_the_master(

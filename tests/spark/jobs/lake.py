@@ -1,13 +1,14 @@
 """Topics in memory, and what a table of them must hold."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.queue import MessageQueue
+from epochmq.model.record import store_time_at
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import Runner
@@ -81,6 +82,30 @@ class FakeCluster:
             for name in names
             for number, queue in enumerate(self.topics[name].queues)
         }
+
+    def newest(self, topics: Sequence[str]) -> dict[str, int]:
+        """Of messages that `one_record` made, which all have one time or the next topic's."""
+        found = {}
+        for name in topics:
+            times = [store_time_at(each, 0) for q in self.topics[name].queues for each in q[-1:]]
+            if times:
+                found[name] = max(times)
+        return found
+
+    def recreated(
+        self,
+        bounds: Mapping[MessageQueue, tuple[int, int]],
+        positions: Mapping[MessageQueue, int],
+        newest: Mapping[str, int],
+    ) -> list[MessageQueue]:
+        return [
+            queue
+            for queue, (low, high) in bounds.items()
+            if low < positions.get(queue, 0) <= high
+            and queue.topic in newest
+            and store_time_at(self.topics[queue.topic].queues[queue.queue_id][low], 0)
+            > newest[queue.topic]
+        ]
 
     def fetch(self, one: Range) -> Iterator[bytes]:
         queue = self.topics[one.queue.topic].queues[one.queue.queue_id]

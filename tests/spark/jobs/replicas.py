@@ -49,8 +49,20 @@ def make_log(count: int, seed: int = 1, start: int = 0, body_max: int = 900) -> 
             log.data += record.blank(left) + bytes(left - 8)
         log.starts.append(log.end)
         log.data += record.encode(
-            *(b"orders", body, properties, number % 4, 0, number // 4, log.end, 0),
-            *(1_700_000_000_000 + number, HOST, 1_700_000_000_100 + number, HOST, 0, 0),
+            b"orders",
+            body,
+            properties,
+            number % 4,
+            0,
+            number // 4,
+            log.end,
+            0,
+            1_700_000_000_000 + number,
+            HOST,
+            1_700_000_000_100 + number,
+            HOST,
+            0,
+            0,
         )
     return log
 

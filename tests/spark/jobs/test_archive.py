@@ -14,6 +14,7 @@ from tests.spark.jobs.lake import (
     FakeCluster,
     FakeRunner,
     NeverAsked,
+    Topic,
     archive,
     content,
     names_on_disk,
@@ -234,6 +235,20 @@ def test_a_topic_made_anew_is_refused(
     with pytest.raises(UsageError, match="was deleted and made anew"):
         archive(options, FakeCluster(topic(count=2)))
     assert content(options.table) == once(topic(count=9).ids)
+
+
+def test_a_topic_made_again_and_grown_past_the_old_place_is_refused(
+    options: ArchiveOptions,
+) -> None:
+    archive(options, FakeCluster(topic(count=5)))
+    again = Topic("T", [[], []])
+    again.add(9, at_ms=START_MS + 1)
+    with pytest.raises(UsageError, match="all its messages are younger than that"):
+        archive(options, FakeCluster(again))
+    assert sum(content(options.table).values()) == 10
+    same = topic(count=5)
+    same.add(4, at_ms=START_MS + 1)
+    assert archive(options, FakeCluster(same)).rows == 8
 
 
 def test_deleted_messages_are_said_exactly(options: ArchiveOptions) -> None:

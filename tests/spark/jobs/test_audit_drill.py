@@ -59,8 +59,20 @@ def test_every_byte_lies_in_its_record_or_in_a_filler(at: int) -> None:
 def test_a_record_that_holds_a_copy_of_another_record_hides_nothing() -> None:
     inner = bytes(LOG.data[: LOG.starts[1]])
     outer = record.encode(
-        *(b"t", inner * 2, b"", 0, 0, 7, 0, 0, 1, b"\x7f\0\0\1\0\0\0\1", 2, b"\x7f\0\0\1\0\0\0\1"),
-        *(0, 0),
+        b"t",
+        inner * 2,
+        b"",
+        0,
+        0,
+        7,
+        0,
+        0,
+        1,
+        b"\x7f\0\0\1\0\0\0\1",
+        2,
+        b"\x7f\0\0\1\0\0\0\1",
+        0,
+        0,
     )
     place = place_at("a", len(outer) - 1, 0, lambda _, low, high: outer[low:high])
     assert (place.offset, place.queue_offset) == (0, 7)

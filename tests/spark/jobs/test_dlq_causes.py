@@ -37,8 +37,22 @@ def _stored(
     host: tuple[str, int] = ("127.0.0.1", 1),
 ) -> StoredMessage:
     return StoredMessage(
-        *("%DLQ%g", 0, offset, offset * 100, size, body, 0, 0, 1, host, 1000 + offset, host),
-        *(tries, 0, properties, 0),
+        "%DLQ%g",
+        0,
+        offset,
+        offset * 100,
+        size,
+        body,
+        0,
+        0,
+        1,
+        host,
+        1000 + offset,
+        host,
+        tries,
+        0,
+        properties,
+        0,
     )
 
 

@@ -11,12 +11,36 @@ def context(*fields: object) -> str:
 
 
 PUB_5 = context(
-    *(PUB, 1700000000000, "DefaultRegion", "shop", "orders", "ID1", "paid", "k1 k2"),
-    *("127.0.0.1:10911", 12, 3, 0, "7F00000100002A9F0000000000000102", "true", "127.0.0.1"),
+    PUB,
+    1700000000000,
+    "DefaultRegion",
+    "shop",
+    "orders",
+    "ID1",
+    "paid",
+    "k1 k2",
+    "127.0.0.1:10911",
+    12,
+    3,
+    0,
+    "7F00000100002A9F0000000000000102",
+    "true",
+    "127.0.0.1",
 )
 PUB_4 = context(
-    *(PUB, 1700000000000, "DefaultRegion", "shop", "orders", "ID1", "null", ""),
-    *("127.0.0.1:10911", 12, 3, 0, "false"),
+    PUB,
+    1700000000000,
+    "DefaultRegion",
+    "shop",
+    "orders",
+    "ID1",
+    "null",
+    "",
+    "127.0.0.1:10911",
+    12,
+    3,
+    0,
+    "false",
 )
 BEFORE_5 = context(BEFORE, 1700000000100, "null", "billing", "REQ1", "ID1", 2, "k1 k2")
 AFTER_5 = context(AFTER, "REQ1", "ID1", 7, "true", "k1 k2", 0, 1700000000107, "billing")

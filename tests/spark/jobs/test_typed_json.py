@@ -28,6 +28,10 @@ def test_values() -> None:
     [
         (b"", "no JSON"),
         (b"\xff\xfe", "no JSON"),
+        ('{"s": "a"}'.encode("utf-16"), "no JSON"),
+        ('{"s": "a"}'.encode("utf-16-be"), "no JSON"),
+        ('{"s": "a"}'.encode("utf-32"), "no JSON"),
+        ('{"s": "a"}'.encode("utf-8-sig"), "no JSON"),
         (b"[" * 100_000, "no JSON"),
         (b'"text"', "a JSON str where an object is wanted"),
         (b'{"s": 1}', "field 's' is 1, no string"),

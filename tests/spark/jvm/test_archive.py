@@ -21,7 +21,7 @@ from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.archive_run import OnSpark, Source
 from epochmq.spark.jobs.tables.opening import data_frame, open_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.tried_once]
+pytestmark = [pytest.mark.spark]
 COUNT = 6_000
 TOPIC = "Flights"
 

@@ -12,7 +12,7 @@ from tests.spark.jvm.driver import Driver
 from tests.spark.jvm.streams import EVERY, copying, failure
 from tests.spark.sinking import bodies
 
-pytestmark = [pytest.mark.process, pytest.mark.tried_once, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 COLLIDED = ("concurrent", "multiple streaming jobs")
 """What Spark says, in small letters, to the one that comes second at a place of the log."""
 

@@ -25,7 +25,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark import PublishOffsets, columns
 from epochmq.spark.cluster import Cluster
 
-pytestmark = [pytest.mark.process, pytest.mark.tried_once]
+pytestmark = [pytest.mark.process]
 
 Batches = list[tuple[int, list[int]]]
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.store.timer.checkpoint import TimerCheckpoint, decode
+from epochmq.store.timer.checkpoint import (
+    OLDER_MAX,
+    OlderProgress,
+    TimerCheckpoint,
+    decode,
+    decode_older,
+    encode_older,
+)
 
 FULL = TimerCheckpoint(1_700_000_000_000, 5200, 40, 38, 2, 1_700_000_000_500, 9)
 
@@ -65,3 +72,31 @@ def test_where_the_log_ends_too_early_an_older_state_counts() -> None:
     broken = bytearray(data)
     broken[1030] ^= 1
     assert decode(bytes(broken), 1000, 899) is None
+
+
+ROWS = [OlderProgress(5 * n, n + 1, 52, 900, 7) for n in range(OLDER_MAX, 0, -1)]
+
+
+@pytest.mark.parametrize("count", [0, 1, OLDER_MAX])
+def test_older_progress_is_read_over_by_who_does_not_know_it(count: int) -> None:
+    rows = ROWS[:count]
+    data = FULL.encode(1000, 900, FULL.sealed(1000, 800), rows)
+    assert len(data) == 4096
+    assert decode(data, 1000) == FULL
+    assert decode_older(data) == rows
+    answer = FULL.body() + encode_older(rows)
+    assert decode(answer) == FULL._replace(log_position=-1)
+    assert decode_older(answer) == rows
+
+
+@given(st.integers(0, 4095), st.integers(1, 255))
+def test_older_progress_that_was_changed_says_nothing(at: int, flip: int) -> None:
+    data = bytearray(FULL.encode(1000, 900, b"", ROWS))
+    data[at] ^= flip
+    assert decode_older(bytes(data)) in ([], ROWS)
+
+
+@given(st.integers(0, 4096))
+def test_older_progress_that_was_cut_says_nothing(size: int) -> None:
+    body = FULL.body() + encode_older(ROWS)
+    assert decode_older(body[:size]) == (ROWS if size >= len(body) else [])

@@ -136,10 +136,11 @@ def test_a_broken_chain_is_damage() -> None:
     files = opened(disk, 0)
     files.add([link(5, n) for n in range(3)], WALL)
     path = f"{FOLDER}/{0:020d}"
-    disk.open(path).write(52 + 4, (60).to_bytes(8, "big"))  # points forward
+    second = files.unit(52)
+    disk.open(path).write(52, second._replace(previous=60).encode())  # points forward
     with pytest.raises(TimerDamaged, match="breaks at 52"):
         offsets(files, 5)
-    disk.open(path).write(52 + 4, (-1).to_bytes(8, "big", signed=True))  # ends too early
+    disk.open(path).write(52, second._replace(previous=-1).encode())  # ends too early
     with pytest.raises(TimerDamaged):
         offsets(files, 5)
     with pytest.raises(TimerDamaged):

@@ -34,6 +34,23 @@ def test_round_trips() -> None:
     assert decode_slot(bytes(32)) is None
 
 
+@given(st.integers(-(1 << 47), (1 << 47) - 1))
+def test_a_time_has_48_bits(time: int) -> None:
+    unit = UNIT._replace(deliver_wall_ms=time)
+    assert decode_unit(unit.encode()) == unit
+
+
+@pytest.mark.parametrize("unit", [UNIT, Unit(-1, 1, 0, 0, 0, 1, 0, 0)])
+def test_any_flipped_bits_of_a_unit_are_noticed(unit: Unit) -> None:
+    """Its time was believed: a message was taken for delivered, or came a minute late."""
+    data = unit.encode()
+    for bit in range(8 * len(data)):
+        for width in range(1, 17):  # a run of them as well
+            number = int.from_bytes(data, "big") ^ ((1 << width) - 1) << bit
+            with pytest.raises(TimerDamaged):
+                decode_unit((number & (1 << 416) - 1).to_bytes(52, "big"))
+
+
 @given(st.integers(0, 31), st.integers(1, 255))
 def test_a_changed_byte_of_a_slot_is_noticed(at: int, flip: int) -> None:
     data = bytearray(SLOT.encode())

@@ -1,6 +1,6 @@
 """Random and hostile inputs for the compiled twin, and one run of them all.
 
-Run as a program under the address sanitiser by test_sanitized.py: every call must stay within the
+Run as a program under the address sanitiser by test_library.py: every call must stay within the
 buffers it was given, whatever the bytes are.
 """
 
@@ -345,9 +345,13 @@ def columns(twin: library.Library, rng: Random, rounds: int) -> None:
         bounds, names = 4 * count + 4, sum(data[at - 1] for at in topics) + 16
         texts = [(bounds, sum(size_at)), *((bounds, 26 * count + 32),) * 2]
         texts += [(bounds, names), (bounds, 5 * count)]
-        sizes = [*(4 * count,) * 5, *(8 * count,) * 5, *(each for pair in texts for each in pair)]
+        sizes = [
+            *(4 * count,) * len(INT32),
+            *(8 * count,) * len((*INT64, *TIMES)),
+            *(each for pair in texts for each in pair),
+        ]
         rooms = [(ctypes.c_char * size)() if rng.random() < 0.9 else None for size in sizes]
-        for at in range(10, len(rooms), 2):
+        for at in range(len((*INT32, *INT64, *TIMES)), len(rooms), 2):
             if rooms[at + 1] is None:
                 rooms[at] = None
         places = [None if room is None else ctypes.addressof(room) for room in rooms]

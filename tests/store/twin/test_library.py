@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.store.twin import fuzz
 
 import build_twin
-from epochmq.store.twin import library
+from epochmq.base.errors import OurBug
+from epochmq.store.twin import library, records, send, waits
 
 needs_twin = pytest.mark.skipif(library.library() is None, reason=library.which())
 needs_compiler = pytest.mark.skipif(build_twin.compiler() is None, reason="no C compiler")
@@ -67,6 +68,25 @@ def test_the_checksum(data: bytes) -> None:
     twin = library.library()
     assert twin is not None
     assert twin.crc(data, len(data)) == crc32(data) & 0x7FFFFFFF
+
+
+@needs_twin
+@pytest.mark.parametrize(
+    "mirrored", [library.MIRRORED, send.MIRRORED, records.MIRRORED, waits.MIRRORED]
+)
+def test_both_sides_have_one_layout(mirrored: dict[str, int]) -> None:
+    twin = library.library()
+    assert twin is not None
+    assert {name: twin.size_of(name) for name in mirrored} == mirrored
+
+
+@needs_twin
+@pytest.mark.parametrize("structure", ["batch", "slot", "no_such_structure"])
+def test_another_layout_is_refused_before_a_call_could_crash(structure: str) -> None:
+    twin = library.library()
+    assert twin is not None
+    with pytest.raises(OurBug, match=rf"`{structure}`, Python has 8: change both sides"):
+        twin.check_sizes({structure: 8})
 
 
 @needs_compiler

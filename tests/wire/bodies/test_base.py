@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import HeaderError
+from epochmq.base.limits import LENIENT_BODY_BYTES_MAX
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.base import (
     Body,
     MaybeText,
     camel_but,
+    decode_answer,
     decode_body,
     encode_body,
     mq_map_decode,
@@ -57,6 +59,22 @@ def test_sloppy_bodies_are_bent() -> None:
     assert decode_body(Sample, b'{"ODD":"\xff"}') == Sample("�")
 
 
+def test_long_requests_must_be_standard_and_long_answers_need_not() -> None:
+    texts = ",".join(f'"{n}"' for n in range(20_000))
+    standard = f'{{"ODD":"x","new":[{texts}]}}'.encode()
+    bare = f'{{"ODD":"x","new":[{texts}],"map":{{1:2}}}}'.encode()
+    loose = f'{{"ODD":5,"new":[{texts}]}}'.encode()
+    assert len(standard) > LENIENT_BODY_BYTES_MAX
+    assert decode_body(Sample, standard) == Sample("x")
+    for data in (bare, loose):
+        with pytest.raises(HeaderError, match="must be standard JSON"):
+            decode_body(Sample, data)
+    assert decode_answer(Sample, bare) == Sample("x")
+    assert decode_answer(Sample, loose) == Sample("5")
+    with pytest.raises(HeaderError, match="the answer has no body"):
+        decode_answer(Sample, b"")
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -65,7 +83,7 @@ def test_sloppy_bodies_are_bent() -> None:
         (b"[]", "no Sample: Expected `object`"),
         (b"{}", "no Sample: Object missing required field `ODD`"),
         (b'{"ODD":"x","evenOne":"y"}', "no Sample: Expected `int`"),
-        (b'{"ODD":' + b"[" * 100_000, "no Sample: malformed JSON"),
+        (b'{"ODD":' + b"[" * 10_000, "no Sample: malformed JSON"),
         (b'{"ODD":"x","new":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "no Sample"),
     ],
 )

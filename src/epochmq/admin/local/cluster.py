@@ -47,6 +47,8 @@ class Started:
 
     was_running: bool
     choice: Choice | None = None
+    moved_from: str | None = None
+    """The directory that the files named until now."""
 
 
 class LocalCluster:
@@ -105,8 +107,9 @@ class LocalCluster:
         self._make_directory()
         with self._locked():
             self._check_replicas(wanted)
-            choice = None
+            choice = moved_from = None
             if all(part.pid is None for part in self.parts()):
+                moved_from = config_files.follow_move(self.directory)
                 choice = self._settle_ports(wanted or PortBlock())
             missing = [part.name for part in self.parts() if part.pid is None]
             try:
@@ -118,7 +121,7 @@ class LocalCluster:
                 self._stop(missing)
                 raise
             self._announce()
-            return Started(not missing, choice)
+            return Started(not missing, choice, moved_from)
 
     def start_one(self, name: str) -> None:
         """Start a server that was stopped or killed; does not wait for it."""

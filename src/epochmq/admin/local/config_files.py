@@ -15,6 +15,8 @@ from epochmq.base.java_properties import format_properties, parse_properties
 NAMESRV = "namesrv.properties"
 BROKER = "broker.properties"
 SUFFIX = ".properties"
+KV_PATH = "kvConfigPath"
+KV_FILE = "namesrv/kvConfig.json"
 _LETTERS = "abcdefghi"
 
 _NAMESRV_TEXT = """\
@@ -36,7 +38,10 @@ _CONTROLLER_TEXT = """\
 controllerDLegerGroup=dev
 controllerDLegerPeers={peers}
 controllerDLegerSelfId=n{number}
-{store_path}"""
+{store_path}
+# The group is founded once all controllers are up with empty directories; no effect later.
+controllerBootstrap=true
+"""
 
 _BROKER_TEXT = """\
 # A broker of this directory's cluster. Yours to edit: it is not written again,
@@ -102,7 +107,7 @@ lockInStrictMode=false
 
 def write_missing(directory: Path, ports: PortBlock) -> None:
     """Make those of the files that are not there."""
-    kv_path = format_properties([("kvConfigPath", str(directory / "namesrv" / "kvConfig.json"))])
+    kv_path = format_properties([(KV_PATH, str(directory / KV_FILE))])
     acting = _NAMESRV_ACTING if ports.acting_groups else ""
     texts = {NAMESRV: _NAMESRV_TEXT.format(ports=ports, host=HOST, kv_path=kv_path, acting=acting)}
     for number in range(len(ports.controllers)):
@@ -221,6 +226,42 @@ def move_ports(directory: Path, ports: PortBlock) -> None:
         _replace(directory / f"{name}{SUFFIX}", values)
 
 
+def follow_move(directory: Path) -> str | None:
+    """Let the files name `directory` where they name the one that they were written for.
+
+    That one is returned if the cluster was moved or copied since. Raises `ConfigError`, and changes
+    nothing, when data of the cluster was left there.
+    """
+    old = _written_for(directory)
+    if old is None or old == str(directory):
+        return None
+    changes: list[tuple[Path, str, str]] = []
+    problems = []
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
+        for key, value in parse_properties(path.read_text()).items():
+            if not value.startswith(old + "/"):
+                continue
+            moved = str(directory) + value.removeprefix(old)
+            if Path(value).exists() and not Path(moved).exists():
+                problems.append(
+                    f"{path}: {key} is {value}, and {moved} is not there: move the data, or write"
+                    " where it is"
+                )
+            changes.append((path, key, moved))
+    if problems:
+        raise ConfigError(problems)
+    for path, key, moved in changes:
+        _replace(path, {key: format_properties([("x", moved)]).removeprefix("x=").rstrip("\n")})
+    return old
+
+
+def _written_for(directory: Path) -> str | None:
+    """The directory in the name server's file; None when the user has put something else there."""
+    path = directory / NAMESRV
+    found = parse_properties(path.read_text()).get(KV_PATH, "") if path.exists() else ""
+    return found.removesuffix(f"/{KV_FILE}") if found.endswith(f"/{KV_FILE}") else None
+
+
 class _Numbers:
     """The numbers in one properties file."""
 
@@ -250,7 +291,7 @@ def _replace(path: Path, values: dict[str, str]) -> None:
     text = path.read_text()
     for key, value in values.items():
         line = f"{key}={value}"
-        text, count = re.subn(rf"(?m)^[ \t]*{key}[ \t]*[=:].*$", line, text)
+        text, count = re.subn(rf"(?m)^[ \t]*{key}[ \t]*[=:].*$", lambda _: line, text)  # noqa: B023
         if not count:
             text += line + "\n"
     path.write_text(text)

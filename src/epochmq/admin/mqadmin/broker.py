@@ -1,4 +1,4 @@
-"""`brokerStatus`, `getBrokerConfig`, `updateBrokerConfig`."""
+"""`brokerStatus`, `getBrokerConfig`, `updateBrokerConfig`, `deleteExpiredCommitLog`."""
 
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,23 @@ async def update_broker_config(
         raise problem
 
 
+@mq_command(
+    "deleteExpiredCommitLog",
+    opt("b", "brokerAddr", "One broker, HOST:PORT."),
+    opt("c", "cluster", "All brokers of a cluster; without -b and -c all brokers."),
+)
+async def delete_expired_commit_log(
+    admin: "Admin", out: Out, broker_addr: str | None, cluster: str | None
+) -> None:
+    """Delete the log files that are older than fileReservedTime now, not at deleteWhen."""
+    for address in await _addresses(admin, broker_addr, cluster):
+        await admin.delete_expired_log(address)
+        out.row({"broker": address, "result": "success"})
+    out.line("success")
+
+
 COMMANDS = {
+    "deleteExpiredCommitLog": delete_expired_commit_log,
     "brokerStatus": broker_status,
     "getBrokerConfig": get_broker_config,
     "updateBrokerConfig": update_broker_config,

@@ -13,6 +13,7 @@ COMMANDS = {
     "brokerStatus": ("broker", "All figures of a broker, or of a cluster's brokers."),
     "getBrokerConfig": ("broker", "The options of a broker, or of a cluster's brokers."),
     "updateBrokerConfig": ("broker", "Change an option of running brokers."),
+    "deleteExpiredCommitLog": ("broker", "Delete log files past their time now."),
     "addBroker": ("container", "Let a container start one more broker."),
     "removeBroker": ("container", "Let a container stop one of its brokers."),
     "wipeWritePerm": ("namesrv", "Take a broker's topics from producers, on all name servers."),
@@ -51,11 +52,11 @@ COMMANDS = {
     "consumeMessage": ("transfer", "Print messages of a topic."),
 }
 SECTIONS = {
-    "Cluster": tuple(COMMANDS)[:11],
-    "Controllers and replicas": tuple(COMMANDS)[11:21],
-    "Topics": tuple(COMMANDS)[21:27],
-    "Consumer groups": tuple(COMMANDS)[27:34],
-    "Messages": tuple(COMMANDS)[34:],
+    "Cluster": tuple(COMMANDS)[:12],
+    "Controllers and replicas": tuple(COMMANDS)[12:22],
+    "Topics": tuple(COMMANDS)[22:28],
+    "Consumer groups": tuple(COMMANDS)[28:35],
+    "Messages": tuple(COMMANDS)[35:],
 }
 
 

@@ -42,7 +42,9 @@ async def add_broker(
     "removeBroker",
     _container(),
     opt(
-        *("b", "brokerIdentity", "clusterName:brokerName:brokerId."),
+        "b",
+        "brokerIdentity",
+        "clusterName:brokerName:brokerId.",
         required=True,
         convert=_identity,
     ),

@@ -221,7 +221,7 @@ async def clean_broker_metadata(
     if ids is not None and not all(part.strip().isdigit() for part in ids.split(";")):
         raise click.BadParameter(f"ids are numbers separated by ';', not '{ids}'")
     await admin.clean_broker_data(
-        *(_one(controller_address), cluster_name, broker_name, ids, clean_living_broker)
+        _one(controller_address), cluster_name, broker_name, ids, clean_living_broker
     )
     row = {"broker_name": broker_name, "ids": ids}
     out.line(f"clear broker {broker_name} metadata from controller success! ", row)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TOPIC = opt("t", "topic", "The topic.", required=True)
 _ROUTE = "{:<45} {:<32} {:<50} {:<10} {:<11} {:<5}"
 _ROUTE_HEAD = _ROUTE.format(
-    *("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
+    "#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"
 )
 _STATUS = "{:<32}  {:<4}  {:<20}  {:<20}    {}"
 _STATUS_HEAD = _STATUS.format("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated")

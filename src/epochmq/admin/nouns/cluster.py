@@ -74,10 +74,8 @@ async def _name_server_row(admin: "Admin", address: str) -> Row:
 
 
 def _broker_row(broker: "Broker") -> Row:
-    problem = broker.trouble
-    if problem is None and broker.figures.get("brokerActive") != "true":
-        problem = "it is not active"
-    return _row("broker", f"{broker.name}:{broker.broker_id}", broker.address, problem)
+    name = f"{broker.name}:{broker.broker_id}"
+    return _row("broker", name, broker.address, broker.trouble)
 
 
 def _say(row: Row) -> str:

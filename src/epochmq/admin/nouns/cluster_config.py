@@ -9,7 +9,7 @@ from epochmq.admin.lazy import nearest
 from epochmq.admin.nouns.base import NounGroup, cluster_option
 from epochmq.admin.output import JSON, output_option, show
 from epochmq.admin.where import namesrv_option
-from epochmq.base.errors import NotFound, UsageError
+from epochmq.base.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -83,7 +83,10 @@ def set_config(
     async def work(admin: "Admin") -> list[Row]:
         rows: list[Row] = []
         for name, address in (await targets(admin, broker, cluster)).items():
-            await admin.update_broker_config(address, changes)
+            try:
+                await admin.update_broker_config(address, changes)
+            except Refused as error:
+                raise UsageError(f"{name} refuses it: {error.remark}") from None
             now = await admin.broker_config(address)
             rows += [{"broker": name, "key": key, "value": now.get(key)} for key in changes]
         return rows

@@ -60,7 +60,7 @@ class Looker:
         if state is None:
             master = data.broker_addrs.get(0)
             plain = (
-                self._plain(Replica(address, broker_id, True, True, broker_id == 0))
+                self._plain(Replica(address, broker_id, True, None, broker_id == 0))
                 for broker_id, address in sorted(data.broker_addrs.items())
             )
             return Group(name, master, 0, 0, tuple(await asyncio.gather(*plain)))
@@ -84,11 +84,14 @@ class Looker:
         return Group(name, master, state.master_epoch, state.sync_state_set_epoch, measured)
 
     async def _plain(self, replica: Replica) -> Replica:
-        """A replica without controllers: its own figures, what a stand-in has to hand over too."""
+        """A replica without controllers: its own figures, what a stand-in has to hand over too.
+
+        It is alive if it answers: name servers keep one that fell silent for a while.
+        """
         try:
             figures = await self._admin.runtime_info(replica.address)
         except EpochError:
-            return replica
+            return dataclasses.replace(replica, alive=False)
         acting = figures.get("epochmqRole") == "ACTING_MASTER"
         return dataclasses.replace(
             replica,

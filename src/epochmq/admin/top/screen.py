@@ -73,7 +73,7 @@ def _table(group: Group) -> "RenderableType":
             replica.address,
             role(replica),
             _text(replica.epoch),
-            "yes" if replica.in_sync else "no",
+            {True: "yes", False: "no", None: "-"}[replica.in_sync],
             _text(replica.max_offset),
             _text(group.lag_bytes(replica)),
             _text(replica.backlog),
@@ -87,7 +87,7 @@ def _title(group: Group) -> str:
         return f"{group.name}  no master, {group.acting.address} stands in for it"
     if not group.set_epoch:
         return group.name if group.master else f"{group.name}  no master"
-    in_sync = sum(replica.in_sync for replica in group.replicas)
+    in_sync = sum(bool(replica.in_sync) for replica in group.replicas)
     return (
         f"{group.name}  epoch {group.master_epoch}  set {in_sync}/{len(group.replicas)}"
         f" (set epoch {group.set_epoch})"

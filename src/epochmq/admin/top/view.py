@@ -10,7 +10,8 @@ class Replica:
     address: str
     broker_id: int
     alive: bool
-    in_sync: bool
+    in_sync: bool | None
+    """Whether it is in the sync-state set; None in a group without controllers, which has none."""
     is_master: bool
     max_offset: int | None = None
     """End of its log; None while it does not answer."""
@@ -108,7 +109,7 @@ def _changes(old: Group, new: Group) -> list[str]:
             continue
         if was.alive != replica.alive:
             texts.append(f"{new.name}: {replica.address} {'is back' if replica.alive else 'died'}")
-        if was.in_sync != replica.in_sync:
+        if None not in (was.in_sync, replica.in_sync) and was.in_sync != replica.in_sync:
             verb = "joined" if replica.in_sync else "left"
             texts.append(f"{new.name}: {replica.address} {verb} the sync-state set")
     return texts

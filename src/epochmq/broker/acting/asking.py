@@ -11,7 +11,7 @@ from epochmq.broker.acting.view import Answer, Said
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.route import TopicRouteData
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.namesrv import BrokerMemberGroupBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
@@ -45,11 +45,11 @@ def failed(problem: str) -> Answer:
 
 
 def _natively(answer: Command) -> dict[int, str]:
-    return decode_body(BrokerMemberGroupBody, answer.body).broker_member_group.broker_addrs
+    return decode_answer(BrokerMemberGroupBody, answer.body).broker_member_group.broker_addrs
 
 
 def _by_route(answer: Command, cluster: str, name: str) -> dict[int, str]:
-    route = decode_body(TopicRouteData, answer.body)
+    route = decode_answer(TopicRouteData, answer.body)
     found: dict[int, str] = {}
     for group in route.broker_datas:
         if (group.cluster, group.broker_name) == (cluster, name):

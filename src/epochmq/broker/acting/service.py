@@ -7,6 +7,7 @@ often, and `core.view` always says who is in the group.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError
@@ -41,10 +42,16 @@ COPIED_FILE = "config/epochmqTablesCopied"
 DEBT_FILE = "config/epochmqOwesProgress"
 """Exists from before this slave saves what it does as a stand-in until the master's tables have all
 of that."""
+MARK = b"yes\n"
 DEBT_AGAIN_MS = 500
 """How soon it is tried again to write it."""
 
 log = logging.getLogger(__name__)
+
+
+def _copied_written(error: EnvironmentFault | None) -> None:
+    if error is not None:
+        log.error("it cannot be remembered that the tables were copied: %s", error)
 
 
 class ActingService:
@@ -74,6 +81,8 @@ class ActingService:
         self._unwritten = False
         """... the disk did not take it. No progress is saved before it does: what is not on the
         disk is not missed after a restart, and without the file it would be overwritten."""
+        self._writing = self._refused = False
+        """Whether the file is being written; whether the disk did not take it the last time."""
         self._write_at_ms = 0
         node.may_not_save = lambda: self._unwritten
         if options.broker_id and node.disk.exists(DEBT_FILE):
@@ -111,8 +120,9 @@ class ActingService:
     def copied(self) -> None:
         """The master's tables came: from now on this slave may stand in for it."""
         if not self.core.ready:
-            self._remember(COPIED_FILE, "that the tables were copied")
             self.core.ready = True
+            write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
+            self._node.write_beside(write, _copied_written)
 
     def begin_debt(self) -> None:
         """Before the first thing is done for the master: it is owed that, over restarts as well."""
@@ -123,31 +133,28 @@ class ActingService:
 
     def _write_debt(self) -> None:
         """Reads, locks and all else go on without it (a full disk); saving does not."""
-        before = self._unwritten
-        self._unwritten = not self._remember(
-            DEBT_FILE, "" if before else "that the master is owed its progress"
-        )
-        self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
-        if before and not self._unwritten:
-            log.info("it is remembered that the master is owed its progress")
+        if self._writing:
+            return
+        self._unwritten = self._writing = True
+
+        def written(error: EnvironmentFault | None) -> None:
+            refused, self._refused = self._refused, error is not None
+            self._writing, self._unwritten = False, self._refused
+            self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
+            if error is not None and not refused:
+                log.error("it cannot be remembered that the master is owed its progress: %s", error)
+            if refused and error is None:
+                log.info("it is remembered that the master is owed its progress")
+
+        self._node.write_beside(partial(self._node.disk.write_file, DEBT_FILE, MARK), written)
 
     def end_debt(self) -> None:
         """Once the master's tables have everything, by its own copy of them."""
-        if not self.in_debt or self.core.owes or self.core.acting:
+        if not self.in_debt or self._writing or self.core.owes or self.core.acting:
             return
         if self._node.offsets.ahead is None:
             self._node.disk.remove(DEBT_FILE)
             self.in_debt = self._unwritten = False
-
-    def _remember(self, path: str, what: str) -> bool:
-        """Write that file; `what` it means is for the log, unless the trouble is known."""
-        try:
-            self._node.disk.write_file(path, b"yes\n")
-        except EnvironmentFault as error:
-            if what:
-                log.error("it cannot be remembered %s: %s", what, error)
-            return False
-        return True
 
     def poll_soon(self) -> None:
         """Ask the name servers now: something may have changed."""

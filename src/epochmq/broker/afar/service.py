@@ -13,7 +13,7 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.base import decode_header
@@ -90,7 +90,7 @@ class AfarMessages:
                 continue
             if answer.code != ResponseCode.SUCCESS:
                 continue
-            for group in decode_body(TopicRouteData, answer.body).broker_datas:
+            for group in decode_answer(TopicRouteData, answer.body).broker_datas:
                 if group.broker_name == name and group.broker_addrs:
                     found = group.broker_addrs[min(group.broker_addrs)]
                     if len(self._places) >= _PLACES_MAX:

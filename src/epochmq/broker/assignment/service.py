@@ -10,7 +10,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_READ
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.namesrv import GetRouteHeader
@@ -78,7 +78,7 @@ class RouteWatch:
             return ()
         if answer.code != ResponseCode.SUCCESS:
             return None
-        return readable(topic, decode_body(TopicRouteData, answer.body))
+        return readable(topic, decode_answer(TopicRouteData, answer.body))
 
 
 def readable(topic: str, route: TopicRouteData) -> Queues:

@@ -12,7 +12,7 @@ from epochmq.base.errors import ConfigError, Refused
 from epochmq.broker.container.options import ContainerOptions
 from epochmq.broker.options import FAST_PORT_STEP, HA_PORT_STEP, BrokerOptions, load_options
 from epochmq.broker.store_keys import log_dir
-from epochmq.runtime.config_text import path_below, real_paths
+from epochmq.runtime.config_text import path_below, real_paths, store_paths
 from epochmq.wire.codes import ResponseCode
 
 LISTEN_PORT = "6888"
@@ -20,6 +20,7 @@ LISTEN_PORT = "6888"
 
 _OURS = (
     *("bindAddress", "tls.enable", "tls.client.authServer", "tls.client.trustCertPath"),
+    "tls.client.checkHostName",
     *("tls.client.certPath", "tls.client.keyPath", "tls.server.mode", "tls.server.certPath"),
     *("tls.server.keyPath", "tls.server.trustCertPath", "tls.server.need.client.auth"),
 )
@@ -100,6 +101,7 @@ def _network(container: ContainerOptions) -> dict[str, str]:
         "tls.enable": str(container.tls_enable).lower(),
         "tls.client.authServer": str(container.tls_client_auth_server).lower(),
         "tls.client.trustCertPath": container.tls_client_trust_cert_path,
+        "tls.client.checkHostName": str(container.tls_client_check_host_name).lower(),
         "tls.client.certPath": container.tls_client_cert_path,
         "tls.client.keyPath": container.tls_client_key_path,
         "tls.server.mode": container.tls_mode,
@@ -127,6 +129,6 @@ def ports_of(options: BrokerOptions) -> frozenset[int]:
 
 def folders_of(options: BrokerOptions) -> tuple[str, ...]:
     """Real paths of the directories that the broker writes to."""
-    root = options.store_path_root_dir
-    _, elsewhere = log_dir(root, options.store_path_commit_log)
+    root, log_path, _ = store_paths(options.store_path_root_dir, options.store_path_commit_log)
+    _, elsewhere = log_dir(root, log_path)
     return real_paths((root, *elsewhere.values()))

@@ -29,4 +29,5 @@ class ContainerNeighbours:
             and other.broker_name != own.broker_name
             and node.store.fenced is None
             and not node.store.disk_full
+            and not node.store.out_of_resources
         )

@@ -38,6 +38,7 @@ from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import read_properties, real_paths
 from epochmq.runtime.log import open_own_file, spoken_of
+from epochmq.runtime.process import server_process
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import server_tls
@@ -274,7 +275,7 @@ async def _outcome(work: Coroutine[Any, Any, object]) -> Reply:
 async def main(options: ContainerOptions, env: Mapping[str, str]) -> None:
     """Serve until SIGTERM or Ctrl-C. Errors as `Container.start`."""
     container = Container(options, env=env)
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, server_process():
         try:
             await container.start()
             calm_collector()

@@ -23,7 +23,7 @@ from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
 from epochmq.store.draft import Draft
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.namesrv import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
@@ -272,7 +272,7 @@ class EscapeService:
         try:
             if answer is None or answer.code != ResponseCode.SUCCESS:
                 raise NotReachable("no answer")
-            masters.groups_came(self._others(decode_body(ClusterInfo, answer.body)), now)
+            masters.groups_came(self._others(decode_answer(ClusterInfo, answer.body)), now)
         except EpochError as error:
             log.info("the cluster's masters cannot be asked: %s", error)
             masters.groups_failed(now)
@@ -297,7 +297,7 @@ class EscapeService:
             if answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
                 masters.topic_came(topic, {}, now)
             elif answer is not None and answer.code == ResponseCode.SUCCESS:
-                masters.topic_came(topic, writable(decode_body(TopicRouteData, answer.body)), now)
+                masters.topic_came(topic, writable(decode_answer(TopicRouteData, answer.body)), now)
             else:
                 masters.topic_failed(topic, now)
         except EpochError as error:

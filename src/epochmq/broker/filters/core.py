@@ -6,7 +6,7 @@ there; we read past them and write none.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,8 +16,14 @@ from epochmq.broker.metadata.files import readable
 from epochmq.model.sql92 import SqlError, compile_filter
 from epochmq.model.subscription import SQL92, SubscriptionData
 
-Matcher = Callable[[Mapping[str, str]], bool | None]
-"""Whether properties match; None (unknown) counts as no."""
+
+class Matcher(Protocol):
+    """Whether properties match; None (unknown) counts as no. It has so many nodes."""
+
+    nodes: int
+
+    def __call__(self, props: Mapping[str, str]) -> bool | None: ...
+
 
 KEEP_DEAD_MS = 24 * 60 * 60 * 1000
 _RELOAD_GRACE_MS = 30_000

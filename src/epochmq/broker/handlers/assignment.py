@@ -1,11 +1,13 @@
 """Shares told by the broker, and by pull or POP: 400, 401, 402 (facts/acting-master.md 10.7)."""
 
+from functools import partial
+
 from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.assignment.core import Queues
 from epochmq.broker.assignment.share import share
 from epochmq.broker.handlers.common import NodeHandler, known_group, known_topic, ok
-from epochmq.broker.metadata.files import save_dirty
+from epochmq.broker.metadata.files import encode_file
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
 from epochmq.model import names
@@ -76,18 +78,25 @@ def mode_of(node: BrokerNode, topic: str, group: str) -> MessageRequestMode:
     return MessageRequestMode(topic, group, mode=mode, pop_share_queue_num=sharing)
 
 
-def handle_set(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+def handle_set(node: BrokerNode, command: Command, session: Session, now: int) -> Held:
     """SET_MESSAGE_REQUEST_MODE 401; saved before the answer leaves."""
     row = decode_body(MessageRequestMode, command.body)
     if not names.is_retry_topic(row.topic):
         known_topic(node, row.topic)
         known_group(node, row.consumer_group)
     node.request_modes.put(row)
-    try:
-        save_dirty(node.disk, (node.request_modes,))
-    except EnvironmentFault as error:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"the mode cannot be saved: {error}") from None
-    return Reply()
+    table = node.request_modes
+    data, table.dirty = encode_file(table), False
+
+    def saved(error: EnvironmentFault | None) -> None:
+        reply = Reply()
+        if error is not None:
+            table.dirty = True
+            reply = Reply(ResponseCode.SYSTEM_ERROR, f"the mode cannot be saved: {error}")
+        session.answer(command, reply)
+
+    node.write_beside(partial(node.disk.write_file, table.file, data, backup=True), saved)
+    return HELD
 
 
 def handle_all(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:

@@ -16,7 +16,6 @@ from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.pull import code_of
 from epochmq.broker.handlers.pull_gate import check_broker, readable_topic
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.stats import names as stat
 from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.property_names import TAGS
@@ -66,7 +65,7 @@ def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: 
     size = _wanted_bytes(header.maxBytes)
     check_unsent(session, size)
     found = gather(node, header, size, filter_of(header.tags))
-    _count(node, header.topic, found)
+    _count(node, header.topic, header.queueId, found)
     answer = BulkReadResponseHeader(
         found.next_offset,
         found.min_offset,
@@ -74,10 +73,14 @@ def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: 
         found.count,
         node.place.epoch if node.options.enable_controller_mode else None,
     )
+    if found.status is GetStatus.DAMAGED:
+        place = header.topic, header.queueId, found.next_offset
+        answer.behindDamage = node.store.behind_damage(*place)
     body: Buffer | Sequence[Buffer] = found.chunks
     if header.withoutBodies and (bare := _bare()) is not None:
         body = bare.of(found.chunks)
-    return Reply(_code(found, header.offset), found.status.name, answer, body)
+    remark = found.reason or found.status.name
+    return Reply(_code(found, header.offset), remark, answer, body)
 
 
 @cache
@@ -119,7 +122,11 @@ def gather(node: BrokerNode, header: BulkReadHeader, size: int, wanted: Filter) 
 
     def read(offset: int, room: int) -> ReadResult:
         return node.store.read_queue(
-            *(header.topic, header.queueId, offset, min(STEP_UNITS, stop - offset), room),
+            header.topic,
+            header.queueId,
+            offset,
+            min(STEP_UNITS, stop - offset),
+            room,
             *wanted,
             stop=stop,
         )
@@ -143,10 +150,11 @@ def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: in
         chunks += more.chunks
         count += more.count
         total += more.size
-    status = GetStatus.FOUND if chunks else found.status
-    return ReadResult(
-        status, chunks, count, found.next_offset, found.min_offset, found.max_offset, total
-    )
+    bounds = found.min_offset, found.max_offset
+    if not chunks and more.status is GetStatus.DAMAGED:
+        found = more
+    status, reason = (GetStatus.FOUND, "") if chunks else (found.status, found.reason)
+    return ReadResult(status, chunks, count, found.next_offset, *bounds, total, reason)
 
 
 def _nothing(node: BrokerNode, header: BulkReadHeader) -> ReadResult:
@@ -162,12 +170,9 @@ def _code(found: ReadResult, asked: int) -> ResponseCode:
     return code_of(found, asked)
 
 
-def _count(node: BrokerNode, topic: str, found: ReadResult) -> None:
+def _count(node: BrokerNode, topic: str, queue_id: int, found: ReadResult) -> None:
     if found.count:
-        stats, key = node.stats, f"{topic}@{READER}"
-        stats.get_found.total += found.count
-        stats.add(stat.GROUP_GET_NUMS, key, found.count)
-        stats.add(stat.GROUP_GET_SIZE, key, found.size)
+        node.stats.read(topic, queue_id, READER, found.count, found.size, found.next_offset)
 
 
 HANDLERS: dict[int, NodeHandler] = {RequestCode.BULK_READ: handle_bulk_read}

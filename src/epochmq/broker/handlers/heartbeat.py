@@ -34,6 +34,13 @@ def handle_heartbeat(node: BrokerNode, command: Command, session: Session, now: 
     data = decode_body(HeartbeatData, command.body)
     if len(data.client_id) > limits.CLIENT_ID_LENGTH_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the client id is too long")
+    if len(data.consumer_data_set) + len(data.producer_data_set) > limits.HEARTBEAT_GROUPS_MAX:
+        text = f"more than {limits.HEARTBEAT_GROUPS_MAX} groups in one heartbeat"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
+    subscriptions = sum(len(each.subscription_data_set) for each in data.consumer_data_set)
+    if subscriptions > limits.SUBSCRIPTIONS_PER_GROUP_MAX:
+        text = f"more than {limits.SUBSCRIPTIONS_PER_GROUP_MAX} subscriptions in one heartbeat"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
     session.client_id = data.client_id
     session.language, session.version = command.language, command.version
     wall = node.clock.wall_ms()

@@ -24,7 +24,7 @@ def handle_lock(node: BrokerNode, command: Command, session: Session, now: int) 
     """LOCK_BATCH_MQ 41: the queues that the client holds from now on."""
     body = _request(command)
     if body.only_this_broker:
-        return _vote(node, command, body, now)
+        return _vote(node, command, session, body, now)
     _check_may_lock(node)
     queues = [queue for queue in body.mq_set if queue.topic in node.topics]
     options = node.options
@@ -33,21 +33,32 @@ def handle_lock(node: BrokerNode, command: Command, session: Session, now: int) 
         votes.lock(body, queues, lambda reply: session.answer(command, reply))
         return HELD
     held = node.locks.lock(body.consumer_group, queues, body.client_id, now)
-    if options.lock_in_strict_mode:
-        save_votes(node)
-    return ok(LockBatchResponse(held))
+    return _kept(node, command, session, ok(LockBatchResponse(held)))
 
 
-def _vote(node: BrokerNode, command: Command, body: LockBatchRequest, now: int) -> Reply:
+def _kept(node: BrokerNode, command: Command, session: Session, reply: Reply) -> Reply | Held:
+    """`reply`, in strict mode once what it promises is saved."""
+    if not node.options.lock_in_strict_mode:
+        return reply
+
+    def saved(error: Refused | None) -> None:
+        session.answer(command, reply if error is None else Reply(error.code, error.remark))
+
+    save_votes(node, saved)
+    return HELD
+
+
+def _vote(
+    node: BrokerNode, command: Command, session: Session, body: LockBatchRequest, now: int
+) -> Reply | Held:
     """What a member asks: this broker's vote, whatever its role."""
     header = decode_header(LockBatchHeader, command.ext)
     attempt = attempt_of(header)
     if attempt is not None:
         check_same_rules(node, header)
     held = node.locks.lock(body.consumer_group, body.mq_set, body.client_id, now, attempt)
-    if node.options.lock_in_strict_mode:
-        save_votes(node)
-    return Reply(header=header, body=encode_body(LockBatchResponse(held)))
+    reply = Reply(header=header, body=encode_body(LockBatchResponse(held)))
+    return _kept(node, command, session, reply)
 
 
 def handle_unlock(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:

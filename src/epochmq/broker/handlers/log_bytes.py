@@ -10,12 +10,18 @@ from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.epoch_offsets import epochs_of
 from epochmq.broker.node import BrokerNode
 from epochmq.model.log_blocks import blocks_of, digest
+from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import LogDigestsHeader, LogReadHeader, LogReadResponseHeader
+from epochmq.wire.headers.bulk import (
+    LogDigestsHeader,
+    LogDigestsResponseHeader,
+    LogReadHeader,
+    LogReadResponseHeader,
+)
 from epochmq.wire.session import Session
 
 STEP_BYTES = 4 * 1024 * 1024
@@ -56,6 +62,27 @@ class DigestRun:
         self._session = session
         self._left = blocks[::-1]
         self._rows: list[tuple[int, int, str]] = []
+        self._header: LogDigestsResponseHeader | None = None
+
+    def verify(self) -> None:
+        """Look whether the blocks are what was written here, before they are hashed."""
+        scrub = self._node.store.scrub
+        looks = [scrub.examination(at, at + size) for at, size in self._left]
+
+        def look() -> bool:
+            for one in looks:
+                if one is not None:
+                    one.run()
+            return True
+
+        def done(ran: bool | None) -> None:
+            if ran:
+                reasons = [one.conclude() for one in looks if one is not None]
+                sound = len(reasons) == len(looks) and not any(reasons)
+                self._header = LogDigestsResponseHeader(sound)
+            self.step()
+
+        self._node.beside(look, done)
 
     def step(self) -> None:
         """Hash the next blocks; answer at the end, or where retention took the log meanwhile."""
@@ -107,7 +134,7 @@ class DigestRun:
     def _answer(self) -> None:
         self._node.digest_runs -= 1
         body = encode_body(digests_of(self._node, self._rows))
-        self._session.answer(self._command, Reply(body=body))
+        self._session.answer(self._command, Reply(header=self._header, body=body))
 
 
 def digests_of(node: BrokerNode, rows: list[tuple[int, int, str]]) -> LogDigests:
@@ -140,9 +167,11 @@ def handle_log_digests(
     pointers = node.store.pointers
     start = max(header.fromOffset - header.fromOffset % size, pointers.start)
     end = pointers.confirmed if header.toOffset is None else header.toOffset
-    end = min(end, pointers.confirmed, start + limits.DIGEST_BYTES_MAX)
+    most = BLOCK_BYTES if header.verify else limits.DIGEST_BYTES_MAX
+    end = min(end, pointers.confirmed, start + most)
     node.digest_runs += 1
-    DigestRun(node, command, session, list(blocks_of(start, end, size))).step()
+    run = DigestRun(node, command, session, list(blocks_of(start, end, size)))
+    run.verify() if header.verify else run.step()
     return HELD
 
 

@@ -16,7 +16,6 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Infos
 from epochmq.broker.pop.polls import PollKey
 from epochmq.broker.pop.state import Taken
-from epochmq.broker.stats import names as stat
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
@@ -127,14 +126,11 @@ class PopDesk:
         self._count(request, parts)
 
     def _count(self, request: PopRequest, parts: Sequence[Part]) -> None:
-        stats = self._node.stats
-        count = sum(len(part.offsets) for part in parts)
-        stats.get_found.total += count
-        key = f"{request.topic}@{request.group}"
-        stats.add(stat.GROUP_GET_NUMS, key, count)
-        stats.add(
-            stat.GROUP_GET_SIZE, key, sum(len(chunk) for part in parts for chunk in part.chunks)
-        )
+        for part in parts:
+            size = sum(map(len, part.chunks))
+            self._node.stats.read(
+                request.topic, part.key.queue_id, request.group, len(part.offsets), size, 0
+            )
 
     # Waking ----------------------------------------------------------------------------------
 

@@ -78,7 +78,11 @@ def handle_ack(node: BrokerNode, command: Command, session: Session, now: int) -
         session.answer(command, Reply() if kept else NOT_KEPT)
 
     node.pop.ack(
-        *(key, handle.revive_queue_id, [header.offset], node.clock.wall_ms(), done),
+        key,
+        handle.revive_queue_id,
+        [header.offset],
+        node.clock.wall_ms(),
+        done,
         invisible_ms=handle.invisible_time,
     )
     return HELD
@@ -116,6 +120,7 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
         deltas=[0],
         count=1,
         broker_name=node.options.broker_name,
+        first_pop_time=node.pop.first_popped_ms(old, handle.revive_queue_id),
     )
     revive_queue = node.pop.hiding_queue(handle.revive_queue_id, header.topic)
 
@@ -126,7 +131,11 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
     def written(kept: list[bool]) -> None:
         if kept[0]:
             node.pop.ack(
-                *(old, handle.revive_queue_id, [header.offset], wall, acked),
+                old,
+                handle.revive_queue_id,
+                [header.offset],
+                wall,
+                acked,
                 invisible_ms=handle.invisible_time,
             )
         else:
@@ -200,7 +209,10 @@ def _ack_batch(
         node.options.broker_name,
     )  # fmt: skip
     node.pop.ack(
-        *(key, one.revive_queue_id, offsets, node.clock.wall_ms()),
+        key,
+        one.revive_queue_id,
+        offsets,
+        node.clock.wall_ms(),
         lambda kept: done(Reply() if kept else NOT_KEPT),
         invisible_ms=one.invisible_time,
     )

@@ -44,7 +44,7 @@ class PopRequest:
         self.deadline = 0
         """Monotonic ms until which it may be held; 0 when it may not."""
         self.accept: Callable[[int], bool] | None = None
-        self.verify: Callable[[memoryview], bool] | None = None
+        self.verify: Callable[[memoryview], bool | None] | None = None
 
     @property
     def owner(self) -> int:

@@ -36,13 +36,15 @@ def when_copied(node: BrokerNode, now: int, done: Callable[[bool], None]) -> Non
 def handle_all_orders(
     node: BrokerNode, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """The whole table, or what changed of it; 14 from a broker without a place in its group.
+    """The whole table, or what changed of it; with controllers 14 from whoever does not lead.
 
     A master that died and is back has what its file had, which may be less than what replicas were
-    told: they keep what they have until somebody leads.
+    told, and it may follow the next master before they know of that one: they keep what they have
+    until somebody leads. Without controllers a broker that takes tables back tells none before
+    it is online (`check_role`).
     """
-    if node.role is Role.FENCED:
-        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker has no place in its group")
+    if node.options.enable_controller_mode and node.role is not Role.MASTER:
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not lead its group")
     orders = node.pop.orders
 
     def stamp() -> str:

@@ -147,7 +147,8 @@ class Taking:
             self._skip(key, found.next_offset)
         if found.count:
             self._take(key, offset, found)
-        self.rest += max(found.max_offset - found.next_offset, 0)
+        if found.status is not GetStatus.DAMAGED:  # else the client would ask again at once
+            self.rest += max(found.max_offset - found.next_offset, 0)
 
     def _reset(self, key: QueueKey) -> None:
         """An admin moved the group's offset: what is under way counts no more."""
@@ -195,7 +196,7 @@ class Taking:
         if not acked:
             return verify
 
-        def check(raw: memoryview) -> bool:
+        def check(raw: memoryview) -> bool | None:
             if record.queue_offset_at(raw, 0) in acked:
                 return False
             return verify is None or verify(raw)

@@ -81,10 +81,12 @@ def _wrappers(
 def _wrapper(node: BrokerNode, group: str, topic: str, queue_id: int) -> OffsetWrapper:
     consumed = max(0, node.offsets.get(group, topic, queue_id))
     time = node.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
+    end = max_offset(node, topic, queue_id)
+    pulled = min(node.stats.pulled_to(topic, queue_id, group), end)
     return OffsetWrapper(
-        broker_offset=max_offset(node, topic, queue_id),
+        broker_offset=end,
         consumer_offset=consumed,
-        pull_offset=consumed,
+        pull_offset=max(consumed, pulled),
         last_timestamp=max(0, time),
     )
 

@@ -13,7 +13,6 @@ from epochmq.broker.handlers.pull_gate import Forbidden, PullFields, admit
 from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.stats import names as stat
 from epochmq.model import record
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.read import GetStatus, ReadResult
@@ -34,6 +33,8 @@ CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    # Clients report it and ask again after a pause (3 s in Java), from the same offset.
+    GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
 _HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
@@ -93,7 +94,10 @@ class PullDesk:
                 return
             try:
                 node.offsets.commit(
-                    *(request.group, request.topic, request.queue_id, header.commitOffset),
+                    request.group,
+                    request.topic,
+                    request.queue_id,
+                    header.commitOffset,
                     node.clock.wall_ms(),
                 )
             except Refused as error:  # no second answer: the pull itself was served
@@ -201,7 +205,7 @@ class PullDesk:
     # Answering -------------------------------------------------------------------------------
 
     def _answer(self, request: PullRequest, code: int, result: ReadResult) -> None:
-        remark = result.status.name
+        remark = result.reason or result.status.name
         if request.binary:
             self._answer_binary(request, code, remark, result)
             return
@@ -251,11 +255,15 @@ class PullDesk:
 
     def _count(self, request: PullRequest, result: ReadResult) -> None:
         stats = self._node.stats
-        stats.get_found.total += result.count
         stats.pull_hits.total += 1
-        key = f"{request.topic}@{request.group}"
-        stats.add(stat.GROUP_GET_NUMS, key, result.count)
-        stats.add(stat.GROUP_GET_SIZE, key, result.size)
+        stats.read(
+            request.topic,
+            request.queue_id,
+            request.group,
+            result.count,
+            result.size,
+            result.next_offset,
+        )
 
 
 def code_of(result: ReadResult, asked_offset: int) -> ResponseCode:

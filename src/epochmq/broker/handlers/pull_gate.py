@@ -4,10 +4,12 @@ Broker readable, lite pulls served, group known and consuming, topic known and r
 within the topic, subscription known and not older than the client's, filter usable.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
+from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.filters.core import Matcher
 from epochmq.broker.handlers.send_lane import invalid_code
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.node import BrokerNode
@@ -22,6 +24,8 @@ from epochmq.wire.headers.pull import SUBSCRIPTION
 from epochmq.wire.session import Session
 
 _FORBIDDEN_READ_BIT = 1 << 2
+_PROPERTY_BYTES = 16
+"""Bytes of properties that cost as much to read as a node of a filter to evaluate."""
 
 
 class PullFields(Protocol):
@@ -206,12 +210,21 @@ def _registered(
     return wanted
 
 
-def make_verifier(
-    matcher: Callable[[Mapping[str, str]], bool | None],
-) -> Callable[[memoryview], bool]:
-    """What a read asks of each record, for a filter of its properties."""
+def make_verifier(matcher: Matcher) -> Callable[[memoryview], bool | None]:
+    """What a read asks of each record, for a filter of its properties.
 
-    def verify(raw: memoryview) -> bool:
-        return matcher(decode_bytes(record.properties_at(raw, 0))) is True
+    The answer is None once the filter has cost `limits.FILTER_COST_MAX`: the read is to end there,
+    and the client goes on with its next pull. The count then begins again.
+    """
+    left = limits.FILTER_COST_MAX
+
+    def verify(raw: memoryview) -> bool | None:
+        nonlocal left
+        if left <= 0:
+            left = limits.FILTER_COST_MAX
+            return None
+        properties = record.properties_at(raw, 0)
+        left -= matcher.nodes + len(properties) // _PROPERTY_BYTES + 1
+        return matcher(decode_bytes(properties)) is True
 
     return verify

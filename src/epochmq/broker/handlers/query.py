@@ -6,9 +6,10 @@ from epochmq.base.types import Buffer
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.node import BrokerNode
 from epochmq.model import record
+from epochmq.store.index import IndexResult
 from epochmq.wire.bodies.query import ConsumeQueueData, QueryConsumeQueueBody
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.query import (
     QueryConsumeQueueHeader,
@@ -22,21 +23,32 @@ _ANSWER_BYTES_MAX = limits.FRAME_BYTES_MAX - limits.HEADER_BYTES_MAX
 _LOOK_BYTES = 1024 * 1024
 
 
-def handle_query(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
+def handle_query(node: BrokerNode, command: Command, session: Session, now: int) -> Held:
     """QUERY_MESSAGE 12: by a key or the unique key, within store times; 22 when there is none.
 
-    Index entries are hashes: the client compares the keys itself.
+    Index entries are hashes: the client compares the keys itself. Answered when the search is over,
+    which may take many turns of the loop.
     """
     header = decode_header(QueryMessageHeader, command.ext)
     options = node.options
     wanted = options.default_query_max_num if header.uniqueKey else header.maxNum
-    found = node.store.query_index(
+    search = node.store.search_index(
         header.topic,
         header.key,
         max(1, min(wanted, options.max_msgs_num_batch)),
         header.beginTimestamp,
         header.endTimestamp,
     )
+    if search is None:
+        session.answer(command, _answer(IndexResult([], 0, 0)))
+    else:
+        node.searches.run(search, lambda found: session.answer(command, _answer(found)))
+    return HELD
+
+
+def _answer(found: IndexResult | None) -> Reply:
+    if found is None:
+        return Reply(ResponseCode.SYSTEM_ERROR, "the index cannot be read now; see the log")
     answer = QueryMessageResponseHeader(found.last_update_ms, found.last_update_offset)
     chunks = _within(found.records)
     if not chunks:

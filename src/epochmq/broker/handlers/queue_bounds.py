@@ -40,10 +40,14 @@ def handle_max(node: BrokerNode, command: Command, session: Session, now: int) -
 
 
 def handle_min(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
-    """GET_MIN_OFFSET 31: the first message there is; -1 for a topic that does not exist."""
+    """GET_MIN_OFFSET 31: the first message there is; -1 for a topic that does not exist.
+
+    And for an empty queue of a topic with batch queues, as RocketMQ answers.
+    """
     header = decode_header(GetMinOffsetHeader, command.ext)
     low, high = node.store.queue_bounds(header.topic, header.queueId)
-    unknown = low == high == 0 and header.topic not in node.topics
+    is_batch = node.topics.has_batch_queues(header.topic)
+    unknown = low == high == 0 and (is_batch is None or is_batch)
     return Reply(header=OffsetResponseHeader(-1 if unknown else low))
 
 

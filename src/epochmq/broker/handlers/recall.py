@@ -39,9 +39,11 @@ def handle_recall(node: BrokerNode, command: Command, session: Session, now: int
     wall = node.clock.wall_ms()
     draft = timed_draft(node, _cancellation(handle, header.producerGroup, session, wall))
 
+    answer = RecallResponseHeader(handle.uniq_key, node.options.region_id)
+
     def done(outcomes: Sequence[Outcome]) -> None:
         if outcomes[0] is Outcome.STORED:
-            session.answer(command, Reply(header=RecallResponseHeader(handle.uniq_key)))
+            session.answer(command, Reply(header=answer))
         else:
             text = "recall failed, execute error"
             session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))

@@ -9,7 +9,7 @@ from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.handlers.reset import check_version
 from epochmq.broker.node import BrokerNode
 from epochmq.model.message_id import BadMessageId, parse_offset_id
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.offset import ConsumerStatusBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
@@ -138,7 +138,7 @@ class _Survey:
     def take(self, client_id: str, answer: Command | None) -> None:
         if answer is not None and answer.code == ResponseCode.SUCCESS and len(answer.body):
             try:
-                body = decode_body(ConsumerStatusBody, answer.body)
+                body = decode_answer(ConsumerStatusBody, answer.body)
                 self.tables[client_id] = body.message_queue_table
             except HeaderError:
                 pass  # One client's nonsense leaves it out of the survey.

@@ -110,13 +110,16 @@ def handle_epochs(node: BrokerNode, command: Command, session: Session, now: int
 
 
 def handle_role_changed(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
-    """NOTIFY_BROKER_ROLE_CHANGED 1008: an answer tells the controller that it was heard."""
+    """NOTIFY_BROKER_ROLE_CHANGED 1008: an answer tells the controller that it was heard.
+
+    Whoever reaches the port can send it, so it is no more than a reason to ask the controllers.
+    """
     if node.replica is None or not node.options.enable_controller_mode:
         raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is not in controller mode")
     name = (command.ext or {}).get("brokerName", node.options.broker_name)
     if name != node.options.broker_name:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"this is not broker {name[:64]}")
-    node.replica.role_changed(command, now)
+    node.replica.role_changed(now)
     return Reply()
 
 

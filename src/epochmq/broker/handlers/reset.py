@@ -46,6 +46,7 @@ def _reset_here(node: BrokerNode, header: ResetOffsetHeader) -> Offsets:
         raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
     offsets = [(queue_of(node, topic, n), offset) for n, offset in _wanted(node, header)]
     wall = node.clock.wall_ms()
+    node.stats.forget_pulled(topic, group)
     for queue, offset in offsets:
         node.offsets.reset(group, topic, queue.queue_id, offset, wall)
     node.wake([(topic, queue.queue_id, _ANY_OFFSET) for queue, _ in offsets])

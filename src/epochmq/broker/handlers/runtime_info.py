@@ -2,7 +2,8 @@
 
 Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
 Ours: `epochmqVersion`, `epochmqAppend` (the twin or Python), `storeFenced` (why nothing more is
-written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051).
+written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051),
+and what the process tells of itself (`runtime/process.py`).
 """
 
 from epochmq import __version__
@@ -30,11 +31,8 @@ _ZERO = {
     "timerEnqueueTps": "0.0",
     "timerDequeueTps": "0.0",
     "remainTransientStoreBufferNumbs": "0",
-    "putMessageEntireTimeMax": "0",
     "getMessageEntireTimeMax": "0",
     "dispatchMaxBuffer": "0",
-    "putLatency99": "0.00",
-    "putLatency999": "0.00",
 }
 _UNITS = "KMGTPE"
 _DAY_MS, _HOUR_MS, _MINUTE_MS, _SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
@@ -49,6 +47,7 @@ def runtime_info(node: BrokerNode) -> dict[str, str]:
     """The whole table, keys sorted."""
     table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
     table |= {**_place(node), **_timer(node), **node.escape_figures(node.clock.now_ms())}
+    table |= node.process_figures()
     return dict(sorted(table.items()))
 
 
@@ -72,6 +71,7 @@ def _place(node: BrokerNode) -> dict[str, str]:
         "epochmqRole": _role(node),
         "epochmqBrokerId": str(place.own_id),
         "epochmqConfirmOffset": str(node.store.pointers.confirmed),
+        **_damage(node),
     }
     if node.options.enable_controller_mode:
         table["epochmqMasterEpoch"] = str(place.epoch)
@@ -79,6 +79,22 @@ def _place(node: BrokerNode) -> dict[str, str]:
         table["epochmqSyncStateSet"] = ",".join(map(str, sorted(place.members)))
         table["epochmqSyncStateSetEpoch"] = str(place.set_epoch)
     return table if node.replica is None else {**table, **node.replica.figures()}
+
+
+def _damage(node: BrokerNode) -> dict[str, str]:
+    """Damaged ranges of the log: found since the start, repaired, and waiting with the first;
+    blocks that differ from those of another replica."""
+    damage, differences = node.store.damage, node.differences
+    return {
+        "epochmqDamageFound": str(damage.found),
+        "epochmqDamageRepaired": str(damage.repaired),
+        "epochmqDamageWaiting": str(len(damage.ranges)),
+        "epochmqDamageFirst": str(damage.ranges[0]) if damage.ranges else "",
+        "epochmqQueueUnitsRebuilt": str(damage.units_rebuilt),
+        "epochmqReplicaBytesCompared": str(differences.same_bytes),
+        "epochmqReplicaBlocksDiffer": str(len(differences)),
+        "epochmqReplicaFirstDiffers": differences.first,
+    }
 
 
 def _role(node: BrokerNode) -> str:
@@ -99,6 +115,9 @@ def _traffic(node: BrokerNode) -> dict[str, str]:
         "getMissTps": misses.text(),
         "getTotalTps": " ".join(total),
         "putMessageTimesTotal": str(put),
+        "putMessageFailedTimes": str(stats.put_failed),
+        "putMessageDistributeTime": stats.put_times.text(),
+        "putMessageEntireTimeMax": str(stats.put_times.longest_ms),
         "putMessageSizeTotal": str(put_bytes),
         "putMessageAverageSize": str(put_bytes / max(1, put)),
         "msgPutTotalYesterdayMorning": str(stats.put_yesterday_morning),
@@ -121,11 +140,19 @@ def _log(node: BrokerNode) -> dict[str, str]:
         "remainHowManyDataToFlush": bytes_text(max(0, pointers.appended - pointers.synced)),
         "earliestMessageTimeStamp": str(node.store.earliest_time()),
         "commitLogDiskRatio": used,
+        f"commitLogDiskRatio_{_log_path(node)}": used,
         "consumeQueueDiskRatio": used,
         "commitLogDirCapacity": f"Total : {bytes_text(total)}, Free : {bytes_text(free)}.",
+        "epochmqTablesReplaced": str(node.keeper.damaged),
         "storeFenced": node.store.fenced or "",
         "storeDiskFull": str(node.store.disk_full).lower(),
+        "epochmqOutOfResources": str(node.store.out_of_resources).lower(),
     }
+
+
+def _log_path(node: BrokerNode) -> str:
+    options = node.options
+    return options.store_path_commit_log or f"{options.store_path_root_dir}/commitlog"
 
 
 def _delays(node: BrokerNode) -> dict[str, str]:

@@ -188,10 +188,11 @@ class SendStage:
             ticket.recall = recall_handle(draft, lane.topic, options.broker_name, uniq_key)
         if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
             return
-        if not lane.bytes:
+        if not lane.used:
+            lane.used = True
             self.lanes.used.append(lane)
         lane.counts[queue_id] += 1
-        lane.bytes += size + len(properties) + lane.record_bytes
+        lane.sizes[queue_id] += size + len(properties) + lane.record_bytes
         self._drafts.append(draft)
         self._tickets.append(ticket)
         if session is not self._newest:
@@ -269,8 +270,11 @@ class SendStage:
             self.sinks.refused()
             self._answer_repeats(now)
             return
-        results = self.node.store.append(drafts, self.node.clock.wall_ms())
-        self.node.stats.put.total += len(results)
+        clock, stats = self.node.clock, self.node.stats
+        begun = clock.now_ms()
+        results = self.node.store.append(drafts, clock.wall_ms())
+        stats.put.total += len(results)
+        stats.put_times.add(clock.now_ms() - begun, len(results))
         self.sinks.appended(tickets, results)
         if self.waits:
             tickets, results = self._park(tickets, results, now)
@@ -379,6 +383,7 @@ class SendStage:
     def _refuse(self, ticket: Ticket, status: Result) -> None:
         if isinstance(status, PutStatus):
             self.node.stats.put.total -= 1
+            self.node.stats.put_failed += 1
             self.answers.refuse(ticket, refusal(status, self.body_max))
 
     def _park(

@@ -16,7 +16,7 @@ from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.schedule.delayed import delay, index_keys
 from epochmq.broker.stats import names as stat
 from epochmq.model import record
-from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.group import SubscriptionGroupConfig, is_tried_out
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import dlq_topic, retry_topic
@@ -79,6 +79,8 @@ def _send_back(node: BrokerNode, command: Command, session: Session) -> Reply | 
     draft = _draft(node, message, group, header, dead=dead, wall=wall)
 
     def done(outcomes: Sequence[Outcome]) -> None:
+        if dead and outcomes[0] is Outcome.STORED:
+            node.stats.add(stat.DLQ_PUT_NUMS, f"{message.topic}@{header.group}", 1)
         session.answer(command, _reply(outcomes[0]))
 
     origin = Origin.DEAD_LETTER if dead else Origin.RETRY
@@ -101,7 +103,7 @@ def _is_dead(
     allowed = group.retry_max_times
     if version >= VERSION_3_4_9 and header.maxReconsumeTimes is not None:
         allowed = header.maxReconsumeTimes
-    return header.delayLevel < 0 or message.reconsume_times >= allowed
+    return header.delayLevel < 0 or is_tried_out(message.reconsume_times, allowed)
 
 
 def _draft(

@@ -75,14 +75,15 @@ class Lane:
     __slots__ = (
         *(
             "batched",
-            "bytes",
             "counts",
             "queues",
             "record_bytes",
             "retry_group",
+            "sizes",
             "sys_flag",
             "topic",
         ),
+        "used",
         "write_queues",
     )
 
@@ -97,8 +98,10 @@ class Lane:
         )
         self.record_bytes = record.size_of(len(self.topic), 0, 0)
         """What a record takes besides body and properties."""
+        self.used = False
+        """Whether it counted something since `Lanes.count`."""
         self.counts = [0] * self.queues
-        self.bytes = 0
+        self.sizes = [0] * self.queues
 
 
 class Lanes:
@@ -172,26 +175,30 @@ class Lanes:
         """Count stored messages of one queue, if its lane is still open."""
         lane = self.get(topic)
         if lane is not None:
-            if not lane.bytes:
+            if not lane.used:
+                lane.used = True
                 self.used.append(lane)
             lane.counts[queue_id] += messages
-            lane.bytes += size
+            lane.sizes[queue_id] += size
 
     def count(self) -> None:
         """Hand what the lanes counted to the statistics."""
         stats = self._node.stats
         used, self.used = self.used, []
         for lane in used:
-            total = 0
+            total = total_bytes = 0
             for queue_id, count in enumerate(lane.counts):
                 if count:
+                    size, key = lane.sizes[queue_id], f"{lane.topic}@{queue_id}"
                     total += count
-                    stats.add(stat.QUEUE_PUT_NUMS, f"{lane.topic}@{queue_id}", count, count)
-                    lane.counts[queue_id] = 0
-            stats.put_bytes.total += lane.bytes
+                    total_bytes += size
+                    stats.add(stat.QUEUE_PUT_NUMS, key, count, count)
+                    stats.add(stat.QUEUE_PUT_SIZE, key, size, count)
+                    lane.counts[queue_id] = lane.sizes[queue_id] = 0
+            lane.used = False
+            stats.put_bytes.total += total_bytes
             stats.add(stat.TOPIC_PUT_NUMS, lane.topic, total, total)
-            stats.add(stat.TOPIC_PUT_SIZE, lane.topic, lane.bytes, total)
-            lane.bytes = 0
+            stats.add(stat.TOPIC_PUT_SIZE, lane.topic, total_bytes, total)
 
     def _create(self, header: SendFields, wall: int) -> TopicConfig | None:
         topics = self._node.topics

@@ -9,6 +9,7 @@ at the first frame that is none of these; that one, and what follows in the same
 
 import ctypes
 
+from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.broker.handlers.send_lane import Lane, Lanes
 from epochmq.broker.handlers.send_sync import failure
@@ -138,10 +139,12 @@ class RunStage:
         """Append everything staged: its answers, and where it ended; None: `drafts` must be."""
         run, node = self._run, self._node
         start = node.store.pointers.appended
+        begun = node.clock.now_ms()
         if not node.store.append_run(run, node.clock.wall_ms()):
             return None
         self._count()
         node.stats.put.total += run.count
+        node.stats.put_times.add(node.clock.now_ms() - begun, run.count)
         answers = list(zip(self.reads, run.answers(), strict=True))
         last = Appended(start, run.size, 0, 0)
         self.clear()
@@ -181,7 +184,7 @@ def settle(answers: list[Answer], code: int) -> None:
         if code == ResponseCode.SUCCESS:
             session.send(data)
             continue
-        for frame in FrameReader().feed(data):
+        for frame in FrameReader(ANSWER_HEADER_BYTES_MAX).feed(data):
             made = decode(frame.header, frame.binary)
             header = decode_header(SendResponseHeader, made.ext)
             reply = failure(code) or Reply(code, header=header)

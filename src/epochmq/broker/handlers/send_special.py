@@ -11,6 +11,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
+from epochmq.model.group import is_tried_out
 from epochmq.model.names import REVIVE_TOPIC_PREFIX, dlq_topic
 from epochmq.model.property_names import DELAY
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
@@ -98,11 +99,11 @@ def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:
 
 
 def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, version: int) -> bool:
-    """A retry is given up when it was tried MORE often than allowed (send-back: as often)."""
+    """Tried as often as allowed: what a consumer sends itself counts the retry to come."""
     allowed = check_group(node, group, node.clock.wall_ms()).retry_max_times
     if version >= VERSION_3_4_9 and header.maxReconsumeTimes is not None:
         allowed = header.maxReconsumeTimes
-    return draft.reconsume_times > allowed
+    return is_tried_out(draft.reconsume_times - 1, allowed)
 
 
 def _refused(node: BrokerNode, status: PutStatus) -> Refused:

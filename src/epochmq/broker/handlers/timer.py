@@ -14,9 +14,9 @@ from epochmq.wire.session import Session
 
 
 def handle_check_point(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
-    """60: 56 bytes (facts/acting-master.md 3.4)."""
-    body = _timer(node, "The checkpoint is null").progress.checkpoint().body()
-    return stamped(command, body[:32].hex(), lambda: body)
+    """60: 56 bytes, and what our own replicas read behind them (`store/timer/checkpoint.py`)."""
+    body = _timer(node, "The checkpoint is null").progress.answer()
+    return stamped(command, (body[:32] + body[56:]).hex(), lambda: body)
 
 
 def handle_metrics(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:

@@ -98,7 +98,7 @@ class LockVotes:
         """One ballot to its end; what it did not win is taken back everywhere."""
         attempt, members = self._next_attempt(), self._asked()
         wanted_of_all = asking.begin(members.keys(), attempt, self._node.clock.now_ms())
-        save_votes(self._node)
+        await self._save()
         ballot = asking.ballot
         votes = {
             self._spawn(self._vote(address, wanted, wanted_of_all, attempt)): member
@@ -112,7 +112,19 @@ class LockVotes:
                 _count(ballot, votes[task], task.result())
         for member, undo in asking.end(self._node.clock.now_ms()).items():
             self._spawn(self._tell(members[member], wanted, undo, attempt, undo=True))
-        save_votes(self._node)
+        await self._save()
+
+    async def _save(self) -> None:
+        """Wait until what was promised is saved; `Refused` when the disk does not take it."""
+        saved: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
+
+        def done(error: Refused | None) -> None:
+            if not saved.done():
+                saved.set_result(error)
+
+        save_votes(self._node, done)
+        if (error := await saved) is not None:
+            raise error
 
     @property
     def _quorum(self) -> int:

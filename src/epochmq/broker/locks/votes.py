@@ -1,10 +1,12 @@
 """This broker's own votes in strict mode: whom it answers, what it keeps, what they guard."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.locks.core import Attempt
-from epochmq.broker.metadata.files import save_dirty
+from epochmq.broker.metadata.files import encode_file
 from epochmq.broker.node import BrokerNode
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode
@@ -38,18 +40,34 @@ def check_same_rules(node: BrokerNode, header: LockBatchHeader) -> None:
         )
 
 
-def save_votes(node: BrokerNode) -> None:
-    """Before an answer leaves: what was promised must survive a crash.
+def save_votes(node: BrokerNode, done: Callable[[Refused | None], None]) -> None:
+    """Before an answer leaves: what was promised must survive a crash. It is written beside the
+    loop, then `done` is called.
 
-    `Refused` when the disk does not take it; who was to own a queue keeps others off it then, and
-    is told on the next try.
+    With a `Refused` when the disk does not take it; who was to own a queue keeps others off it
+    then, and is told on the next try.
     """
-    try:
-        save_dirty(node.disk, (node.locks,))
-    except EnvironmentFault as error:
+    table = node.locks
+    if table.dirty:
+        data, table.dirty = encode_file(table), False
+        write: Callable[[], None] = partial(node.disk.write_file, table.file, data, backup=True)
+    else:
+        write = _nothing  # in its turn: an earlier promise may be on its way to the disk
+
+    def written(error: EnvironmentFault | None) -> None:
+        if error is None:
+            done(None)
+            return
+        table.dirty = True
         log.error("locks cannot be saved now: %s", error)
         text = "service not available now: locks cannot be saved"
-        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text) from None
+        done(Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text))
+
+    node.write_beside(write, written)
+
+
+def _nothing() -> None:
+    """Only waits."""
 
 
 def another_holds(

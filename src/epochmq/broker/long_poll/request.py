@@ -50,7 +50,7 @@ class PullRequest:
         self.offset = offset
         self.max_count = max_count
         self.accept: Callable[[int], bool] | None = None
-        self.verify: Callable[[memoryview], bool] | None = None
+        self.verify: Callable[[memoryview], bool | None] | None = None
         self.topic_sys_flag = 0
         self.group_sys_flag = 0
         self.suggested_broker = 0

@@ -11,6 +11,11 @@ class Asker:
         self._timeout_ms = timeout_ms
         self._count = 0
 
+    @property
+    def newest(self) -> int:
+        """The number of the last request."""
+        return self._count
+
     def tag(self, kind: Kind, address: str, now: int, epoch: int) -> Tag:
         self._count += 1
         return Tag(kind, address, self._count, now, epoch)

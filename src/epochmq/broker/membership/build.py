@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from epochmq.base.ports import Blocking
-from epochmq.broker.membership.identity import IdentityFiles
+from epochmq.broker.membership.identity import UNCLEAN, IdentityFiles
 from epochmq.broker.membership.service import Member
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_options import (
@@ -31,13 +31,9 @@ def build_member(node: BrokerNode, blocking: Blocking, changed: Callable[[], Non
     files = IdentityFiles(
         node.disk, identity_file(options), options.broker_cluster_name, options.broker_name
     )
-    boot = boot_id()
-    clean = started_clean(
-        node.store,
-        sync_flush=options.flush_disk_type == "SYNC_FLUSH",
-        same_boot=boot != "" and files.last_boot() == boot,
+    clean = note_start(
+        files, node.store, boot_id(), sync_flush=options.flush_disk_type == "SYNC_FLUSH"
     )
-    files.save_boot(boot)
     if not clean:
         log.warning(
             "this start follows a crash that may have lost messages: the controllers will not make"
@@ -63,6 +59,16 @@ def build_member(node: BrokerNode, blocking: Blocking, changed: Callable[[], Non
     )
 
 
+def note_start(files: IdentityFiles, store: Store, boot: str, *, sync_flush: bool) -> bool:
+    """Whether this start is clean. One that is not is remembered until the controllers know of it
+    (`UncleanRecorded`): the process may end before, and the next start would find nothing (S50)."""
+    last = files.last_boot()
+    same_boot = boot != "" and last == boot
+    clean = last != UNCLEAN and started_clean(store, sync_flush=sync_flush, same_boot=same_boot)
+    files.save_boot(boot if clean else UNCLEAN)
+    return clean
+
+
 def started_clean(store: Store, *, sync_flush: bool, same_boot: bool) -> bool:
     """Whether nothing that this replica acknowledged before can be missing (KIP-966, S10).
 
@@ -70,6 +76,7 @@ def started_clean(store: Store, *, sync_flush: bool, same_boot: bool) -> bool:
     machine only what was synced is there. Bytes that had to be cut off may be a write that was
     under way, or a damaged record that was acknowledged (S11): nobody can tell.
     """
-    if store.recovered.lost_confirmed or store.recovered.cut.size:
+    found = store.recovered
+    if found.lost_confirmed or found.cut.size or found.damages:
         return False
     return store.recovered.clean or sync_flush or same_boot

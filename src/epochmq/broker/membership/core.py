@@ -1,9 +1,10 @@
 """Membership: when a broker is master, follower or fenced, as controllers decide (RIP-44).
 
 The way online (controller.md 7.2): find the active controller; get an id, once in a life; register;
-take the role the group has for us, or ask for an election. Afterwards heartbeats, notices (1008)
-and the poll all bring the same thing, a `View` of the group, and `_see` is the one place that acts
-on it. Rules beyond RocketMQ's, by the numbers of defects.md part 2:
+take the role the group has for us, or ask for an election. Afterwards answers to heartbeats and to
+the poll bring the same thing, a `View` of the group, and `_see` is the one place that acts on it. A
+notice (1008) only makes it ask at once: whoever reaches the broker's port can send one. Rules
+beyond RocketMQ's, by the numbers of defects.md part 2:
 
 - 4: an epoch from before this process registered is not taken up, a new one is asked for; only
   under controllers that refuse that (Java's), and only if the log lost nothing, it goes on.
@@ -18,19 +19,24 @@ moment, so a pause between two calls of this core does no harm (S17).
 
 from collections.abc import Callable, Iterable
 
+from epochmq.base.jumps import Jumps
 from epochmq.broker.membership.asking import Asker, Voice
 from epochmq.broker.membership.effects import (
     BecomeMaster,
     Effect,
     Fence,
+    FloorChanged,
     Kind,
     ProposalFailed,
+    ReplicasTold,
     SaveKnown,
     SetCommitted,
     Switch,
     Tag,
+    UncleanRecorded,
 )
 from epochmq.broker.membership.finder import Finder
+from epochmq.broker.membership.floor import Floor
 from epochmq.broker.membership.heartbeats import Heartbeats
 from epochmq.broker.membership.identity import Known, Temp
 from epochmq.broker.membership.lease import Lease
@@ -38,6 +44,7 @@ from epochmq.broker.membership.messages import Answer, Messages, View, read_answ
 from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.proposals import Proposal, Proposals, failures
+from epochmq.broker.membership.register import Register
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.command import Command
@@ -46,6 +53,8 @@ Effects = list[Effect]
 
 NEVER = 2**62
 SWITCH_RETRY_MS = 500
+FLOOR_RETRY_MS = 500
+NOTICE_MS = 20
 _UNDECIDED = frozenset({Code.CONTROLLER_NOT_LEADER, Code.SYSTEM_ERROR})
 _UNKNOWN_HERE = frozenset(
     {Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED}
@@ -74,8 +83,12 @@ class Membership:
         self._online = Online(options, self._messages, broker_id, temp)
         self.finder = Finder(options.controllers, options.metadata_ms)
         self.lease = Lease()
+        self.jumps = Jumps()
         self._beats = Heartbeats(options, self._messages)
         self._proposals = Proposals()
+        self._register = Register()
+        self.floor = Floor(options.min_in_sync_replicas)
+        self._floor_at_ms = 0
         self.view = View()
         self.role: Switch | None = None
         """None: fenced."""
@@ -85,6 +98,8 @@ class Membership:
         self._say = Voice().say
         self._talk: Tag | None = None
         self._poll_at_ms = 0
+        self._notice_at_ms = 0
+        """No notice makes it ask before."""
         self._old_epoch_again = False
         """The controllers insist that we go on under the old epoch."""
         self._conflict = False
@@ -115,6 +130,7 @@ class Membership:
         effects += self._aim(now)
         effects += self._converse(now)
         effects += self._alter(now)
+        effects += self._ask_replicas(now)
         return effects
 
     def answered(self, tag: Tag, command: Command, now: int) -> Effects:
@@ -146,14 +162,33 @@ class Membership:
         self.finder.lost(address, now)
         return self.tick(now, self._wall)
 
-    def notified(self, command: Command, now: int) -> Effects:
-        """A controller tells of another role (1008); answering it is the caller's."""
-        view = read_view(command, read_answer(command))
-        return (self._see(view, now) if view else []) + self.tick(now, self._wall)
+    def notified(self, now: int) -> Effects:
+        """Somebody says that the role is another one (1008): the controllers are asked at once.
+
+        Nothing that the notice says is believed. However many come, the controllers are asked once
+        in `NOTICE_MS`.
+        """
+        at_ms = max(now, self._notice_at_ms)
+        self._poll_at_ms = min(self._poll_at_ms, at_ms)
+        if at_ms == now:
+            self._notice_at_ms = now + NOTICE_MS
+            self._beats.all_due(now)  # whoever leads the controllers now answers one of them
+        return self.tick(now, self._wall)
 
     def propose(self, proposal: Proposal, now: int) -> Effects:
         """The master wants another sync-state set."""
         return [*failures(self._proposals.take(proposal)), *self.tick(now, self._wall)]
+
+    def want_replicas(self, now: int) -> Effects:
+        """The master has to know whose ids are registered as of now (`ReplicasTold`)."""
+        self._register.want(self._asker.newest)
+        return self.tick(now, self._wall)
+
+    def want_floor(self, floor: int, now: int) -> Effects:
+        """minInSyncReplicas was changed: the controllers are to record it (`FloorChanged`)."""
+        self.floor.wanted = floor
+        self._floor_at_ms = now
+        return self.tick(now, self._wall)
 
     def role_done(self, switch: Switch, now: int, *, ok: bool, problem: str = "") -> Effects:
         """The switch was carried out, or refused."""
@@ -172,6 +207,16 @@ class Membership:
             effects += self._newer_set()
         self._beats.all_due(now)
         return effects + self.tick(now, self._wall)
+
+    def look_at_clocks(self, now: int, wall: int) -> bool:
+        """Whether time went by that the monotonic clock did not count: no lease holds then, and a
+        new one is asked for at once.
+        """
+        if not self.jumps.look(now, wall):
+            return False
+        self.lease.drop(now)
+        self._beats.all_due(now)
+        return True
 
     def ha_address_found(self, master_address: str, ha_address: str, now: int) -> Effects:
         """The master's replication address, from a name server or from the master itself."""
@@ -207,9 +252,11 @@ class Membership:
         if self._talk is None and self.finder.active is not None:
             asking = not self._online.done or self._wants_election()
             wanted.append(self._online.at_ms if asking else self._poll_at_ms)
-        ask_at = self._proposals.next_at_ms
-        if ask_at is not None and self.finder.active is not None:
-            wanted.append(ask_at)
+            if self._online.done and not self.floor.is_known:
+                wanted.append(self._floor_at_ms)
+        for ask_at in (self._proposals.next_at_ms, self._register.next_at_ms):
+            if ask_at is not None and self.finder.active is not None:
+                wanted.append(ask_at)
         return min(wanted)
 
     # Questions -------------------------------------------------------------------------------
@@ -229,15 +276,23 @@ class Membership:
         return not (self._old_epoch_again and self._options.clean_start)
 
     def _converse(self, now: int) -> Effects:
-        """One question at a time to the active controller, the first that is open."""
+        """One question at a time to the active controller, the first that is open.
+
+        What another controller was asked is not waited for.
+        """
         active = self.finder.active
-        if active is None or self._talk is not None:
+        if active is None or (self._talk is not None and self._talk.address == active):
             return []
-        question = self._online.question(now, self._wall)
+        question = self._online.question(now, self._wall, self.floor.wanted)
         if question is not None:
             return self._talk_about(*question, active, now)
         if not self._online.done:
             return []
+        if not self.floor.is_known and now >= self._floor_at_ms:
+            self._floor_at_ms = now + FLOOR_RETRY_MS
+            assert self.broker_id is not None
+            command = self._messages.register(self.broker_id, self._wall, self.floor.wanted)
+            return self._talk_about(Kind.FLOOR, command, active, now)
         if self._wants_election() and now >= self._online.at_ms:
             self._online.wait(now)
             assert self.broker_id is not None
@@ -264,17 +319,32 @@ class Membership:
                 return self._on_elected(command, answer, now)
             case Kind.REPLICA_INFO:
                 return self._on_replica_info(command, answer, now)
+            case Kind.REPLICAS:
+                ids = self._register.answered(tag.number, command, self._options.broker, now)
+                return [] if ids is None else [ReplicasTold(ids)]
+            case Kind.FLOOR:
+                return self._on_floor(tag, command)
             case Kind.NEXT_ID:
                 effects = online.on_next_id(command, answer, now, self._wall)
             case Kind.APPLY_ID:
                 effects = online.on_applied(command, now)
             case _:
+                effects = self._on_floor(tag, command)
                 if online.on_registered(command, now, self._wall):
+                    effects += [] if self._options.clean_start else [UncleanRecorded()]
                     self._poll_at_ms = now
                     self._beats.all_due(now)  # an election goes by what heartbeats tell
                     self.view = unelected(self.view, None if self.is_master else self.broker_id)
-                    effects = self._see_in(command, answer, now)
+                    effects += self._see_in(command, answer, now)
         return effects + self._say("online", online.problem)
+
+    def _on_floor(self, tag: Tag, command: Command) -> Effects:
+        if command.code != Code.SUCCESS:
+            return []
+        before = self.floor.in_use
+        self.floor.recorded(tag.number)
+        changed = self.floor.in_use != before
+        return [FloorChanged(self.floor.in_use)] if changed else []
 
     def _on_metadata(self, tag: Tag, answer: Answer, now: int) -> Effects:
         address = tag.address if answer.isLeader else answer.controllerLeaderAddress
@@ -326,6 +396,8 @@ class Membership:
         """No answer: it may have been carried out, and is asked again."""
         if tag.kind is Kind.ALTER:
             self._proposals.again(tag.number, now)
+        elif tag.kind is Kind.REPLICAS:
+            self._register.again(now)
         elif tag.kind is Kind.REPLICA_INFO:
             self._poll_at_ms = min(self._poll_at_ms, now + PAUSE_MAX_MS)
         elif tag.kind not in (Kind.METADATA, Kind.HEARTBEAT):
@@ -439,6 +511,8 @@ class Membership:
     def _on_refused_beat(self, tag: Tag, command: Command, now: int) -> Effects:
         if tag.address != self.finder.active:
             return []
+        if command.code in _UNKNOWN_HERE and not self._online.done:
+            return []  # as expected: its registration is under way
         effects = self._forgotten(now) if command.code in _UNKNOWN_HERE else []
         if command.code == Code.CONTROLLER_BROKER_ID_INVALID:
             self._conflict = True
@@ -468,6 +542,13 @@ class Membership:
         self._proposals.sent(ask.tag.number)
         return [ask]
 
+    def _ask_replicas(self, now: int) -> Effects:
+        active = self.finder.active
+        if active is None or not self._register.is_due(now):
+            return []
+        self._register.asked(now, self._options.call_timeout_ms)
+        return [self._asker.ask(Kind.REPLICAS, self._messages.replicas(), active, now, self._epoch)]
+
     def _on_alter(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
         once = self._proposals.asked_once
         proposal = self._proposals.answered(tag.number)
@@ -491,6 +572,8 @@ class Membership:
     def _talk_about(self, kind: Kind, command: Command, address: str, now: int) -> Effects:
         ask = self._asker.ask(kind, command, address, now, self._epoch)
         self._talk = ask.tag
+        if kind in (Kind.REGISTER, Kind.FLOOR):
+            self.floor.asked(ask.tag.number)
         return [ask]
 
     @property

@@ -19,6 +19,9 @@ class Kind(Enum):
     REPLICA_INFO = auto()
     ALTER = auto()
     HEARTBEAT = auto()
+    REPLICAS = auto()
+    FLOOR = auto()
+    """A registration again, with another minInSyncReplicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class BecomeFollower:
     master_address: str
     ha_address: str | None
     learner: bool
+    unclean_epoch: int = 0
+    """The last epoch that an unclean election began: what this log holds more is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,25 @@ class SetCommitted:
 
     members: frozenset[int]
     set_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FloorChanged:
+    """The controllers recorded minInSyncReplicas: this one holds from now on."""
+
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasTold:
+    """The ids that the controllers have registered in this group."""
+
+    ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanRecorded:
+    """The controllers know that this start may have lost messages; the next one need not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +161,9 @@ Effect = (
     | BecomeFollower
     | Fence
     | SetCommitted
+    | FloorChanged
+    | ReplicasTold
+    | UncleanRecorded
     | ProposalFailed
     | Report
 )

@@ -6,6 +6,8 @@ What RocketMQ has no place for lies beside them in `brokerIdentity-state`, as JS
 random text made once, by which two brokers started from copies of one volume are told apart; and
 the newest (controller term, master epoch) this broker acted on, below which it heeds nobody
 (defects.md 2.6, 2.13).
+`brokerIdentity-boot` names the boot of the machine under which the replica ran last (KIP-966).
+`brokerIdentity-sum` is the checksum of `brokerIdentity`, which RocketMQ's text has no room for.
 """
 
 from dataclasses import dataclass
@@ -13,9 +15,14 @@ from dataclasses import dataclass
 import msgspec
 
 from epochmq.base.errors import StoreDamaged
+from epochmq.base.limits import EPOCH_MAX
 from epochmq.base.ports import Disk
+from epochmq.broker.metadata.files import Edited, check_seal, edited, seal
+from epochmq.model.crc import crc32
 
 IDENTITY = "brokerIdentity"
+UNCLEAN = "unclean"
+"""In the place of a boot: a start may have lost messages, and the controllers may not know."""
 _SEPARATOR = "#"
 _ID_MAX = 2**63 - 1
 
@@ -37,7 +44,7 @@ class Known(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=F
 
 
 class IdentityFiles:
-    """The three files on `disk`, for one cluster and broker name."""
+    """The files on `disk`, for one cluster and broker name."""
 
     def __init__(self, disk: Disk, path: str, cluster: str, broker: str) -> None:
         self._disk = disk
@@ -45,17 +52,28 @@ class IdentityFiles:
         self._owner = (cluster, broker)
 
     def broker_id(self) -> int | None:
-        """The id that was given to this replica; `StoreDamaged` when the file is another's."""
+        """The id that was given to this replica.
+
+        `StoreDamaged` when the file is another's, or does not match its checksum.
+        """
         fields = self._read(self._path, 3)
-        return None if fields is None else self._id(fields[2])
+        if fields is None:
+            return None
+        kept = self._disk.read_file(f"{self._path}-sum")
+        if kept is not None and kept != b"%08x" % crc32(_SEPARATOR.join(fields).encode()):
+            raise StoreDamaged(
+                f"{self._path} does not match its checksum in {self._path}-sum: it was damaged, or"
+                f" edited by hand. Correct it and remove {self._path}-sum to start with it"
+            )
+        return self._id(fields[2])
 
     def temp(self) -> Temp | None:
         """The id that is being asked for; an unreadable one counts as none."""
         try:
             fields = self._read(f"{self._path}-temp", 4)
+            return None if fields is None else Temp(self._id(fields[2]), fields[3])
         except StoreDamaged:
             return None
-        return None if fields is None else Temp(self._id(fields[2]), fields[3])
 
     def known(self) -> Known:
         """What was remembered; `StoreDamaged` when it cannot be read."""
@@ -64,12 +82,18 @@ class IdentityFiles:
         if not data:
             return Known()
         try:
-            return msgspec.json.decode(data, type=Known)
+            check_seal(data)
+            known = msgspec.json.decode(data, type=Known)
+        except Edited:
+            raise StoreDamaged(edited(path)) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreDamaged(
                 f"{path} cannot be read: {error}; take it from its .bak, or remove it and"
                 " brokerIdentity to let the replica join its group as a new one"
             ) from None
+        if known.master_epoch > EPOCH_MAX:  # written when forged notices were believed
+            return Known(known.incarnation)
+        return known
 
     def save_temp(self, temp: Temp) -> None:
         text = _SEPARATOR.join((*self._owner, str(temp.broker_id), temp.check_code))
@@ -80,15 +104,20 @@ class IdentityFiles:
 
     def save_id(self, broker_id: int) -> None:
         """Durable before the temporary one goes: a crash in between asks the same again."""
-        text = _SEPARATOR.join((*self._owner, str(broker_id)))
-        self._disk.write_file(self._path, text.encode())
+        text = _SEPARATOR.join((*self._owner, str(broker_id))).encode()
+        self._disk.write_file(f"{self._path}-sum", b"%08x" % crc32(text))
+        self._disk.write_file(self._path, text)
         self.drop_temp()
 
     def save_known(self, known: Known) -> None:
-        self._disk.write_file(f"{self._path}-state", msgspec.json.encode(known), backup=True)
+        data = seal(msgspec.json.encode(known))
+        self._disk.write_file(f"{self._path}-state", data, backup=True)
 
     def last_boot(self) -> str:
-        """Under which boot of the machine this replica ran last; empty when that is unknown."""
+        """Under which boot of the machine this replica ran last; empty when that is unknown.
+
+        `UNCLEAN` after a start that may have lost messages, until the controllers know of it.
+        """
         data = self._disk.read_file(f"{self._path}-boot")
         return "" if data is None else data.decode("utf-8", "replace").strip()
 

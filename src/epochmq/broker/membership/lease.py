@@ -19,6 +19,8 @@ class Lease:
         """Length of the last lease."""
         self._may_hold = False
         """The last lease came with leave to go on past it."""
+        self._from_ms = 0
+        """What was asked before is no lease."""
 
     def valid(self, now: int) -> bool:
         return now < self.until_ms
@@ -33,6 +35,8 @@ class Lease:
 
         `may_hold`: past its end the master may go on as long as its whole set is behind it.
         """
+        if sent_at_ms < self._from_ms:
+            return
         self.supported = True
         self.span_ms = span_ms
         self._may_hold = may_hold
@@ -52,6 +56,12 @@ class Lease:
         """Acknowledge nothing more under it, nor past it."""
         self.until_ms = 0
         self._may_hold = False
+
+    def drop(self, now: int) -> None:
+        """The clock stood still for a while: a lease asked for before `now` may be over."""
+        self._from_ms = now
+        if self.until_ms < FOREVER:
+            self.give_back()
 
     @property
     def hold_span_ms(self) -> int:

@@ -7,6 +7,7 @@ Answers of all kinds tell of the group with the same names, so one reader serves
 from dataclasses import dataclass
 
 from epochmq.base.errors import HeaderError
+from epochmq.base.limits import EPOCH_MAX
 from epochmq.broker.membership.identity import Temp
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.proposals import Proposal
@@ -33,6 +34,7 @@ class Answer(Header):
     masterAddress: str | None = None
     masterHaAddress: str | None = None
     masterEpoch: I32 | None = None
+    uncleanEpoch: I32 | None = None
     syncStateSetEpoch: I32 | None = None
     newSyncStateSetEpoch: I32 | None = None
     nextBrokerId: I64 | None = None
@@ -58,6 +60,8 @@ class View:
     """None when the answer did not name them."""
     term: int = 0
     """The controller's term; 0 when it did not say."""
+    unclean_epoch: int = 0
+    """The last epoch that an unclean election began; 0: none that is known."""
 
 
 def read_answer(command: Command) -> Answer:
@@ -69,8 +73,8 @@ def read_answer(command: Command) -> Answer:
 
 
 def read_view(command: Command, answer: Answer) -> View | None:
-    """What an answer or a notice says of the group; None when it names no epoch."""
-    if answer.masterEpoch is None:
+    """What an answer says of the group; None when it names no epoch, or one that is none."""
+    if answer.masterEpoch is None or not 0 <= answer.masterEpoch <= EPOCH_MAX:
         return None
     members, set_epoch = None, answer.syncStateSetEpoch
     if len(command.body):
@@ -88,6 +92,7 @@ def read_view(command: Command, answer: Answer) -> View | None:
         set_epoch=set_epoch or 0,
         members=members,
         term=answer.controllerTerm or 0,
+        unclean_epoch=answer.uncleanEpoch or 0,
     )
 
 
@@ -117,7 +122,7 @@ class Messages:
         )
         return request(RequestCode.CONTROLLER_APPLY_BROKER_ID, header)
 
-    def register(self, broker_id: int, wall: int) -> Command:
+    def register(self, broker_id: int, wall: int, floor: int) -> Command:
         options = self._options
         header = RegisterBrokerToControllerHeader(
             clusterName=options.cluster,
@@ -130,7 +135,7 @@ class Messages:
             session=options.session,
             cleanStart=options.clean_start,
             learner=options.learner,
-            minInSyncReplicas=options.min_in_sync_replicas,
+            minInSyncReplicas=floor,
         )
         return request(RequestCode.CONTROLLER_REGISTER_BROKER, header)
 
@@ -146,6 +151,13 @@ class Messages:
     def replica_info(self) -> Command:
         header = GetReplicaInfoHeader(self._options.broker, self._options.cluster)
         return request(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
+
+    def replicas(self) -> Command:
+        """The cluster is for controllers of ours: two may have a group of one name."""
+        options = self._options
+        body = encode_body([options.broker])
+        ext = {"clusterName": options.cluster}
+        return request(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext, body)
 
     def alter(self, broker_id: int, proposal: Proposal, wall: int) -> Command:
         header = AlterSyncStateSetHeader(

@@ -42,7 +42,7 @@ class Online:
     def done(self) -> bool:
         return self.broker_id is not None and self.registered
 
-    def question(self, now: int, wall: int) -> tuple[Kind, Command] | None:
+    def question(self, now: int, wall: int, floor: int) -> tuple[Kind, Command] | None:
         """What to ask the active controller now."""
         if self.done or now < self.at_ms:
             return None
@@ -51,7 +51,7 @@ class Online:
             return Kind.APPLY_ID, self._messages.apply_id(self.temp)
         if self.broker_id is None:
             return Kind.NEXT_ID, self._messages.next_id()
-        return Kind.REGISTER, self._messages.register(self.broker_id, wall)
+        return Kind.REGISTER, self._messages.register(self.broker_id, wall, floor)
 
     def on_next_id(self, command: Command, answer: Answer, now: int, wall: int) -> list[Effect]:
         if command.code != Code.SUCCESS or not answer.nextBrokerId or self.broker_id is not None:

@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurBug
@@ -21,7 +23,7 @@ from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.switch import RoleSwitch
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import FOREVER
-from epochmq.broker.replica_options import changed_numbers, waits_for_replicas
+from epochmq.broker.replica_options import changed_options, waits_for_replicas
 from epochmq.broker.replica_sync.core import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
@@ -30,6 +32,7 @@ from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.effects import SetProposal
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.service import Replication
+from epochmq.runtime.own_host import boot_id
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
@@ -38,7 +41,7 @@ from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.controller import EpochEntry
 from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import Command, request
+from epochmq.wire.command import request
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.ha import ExchangeHAInfoHeader
 
@@ -77,7 +80,10 @@ class Member:
             options, self._log, broker_id=own_id, temp=files.temp(), known=files.known()
         )
         self.replication = Replication(
-            *(node.store, epochs, replication, node.clock),
+            node.store,
+            epochs,
+            replication,
+            node.clock,
             own_id=own_id or 0,
             on_proposal=self._proposed,
             on_confirm=lambda _offset: None,
@@ -86,6 +92,8 @@ class Member:
             blocking=blocking,
         )
         self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)
+        self.replication.node.registered = frozenset()
+        self.replication.on_stranger = self._stranger_called
         tls = client_tls(node.options)
         self._peers = Peers(on_close=self._closed, tls=tls)
         self._brokers = Peers(tls=tls)
@@ -104,6 +112,10 @@ class Member:
         self._served = ""
         self._silent = False
         self._role_lock = asyncio.Lock()
+        self._saves = 0
+        """Writes under way."""
+        self._saved = asyncio.Event()
+        self._saved.set()
         node.take_role(Role.FENCED)
         node.replica = self
         node.place.own_id = own_id or 0
@@ -116,7 +128,9 @@ class Member:
     async def start(self) -> None:
         """Listen for replicas, and begin to look for a place in the group."""
         options = self._node.options
-        await self.replication.start(options.bind_address, options.ha_listen_port)
+        await self.replication.start(
+            options.ha_bind_address or options.bind_address, options.ha_listen_port
+        )
         if options.fetch_controller_addr_by_dns_lookup:
             await self._look_up(self._clock.now_ms())
         self._take(self.core.start(self._clock.now_ms(), self._clock.wall_ms()))
@@ -142,6 +156,7 @@ class Member:
         """Whatever is due."""
         if self._stopped or self._lost_store(now):
             return
+        self._look_at_clocks(now)
         self._take(self.core.tick(now, self._clock.wall_ms()))
         self.sync.tick(now)
         self._switch.settled()
@@ -189,27 +204,48 @@ class Member:
             case todo.Tell():
                 self._spawn(self._tell(effect))
             case todo.SaveTemp():
-                self._files.save_temp(effect.temp)
+                self._save(partial(self._files.save_temp, effect.temp))
             case todo.DropTemp():
-                self._files.drop_temp()
+                self._save(self._files.drop_temp)
             case todo.SaveIdentity():
-                self._files.save_id(effect.broker_id)
+                self._save(partial(self._files.save_id, effect.broker_id))
                 self.replication.node.own_id = effect.broker_id
                 self._node.place.own_id = effect.broker_id
             case todo.SaveKnown():
-                self._files.save_known(effect.known)
+                self._save(partial(self._files.save_known, effect.known))
             case todo.Fence():
                 self._fence(effect.reason)
             case todo.SetCommitted():
                 self._node.place.members = effect.members
                 self._node.place.set_epoch = effect.set_epoch
                 self.replication.set_committed(effect.members, effect.set_epoch)
+            case todo.FloorChanged():
+                log.info("minInSyncReplicas is %d: the controllers recorded it", effect.floor)
+                self._change_numbers()
+            case todo.ReplicasTold():
+                self.replication.replicas_told(effect.ids)
+            case todo.UncleanRecorded():
+                self._save(partial(self._files.save_boot, boot_id()))
             case todo.ProposalFailed():
                 self.replication.proposal_failed(effect.proposal, refused=effect.refused)
             case todo.Report():
                 log.log(logging.WARNING if effect.problem else logging.INFO, "%s", effect.text)
             case _:
                 self._spawn(self._take_role(effect))
+
+    def _save(self, write: Callable[[], None]) -> None:
+        """Begin to write what must be remembered, beside the loop; writes keep their order."""
+        self._saves += 1
+        self._saved.clear()
+
+        def done(error: EnvironmentFault | None) -> None:
+            self._saves -= 1
+            if not self._saves:
+                self._saved.set()
+            if error is not None:
+                log.error("what must be remembered of the group cannot be saved: %s", error)
+
+        self._node.write_beside(write, done)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopped:
@@ -232,6 +268,8 @@ class Member:
             self._take(effects)
 
     async def _ask(self, ask: todo.Ask) -> None:
+        if self._node.role is Role.FENCED:
+            await self._saved.wait()  # the id that is asked for, and who asks, come first
         try:
             answer = await self._peers.invoke(ask.address, ask.command, ask.timeout_ms)
         except NotReachable:
@@ -249,6 +287,9 @@ class Member:
 
     def _proposed(self, proposal: SetProposal) -> None:
         self._hear(self.core.propose(proposal, self._clock.now_ms()))
+
+    def _stranger_called(self) -> None:
+        self._hear(self.core.want_replicas(self._clock.now_ms()))
 
     async def _look_up(self, now: int) -> None:
         """The controllers are all addresses of one name."""
@@ -302,14 +343,20 @@ class Member:
         self.sync.follow(switch.master_address)
         log.info(
             "following broker %d at %s, epoch %d",
-            *(switch.master_id, switch.master_address, switch.epoch),
+            switch.master_id,
+            switch.master_address,
+            switch.epoch,
         )
 
     async def _replicate(self, switch: BecomeFollower) -> None:
         copied = self.sync.core.ready and self.sync.core.master == switch.master_address
         address = switch.ha_address if copied else None
         await self.replication.become_follower(
-            switch.epoch, switch.master_id, address, switch.learner
+            switch.epoch,
+            switch.master_id,
+            address,
+            switch.learner,
+            unclean_epoch=switch.unclean_epoch,
         )
 
     def _metadata_came(self) -> None:
@@ -332,7 +379,17 @@ class Member:
 
     # The lease -------------------------------------------------------------------------------
 
+    def _look_at_clocks(self, now: int) -> None:
+        if self.core.look_at_clocks(now, self._clock.wall_ms()) and self.core.is_master:
+            if self._node.lease_until_ms < FOREVER:
+                self._node.lease_until_ms = 0
+                log.warning(
+                    "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
+                    " clock was set; the controllers are asked for a new lease"
+                )
+
     def _may_acknowledge(self, now: int) -> bool:
+        self._look_at_clocks(self._clock.now_ms())
         return self.core.is_master and self.core.lease.valid(now)
 
     def _heed_lease(self) -> None:
@@ -368,8 +425,8 @@ class Member:
 
     # What handlers ask -----------------------------------------------------------------------
 
-    def role_changed(self, command: Command, now: int) -> None:
-        self._hear(self.core.notified(command, now))
+    def role_changed(self, now: int) -> None:
+        self._hear(self.core.notified(now))
 
     def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
         if master_address and ha_address:
@@ -377,8 +434,10 @@ class Member:
             self._hear(self.core.ha_address_found(master_address, ha_address, now))
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """Nobody stands in for anybody where controllers elect."""
-        self.told(master_address, ha_address, online=False)
+        """Nobody stands in for anybody where controllers elect. Anybody can say where a master is,
+        so the one that the controllers named is asked itself.
+        """
+        self._ha_due_ms = 0
         return True
 
     def hint(self) -> None:
@@ -389,8 +448,18 @@ class Member:
         return False
 
     def options_changed(self) -> None:
-        options, replication = self._node.options, self.replication
-        replication.change_options(changed_numbers(replication.node.options, options))
+        """A lower minInSyncReplicas holds once the controllers have recorded it."""
+        wanted = self._node.options.min_in_sync_replicas
+        if wanted < self.core.floor.in_use:
+            log.info("minInSyncReplicas will be %d once the controllers have recorded it", wanted)
+        if wanted != self.core.floor.wanted:
+            self._hear(self.core.want_floor(wanted, self._clock.now_ms()))
+        self._change_numbers()
+
+    def _change_numbers(self) -> None:
+        options = replace(self._node.options, min_in_sync_replicas=self.core.floor.in_use)
+        replication = self.replication
+        replication.change_options(changed_options(replication.node.options, options))
         if self._node.acks is not None:
             self._node.acks.waits = waits_for_replicas(options)
 
@@ -426,6 +495,9 @@ class Member:
             "epochmqLeaseLeftMillis": str(max(0, left)) if leased else "",
             "epochmqHeldByWholeSet": str(self._node.rights is HELD_MASTER).lower(),
             "epochmqMetadataCopied": str(self.sync.core.ready).lower(),
+            "epochmqCutConfirmedBytes": str(
+                self._node.store.statistics()["truncated_confirmed_bytes"]
+            ),
             "epochmqRefusedAcks": str(0 if acks is None else acks.refused),
             **{f"epochmqReplication_{k}": str(v) for k, v in self.replication.statistics().items()},
         }

@@ -33,6 +33,7 @@ def merge(present: View, view: View) -> View:
         set_epoch=view.set_epoch if newer else present.set_epoch,
         members=view.members if newer else present.members,
         term=max(view.term, present.term),
+        unclean_epoch=max(view.unclean_epoch, present.unclean_epoch),
     )
 
 
@@ -52,7 +53,12 @@ def role_in(view: View, broker_id: int, *, learner: bool) -> Switch | None:
         return None
     if view.master_id != broker_id:
         return BecomeFollower(
-            view.epoch, view.master_id, view.master_address, view.ha_address, learner
+            view.epoch,
+            view.master_id,
+            view.master_address,
+            view.ha_address,
+            learner,
+            unclean_epoch=view.unclean_epoch,
         )
     if view.members is None:
         return None

@@ -1,10 +1,10 @@
 """Subscription groups: what a consumer group may do here, and how its retries go.
 
 File: config/subscriptionGroup.json (store.md 3.2), with the table of topics that a group is
-forbidden to read.
+forbidden to read; between its writes config/tables.journal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.metadata.files import readable
+from epochmq.broker.metadata.topics import changed_names
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
@@ -33,6 +34,8 @@ class GroupTable:
         """At a replica: what is made here is handed out and forgotten; the master decides."""
         self.table: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden_table: dict[str, dict[str, int]] = {}
+        self.touched: dict[str, None] = {}
+        """Names of groups that changed since `take_changes`."""
         for group in sorted(names.SYSTEM_GROUPS):
             self.table[group] = SubscriptionGroupConfig(group_name=group)
 
@@ -77,7 +80,7 @@ class GroupTable:
         self.forbidden_table.pop(group, None)
         if self.table.pop(group, None) is None:
             return False
-        self._step(wall)
+        self._step(group, wall)
         return True
 
     def adopt(
@@ -89,9 +92,12 @@ class GroupTable:
         """Take a master's table over in one step; system groups stay in any case."""
         if version == self.version and table == self.table:
             return
-        own = {name: config for name, config in self.table.items() if names.is_system_group(name)}
+        old, barred = self.table, self.forbidden_table
+        own = {name: config for name, config in old.items() if names.is_system_group(name)}
         self.table = {**own, **table}
         self.forbidden_table = dict(forbidden)
+        self.touched |= changed_names(old, self.table)
+        self.touched |= changed_names(barred, self.forbidden_table)
         self.version = version
         self.dirty = True
 
@@ -111,20 +117,55 @@ class GroupTable:
             topics.pop(topic, None)
         if not topics:
             del self.forbidden_table[group]
-        self._step(wall)
+        self._step(group, wall)
 
     def _store(self, config: SubscriptionGroupConfig, wall: int) -> None:
         if self.frozen:
             return
         self.table[config.group_name] = config
-        self._step(wall)
+        self._step(config.group_name, wall)
 
-    def _step(self, wall: int) -> None:
+    def _step(self, group: str, wall: int) -> None:
+        self.touched[group] = None
         self.version = self.version.next_version(wall, self.state_version)
         self.dirty = True
 
     def encode(self) -> bytes:
-        return readable(self.content())
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """The table of now; what is returned encodes it, in another thread perhaps."""
+        content = {
+            **self.content(),
+            "forbiddenTable": {name: dict(row) for name, row in self.forbidden_table.items()},
+            "subscriptionGroupTable": dict(self.table),
+        }
+        return lambda: readable(content)
+
+    def take_changes(self) -> dict[str, Any]:
+        """What changed since the last call, for the journal."""
+        touched, self.touched = self.touched, {}
+        return {
+            "dataVersion": self.version,
+            "put": {name: self.table[name] for name in touched if name in self.table},
+            "drop": [name for name in touched if name not in self.table],
+            "forbidden": {name: dict(self.forbidden_table.get(name, {})) for name in touched},
+        }
+
+    def give_back(self, changes: Mapping[str, Any]) -> None:
+        """What `take_changes` gave could not be saved."""
+        self.touched |= dict.fromkeys(changes["forbidden"])
+
+    def apply_changes(self, changes: Mapping[str, Any]) -> None:
+        """Do again what `take_changes` told."""
+        forbidden = msgspec.convert(changes.get("forbidden", {}), dict[str, dict[str, int]])
+        self.load(
+            {**changes, "subscriptionGroupTable": changes.get("put"), "forbiddenTable": forbidden}
+        )
+        for name in msgspec.convert(changes.get("drop", []), list[str]):
+            self.table.pop(name, None)
+        for name in [name for name, row in forbidden.items() if not row]:
+            self.forbidden_table.pop(name, None)
 
     def content(self) -> dict[str, Any]:
         """The shape of the file and of GET_ALL_SUBSCRIPTIONGROUP_CONFIG's body."""

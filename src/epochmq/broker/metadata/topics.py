@@ -1,11 +1,11 @@
 """The topics of this broker: what routes, permissions and queue numbers come from.
 
-File: config/topics.json (store.md 3.2). Every change steps the `version` that brokers and name
-servers compare, marks the table `dirty`, and is handed out once by `take_changed` for the
-incremental registration.
+File: config/topics.json (store.md 3.2), and config/tables.journal for what changed since. Every
+change steps the `version` that brokers and name servers compare, marks the table `dirty`, and is
+handed out once by `take_changed` for the incremental registration.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,6 +41,8 @@ class TopicTable:
         """At a replica: what is made here is handed out and forgotten; the master decides."""
         self.table: dict[str, TopicConfig] = {}
         self.system: frozenset[str] = frozenset()
+        self.touched: dict[str, None] = {}
+        """Names of topics that changed since `take_changes`."""
         self._changed: dict[str, TopicConfig] = {}
 
     def get(self, name: str) -> TopicConfig | None:
@@ -70,9 +72,15 @@ class TopicTable:
         """Whether `take_changed` has something to register."""
         return bool(self._changed)
 
-    def take_changed(self) -> list[TopicConfig]:
-        """Topics changed since the last call, each in its present form."""
+    def take_changed(self, is_unsaved: Callable[[str], bool]) -> list[TopicConfig]:
+        """Topics changed since the last call, each in its present form.
+
+        Those that `is_unsaved` names are kept for a later call: whoever is told of a topic must
+        find it after a crash.
+        """
         changed, self._changed = self._changed, {}
+        for name in [name for name in changed if is_unsaved(name)]:
+            self._changed[name] = changed.pop(name)
         return list(changed.values())
 
     def add_system(self, topics: Iterable[TopicConfig]) -> None:
@@ -158,6 +166,7 @@ class TopicTable:
         self._changed.pop(name, None)
         if self.table.pop(name, None) is None:
             return False
+        self.touched[name] = None
         self.step_version(wall)
         return True
 
@@ -165,8 +174,10 @@ class TopicTable:
         """Take a master's table over in one step; the broker's own topics stay in any case."""
         if version == self.version and table == self.table:
             return
-        own = {name: own for name, own in self.table.items() if name in self.system}
+        old = self.table
+        own = {name: own for name, own in old.items() if name in self.system}
         self.table = {**own, **table}
+        self.touched |= changed_names(old, self.table)
         self.version = version
         self._changed.clear()
         self.dirty = True
@@ -186,11 +197,36 @@ class TopicTable:
                 raise Refused(_SYSTEM_ERROR, f"this broker has {limits.TOPICS_MAX} topics already")
         self.table[name] = config
         self._changed[name] = config
+        self.touched[name] = None
         self.step_version(wall)
         return config
 
     def encode(self) -> bytes:
-        return readable({"dataVersion": self.version, "topicConfigTable": self.table})
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """The table of now; what is returned encodes it, in another thread perhaps."""
+        table, version = dict(self.table), self.version
+        return lambda: readable({"dataVersion": version, "topicConfigTable": table})
+
+    def take_changes(self) -> dict[str, Any]:
+        """What changed since the last call, for the journal."""
+        touched, self.touched = self.touched, {}
+        return {
+            "dataVersion": self.version,
+            "put": {name: self.table[name] for name in touched if name in self.table},
+            "drop": [name for name in touched if name not in self.table],
+        }
+
+    def give_back(self, changes: Mapping[str, Any]) -> None:
+        """What `take_changes` gave could not be saved."""
+        self.touched |= dict.fromkeys((*changes["put"], *changes["drop"]))
+
+    def apply_changes(self, changes: Mapping[str, Any]) -> None:
+        """Do again what `take_changes` told."""
+        self.load({**changes, "topicConfigTable": changes.get("put")})
+        for name in msgspec.convert(changes.get("drop", []), list[str]):
+            self.table.pop(name, None)
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over topics.json; an entry without its own name gets the one it stands under."""
@@ -202,6 +238,13 @@ class TopicTable:
             config = msgspec.convert({**fields, "topicName": name}, TopicConfig, strict=False)
             self.table[name] = config
         self.version = version
+
+
+def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, None]:
+    """Names of rows that are not the same in both, or in one of them only."""
+    changed = dict.fromkeys(name for name in old if name not in new)
+    changed |= dict.fromkeys(name for name, row in new.items() if old.get(name) != row)
+    return changed
 
 
 def check_topic_config(config: TopicConfig) -> None:

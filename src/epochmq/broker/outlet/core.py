@@ -9,9 +9,8 @@ lets the caller's progress move:
   (rocketmq#9249, #7577, #7927);
 - `done` is called exactly once for each put, with one outcome for each draft in order, at once or
   in a later turn. Callers must work with both.
-- what was appended and is not held in time is LATER where a client waits for an answer, and may
-  try again. Elsewhere (`PATIENT`) it is waited for, by `patience.py`: to put it again would deliver
-  it twice.
+- what was appended and is not held in time is waited for, by `patience.py` (`PATIENT`): to put it
+  again would deliver it twice. Where twice does no harm (`ANSWERED_IN_TIME`) it is LATER.
 
 The seam for acting masters: today every draft goes to the own store. A broker that may not write
 (a slave standing in for a dead master) will instead hand the drafts to a living master by
@@ -25,6 +24,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
+from epochmq.base.limits import PATIENT_REQUESTS_MAX
 from epochmq.broker.outlet.patience import Kept, Patience
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
@@ -63,8 +63,25 @@ class Outcome(Enum):
     """Can never be kept as it is."""
 
 
-PATIENT = frozenset({Origin.TRANSACTION, Origin.DELAYED, Origin.TIMER, Origin.REVIVE})
+PATIENT = frozenset(
+    {
+        Origin.RETRY,
+        Origin.DEAD_LETTER,
+        Origin.DELAYED,
+        Origin.TRANSACTION,
+        Origin.TIMER,
+        Origin.REVIVE,
+    }
+)
 """They hear nothing before what was appended is held, or this broker's role has changed."""
+FOR_CLIENTS = frozenset({Origin.RETRY, Origin.DEAD_LETTER})
+"""A client waits for the answer as long as it likes, and of these many may be under way."""
+ANSWERED_IN_TIME = {
+    Origin.REPLY: "the copy is a record for operators; nobody puts it again",
+    Origin.POP: "a check point or an acknowledgement that is there twice counts once",
+    Origin.RECALL: "a cancellation that is there twice takes back the same message",
+}
+"""They hear LATER after `slaveTimeout` of what was appended, and why twice does no harm."""
 
 Done = Callable[[Sequence[Outcome]], None]
 
@@ -126,7 +143,10 @@ class Local:
         def kept(ok: bool) -> None:
             done(outcomes if ok else [Outcome.LATER] * len(outcomes))
 
-        wait = self.patience.wait if origin in PATIENT else self._kept
+        is_patient = origin in PATIENT
+        if origin in FOR_CLIENTS and len(self.patience) >= PATIENT_REQUESTS_MAX:
+            is_patient = False
+        wait = self.patience.wait if is_patient else self._kept
         wait(end, kept)
 
     def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[Outcome], int]:

@@ -21,7 +21,8 @@ False when it is not in time."""
 class Patience:
     """Those who wait for ends of one broker's log; each is called once.
 
-    Bounded by its callers: a level and the timer have one batch under way, a transaction one end.
+    Bounded by its callers: a level and the timer have one batch under way, a transaction one end;
+    of what clients send back `PATIENT_REQUESTS_MAX`.
     """
 
     def __init__(self, kept: Kept) -> None:

@@ -24,7 +24,7 @@ from epochmq.broker.pre_online.late.service import LateTake
 from epochmq.broker.pre_online.peers import LogsAsked
 from epochmq.broker.pre_online.service import PreOnlineService
 from epochmq.broker.replica_options import (
-    changed_numbers,
+    changed_options,
     replication_options,
     waits_for_replicas,
 )
@@ -39,7 +39,6 @@ from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.controller import EpochEntry
 from epochmq.wire.bodies.ha import HARuntimeInfo
-from epochmq.wire.command import Command
 
 ASK_AGAIN_MS = 2_000
 """How often a slave asks name servers for a master that they did not know."""
@@ -117,7 +116,9 @@ class PlainMember:
         """
         options = self._node.options
         try:
-            await self.replication.start(options.bind_address, options.ha_listen_port)
+            await self.replication.start(
+                options.ha_bind_address or options.bind_address, options.ha_listen_port
+            )
         except EnvironmentFault as error:
             if self._port_is_chosen:
                 raise
@@ -291,7 +292,7 @@ class PlainMember:
 
     def options_changed(self) -> None:
         options, replication = self._node.options, self.replication
-        replication.change_options(changed_numbers(replication.node.options, options))
+        replication.change_options(changed_options(replication.node.options, options))
         if self._node.acks is not None:
             self._node.acks.waits = waits_for_replicas(options)
 
@@ -334,7 +335,7 @@ class PlainMember:
         if not self.log_watch.trouble:
             await self.replication.become_slave(ha_address)
 
-    def role_changed(self, command: Command, now: int) -> None:
+    def role_changed(self, now: int) -> None:
         """Roles are configured here."""
 
     def epochs(self) -> list[EpochEntry]:

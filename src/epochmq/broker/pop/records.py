@@ -45,7 +45,7 @@ class Key(NamedTuple):
 class CheckPoint(msgspec.Struct, rename={
     "start": "so", "pop_time": "pt", "invisible_time": "it", "bits": "bm", "count": "n",
     "queue_id": "q", "topic": "t", "group": "c", "revive_offset": "ro", "deltas": "d",
-    "broker_name": "bn", "re_puts": "rp",
+    "broker_name": "bn", "re_puts": "rp", "first_pop_time": "fpt",
 }):  # fmt: skip
     """`start` and the `deltas` from it are queue offsets, times are wall ms."""
 
@@ -54,6 +54,7 @@ class CheckPoint(msgspec.Struct, rename={
     queue_id: int = 0
     start: int = 0
     pop_time: int = 0
+    """Of the pop, or of the last change of the invisible time."""
     invisible_time: int = 0
     deltas: list[int] | None = None
     count: int = 0
@@ -62,6 +63,13 @@ class CheckPoint(msgspec.Struct, rename={
     revive_offset: int = 0
     broker_name: str | None = None
     re_puts: str | int | UnsetType | None = UNSET
+    first_pop_time: int | UnsetType | None = UNSET
+    """Of the pop, where the invisible time was changed since; ours, RocketMQ reads over it."""
+
+    @property
+    def first_popped_ms(self) -> int:
+        """When a pop took the messages."""
+        return self.first_pop_time or self.pop_time
 
     @property
     def key(self) -> Key:

@@ -86,7 +86,11 @@ class PopState:
             total_max=options.max_pop_polling_size,
         )
         self.hands = ReviveHands(
-            *(store, outlet, offsets, topics, self.confirmed),
+            store,
+            outlet,
+            offsets,
+            topics,
+            self.confirmed,
             topic=self.topic,
             broker_name=broker_name,
             end=lambda: store.pointers.appended,
@@ -289,6 +293,13 @@ class PopState:
         if key in self.buffer or core is None or not self.hands.read(queue_id, now, wall):
             return None
         return core.seen(key, offset)
+
+    def first_popped_ms(self, key: Key, queue_id: int) -> int:
+        """When a pop took what the check point of `key` stands for, as far as it is known here."""
+        found, core = self.buffer.check_point(key), self.hands.queues.get(queue_id)
+        if found is None and core is not None:
+            found = core.check_point(key)
+        return key.pop_time if found is None else found.first_popped_ms
 
     def ack(
         self,

@@ -19,7 +19,7 @@ from typing import Any
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.core import Table
 from epochmq.wire import json_tolerant
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.group import SubscriptionGroupTable
 from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
@@ -52,14 +52,14 @@ class Merge:
         self._taking[table](body, wall)
 
     def _topics(self, body: bytes, wall: int) -> None:
-        told = decode_body(TopicConfigTable, body)
+        told = decode_answer(TopicConfigTable, body)
         topics = self._node.topics
         if told.data_version > topics.version:
             merged = {**topics.table, **told.topic_config_table}
             topics.adopt(merged, told.data_version.next_version(wall))
 
     def _groups(self, body: bytes, wall: int) -> None:
-        told = decode_body(SubscriptionGroupTable, body)
+        told = decode_answer(SubscriptionGroupTable, body)
         groups = self._node.groups
         if told.data_version > groups.version:
             merged = {**groups.table, **told.subscription_group_table}
@@ -67,7 +67,7 @@ class Merge:
             groups.adopt(merged, forbidden, told.data_version.next_version(wall))
 
     def _modes(self, body: bytes, wall: int) -> None:
-        told = decode_body(MessageRequestModeTable, body).message_request_mode_map
+        told = decode_answer(MessageRequestModeTable, body).message_request_mode_map
         ours = self._node.request_modes.table
         lacking = {
             topic: {group: row for group, row in rows.items() if group not in ours.get(topic, {})}

@@ -47,14 +47,27 @@ class Server:
         self.failures = 0
 
 
+def _clamped(period_ms: int) -> int:
+    return min(max(period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS)
+
+
 class Registration:
     """The plan of registrations; the shell makes the calls and reports them."""
 
     def __init__(self, addresses: Sequence[str], period_ms: int, now: int) -> None:
-        self._period_ms = min(max(period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS)
+        self._period_ms = _clamped(period_ms)
         self._servers = {address: Server(now) for address in addresses}
         self._changed: dict[str, None] = {}
         self._everything = False
+
+    def change_period(self, period_ms: int, now: int) -> None:
+        """Register so often from now on; what is due later than one new period is due then."""
+        clamped = _clamped(period_ms)
+        if clamped == self._period_ms:
+            return
+        self._period_ms = clamped
+        for server in self._servers.values():
+            server.due_at = min(server.due_at, now + clamped)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ answer at its old address. With controllers numbers are given out, and epochs te
 
 from epochmq.base.errors import ConfigError, EpochError
 from epochmq.base.java_properties import parse_properties
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.namesrv import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
@@ -27,7 +27,7 @@ def registered(answer: Command, own: Identity) -> str | None:
     if answer.code != ResponseCode.SUCCESS:
         return None
     try:
-        group = decode_body(ClusterInfo, answer.body).broker_addr_table.get(name)
+        group = decode_answer(ClusterInfo, answer.body).broker_addr_table.get(name)
     except EpochError:
         return None
     if group is None or group.cluster != cluster:

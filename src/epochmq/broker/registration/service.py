@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.node import BrokerNode
@@ -49,8 +50,11 @@ class Registrar:
 
     def tick(self, now: int) -> None:
         """Start the calls that are due; each runs by itself."""
-        if self._node.topics.changed:
-            changed = self._node.topics.take_changed()
+        node = self._node
+        self._core.change_period(node.options.register_name_server_period, now)
+        if node.topics.changed:
+            unsaved = partial(node.keeper.is_unsaved, node.topics)
+            changed = node.topics.take_changed(unsaved)
             self._core.topics_changed(config.topic_name for config in changed)
         for call in self._core.due(now) if self._may_register() else ():
             task = asyncio.get_running_loop().create_task(self._register(call))
@@ -66,6 +70,9 @@ class Registrar:
         self, now: int, done: Callable[[], None], within_ms: int = SETTLE_TIMEOUT_MS
     ) -> None:
         """Call `done` when every name server was told of what changed so far, or could not be."""
+        if self._stopped:
+            done()
+            return
         self._waiting.append((now + within_ms, done))
         self.tick(now)
 

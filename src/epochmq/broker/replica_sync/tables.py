@@ -4,7 +4,7 @@ from typing import Any
 
 from epochmq.broker.node import BrokerNode
 from epochmq.wire import json_tolerant
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.group import SubscriptionGroupTable
 from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
@@ -21,12 +21,12 @@ class Tables:
 
         But an empty table is a master's that has lost its own: it takes nothing away.
         """
-        told = decode_body(TopicConfigTable, body)
+        told = decode_answer(TopicConfigTable, body)
         if told.topic_config_table:
             self._node.topics.adopt(told.topic_config_table, told.data_version)
 
     def take_groups(self, body: bytes) -> None:
-        told = decode_body(SubscriptionGroupTable, body)
+        told = decode_answer(SubscriptionGroupTable, body)
         if told.subscription_group_table:
             self._node.groups.adopt(
                 told.subscription_group_table, told.forbidden_table, told.data_version
@@ -55,7 +55,7 @@ class Tables:
         """By pull or by POP, for each topic and group."""
         if "messageRequestModeMap" not in _object(body):
             raise ValueError("no table of request modes")
-        told = decode_body(MessageRequestModeTable, body)
+        told = decode_answer(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
     def take_orders(self, body: bytes, *, delta: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.ports import Blocking, Disk
-from epochmq.broker.metadata.files import Saved
+from epochmq.broker.metadata.files import Saved, encode_file
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Saver:
         """
         if not table.dirty or self._held():
             return None
-        path, data = table.file, table.encode()
+        path, data = table.file, encode_file(table)
         table.dirty = False
 
         def write() -> None:
@@ -58,6 +58,25 @@ class Saver:
             task.add_done_callback(self._writes.discard)
 
         return write
+
+    def write_beside(
+        self, call: Callable[[], None], done: Callable[[EnvironmentFault | None], None]
+    ) -> None:
+        """Run `call`, which may block, in the thread, after the writes given before; then `done`
+        on the loop, with the error if there was one."""
+        task = asyncio.get_running_loop().create_task(self._run(call, done))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+
+    async def _run(
+        self, call: Callable[[], None], done: Callable[[EnvironmentFault | None], None]
+    ) -> None:
+        problem = None
+        try:
+            await self._blocking.run(call)
+        except EnvironmentFault as error:
+            problem = error
+        done(problem)
 
     async def drain(self) -> None:
         """Wait for the writes under way."""

@@ -148,6 +148,9 @@ class Delivery:
     def _nothing(self, look: Look, found: ReadResult, wall: int) -> None:
         """No message at the progress: the queue ends there, or retention took what was there."""
         level, at, _ = look
+        if found.status is GetStatus.DAMAGED:
+            self._schedule.failed(level, wall)  # again a little later: it may be repaired by then
+            return
         low, high = max(found.min_offset, 0), max(found.max_offset, 0)
         if found.status is GetStatus.NO_MATCHED_MESSAGE:
             low = max(low, found.next_offset)

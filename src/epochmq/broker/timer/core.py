@@ -3,7 +3,9 @@
 Time is cut into slots of `precision_ms`; a message hangs in the slot that holds its time, its
 upper end included (facts/store.md 7.2). `read_ms` is the slot that is being delivered. Messages of
 an open slot go out each at its own time; the slot is over when its time is and the outlet has
-acknowledged all of them (rocketmq#7927: what fails is tried again and never skipped).
+acknowledged all of them (rocketmq#7927: what fails is tried again and never skipped). Slots whose
+time is over are opened together (`spans`): each put waits for replicas, and one put for each slot
+would never catch up where those take longer than a slot.
 
 What survives, on the disk and at a replica, is the pair (`done_ms`, `covered`): of the messages
 before queue offset `covered` those with a time up to `done_ms` are delivered. It is taken only
@@ -11,7 +13,8 @@ when nothing is under way, and stays before the time of any that came late and s
 time follows from the message alone (its own, or, too far away, its store time): every replica
 hangs it into the same slot. A message before `covered` whose time is done is skipped; one behind
 it is late and hangs in the open slot. When the clock goes back that slot lies ahead again, after
-the times of its late ones: until it is reached, `covered` stays where it is.
+the times of its late ones: until it is reached, `covered` stays where it is. The pair of before
+still holds for what it speaks of: it is kept, saved and copied as an older one.
 
 Pure: wall time, offsets and positions come in. The shell enqueues by `place` and `enqueued`, opens
 the slot that `wants` names, puts what `batch` gives and reports it by `settled`.
@@ -19,10 +22,11 @@ the slot that `wants` names, puts what `batch` gives and reports it by `settled`
 
 from array import array
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from epochmq.base.check import check
+from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
 
 RETRY_MS = 200
@@ -31,8 +35,10 @@ RETRY_MAX_MS = 5_000
 BACK_MS = 2_000
 """A wall clock that goes back by more than this takes `read_ms` with it."""
 
-PAIRS_MAX = 8
-"""Clocks that went back, each from an earlier time than the one before, and have not come again."""
+SPAN_SLOTS = 64
+"""Slots that are delivered together at most."""
+SPAN_MS = 60_000
+"""What they cover at most: an order (`_key`) tells 65,535 ms apart."""
 
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
@@ -45,6 +51,16 @@ class Place(NamedTuple):
     slot_ms: int
     magic: int
     deliver_wall_ms: int
+
+
+class Put(NamedTuple):
+    """What hung when a batch was put."""
+
+    cursor: int
+    position: int
+    """End of the timer log."""
+    after: int | None
+    """Order of the first that waits behind the batch."""
 
 
 class Timer:
@@ -62,33 +78,67 @@ class Timer:
         """End of the timer log when the wheel held exactly what is before `kept_cursor`."""
         self.kept_cursor = 0
         self.is_open = False
+        self._span_ms = precision_ms
+        """What the open slot covers, with those that were opened with it."""
         self._late_ms = 0
-        """The last slot that a late message was hung into."""
+        """The last slot that a late message was hung into; 0 when that slot is over."""
         self.updates = 0
         """Counts moves of what must be saved."""
         self._due: array[int] = array("Q")
         self._at = 0
         self._flying: list[int] = []
+        self._put: Put | None = None
         self._failures = 0
         self._retry_at = 0
-        self._cancelled: set[str] = set()
-        self._partly: tuple[int, int, int] | None = None
-        """A slot that was delivered in part when the clock went back: its time, how far, and where
-        the timer log ended."""
-        self._before: list[tuple[int, int, int]] = []
-        """Pairs (`done_ms`, `covered`) that hold though the clock went back since, and the end of
-        what hung then and is before `covered`: the older, the later its time."""
+        self._cancelled: set[tuple[int, str]] = set()
+        """By slot."""
+        self._partly: tuple[int, int, int, int] | None = None
+        """What was delivered in part when the clock went back: where those slots began and ended,
+        how far, and where the timer log ended."""
+        self._older: list[OlderProgress] = []
+        """Pairs that hold though the clock went back since, the latest time first; `position` is
+        the end of what hung then and is before `covered`."""
 
     # Progress --------------------------------------------------------------------------------
 
-    def restore(self, done_ms: int, covered: int, cursor: int, position: int) -> None:
+    def restore(
+        self,
+        done_ms: int,
+        covered: int,
+        cursor: int,
+        position: int,
+        older: Sequence[OlderProgress] = (),
+    ) -> None:
         """Begin from a checkpoint: up to `cursor` everything is on the wheel."""
         self._done(done_ms)
         self.covered = covered
         self.cursor = self.kept_cursor = min(cursor, covered)
         self.position = position
-        self._before.clear()
+        self._older = list(older[-OLDER_MAX:])
+        self._cut_older()
         self._close()
+
+    @property
+    def older(self) -> list[OlderProgress]:
+        """The pairs of before a clock went back that say more than the one of now."""
+        return [row for row in self._older if self._says_more(row)]
+
+    def adopt_older(self, older: Sequence[OlderProgress]) -> None:
+        """What the master has delivered before its clock went back; positions are its own."""
+        known = {row._replace(position=-1) for row in self._older}
+        new = {row._replace(position=-1) for row in older if self._says_more(row)} - known
+        if new:
+            rows = [row for row in self._older if self._says_more(row)]
+            self._older = sorted([*rows, *new], key=_time_of, reverse=True)[-OLDER_MAX:]
+            self.updates += 1
+
+    def keep_older(self, holds: Callable[[OlderProgress], bool]) -> bool:
+        """Keep those of whose deliveries the log still has all, before this broker delivers; False
+        when one goes: what it left out has to be hung up."""
+        kept = [row for row in self._older if holds(row)]
+        is_whole = len(kept) == len(self._older)
+        self._older = kept
+        return is_whole
 
     def take_over(self, wall: int, end: int) -> bool:
         """Deliver from now on; the timer topic ends at queue offset `end`. False when the wheel
@@ -97,16 +147,16 @@ class Timer:
         if self.read_ms == 0:  # nobody ever said how far it was: all that is past is late
             self._done(self._aligned(wall))
         self.covered = min(self.covered, end)
-        self._before = [(done, min(covered, end), hung) for done, covered, hung in self._before]
+        self._older = [row._replace(covered=min(row.covered, end)) for row in self._older]
         return self.cursor <= end
 
     def fall_back(self) -> int:
         """This broker delivers no longer: back to what is kept; where to cut the timer log.
 
-        The log may be cut and go on otherwise: rather what is long done once more than nothing.
+        The log may be cut and go on otherwise: see `keep_older`.
         """
         self.cursor = self.kept_cursor
-        self._before.clear()
+        self._cut_older()
         self.unskip()
         self._partly = None
         self._late_ms = 0
@@ -117,6 +167,7 @@ class Timer:
         """The wheel is empty: hang everything up again from queue offset `first` on."""
         self.cursor = self.kept_cursor = min(first, self.covered)
         self.position = position
+        self._older = [row._replace(position=-1) for row in self._older]
         self._late_ms = 0
         self._partly = None
         self.updates += 1
@@ -132,15 +183,18 @@ class Timer:
         """Whether the wall clock went back so far that messages would wait for its return."""
         return self.read_ms > wall + BACK_MS
 
-    def set_back(self, wall: int) -> None:
+    def set_back(self, wall: int, log_end: int = 0, epoch: int = -1) -> None:
         """Follow the clock; slots that are delivered must have been emptied, puts been settled,
         and who `has_skipped` gone back (`unskip`): what is before `wall` would count as delivered.
+
+        The commit log ends at `log_end`; the byte before it is of `epoch`.
         """
         check(not self.has_skipped, "timer: what hangs late is taken out before the clock counts")
         if self.is_open and self.done_ms >= self.read_ms:
-            self._partly = self.read_ms, self.done_ms, self.position
-        older = [pair for pair in self._before if pair[0] > self.done_ms]
-        self._before = [*older[1 - PAIRS_MAX :], (self.done_ms, self.covered, self.position)]
+            self._partly = self.read_ms, self.over_ms, self.done_ms, self.position
+        older = [row for row in self._older if self._says_more(row)]
+        now = OlderProgress(self.done_ms, self.covered, self.position, log_end, epoch)
+        self._older = sorted([*older, now], key=_time_of, reverse=True)[-OLDER_MAX:]
         self._done(self._aligned(wall))
         self._failures = self._retry_at = 0  # a pause until a time of the old clock
         self._close()
@@ -180,27 +234,36 @@ class Timer:
     ) -> Place | None:
         """Where the message at queue offset `offset` hangs; None when it was delivered before."""
         magic = DEFAULT | (DELETE if delete else 0)
-        delay, window = deliver_wall_ms - store_wall_ms, self.window_ms
-        if delay >= window:  # the last piece must leave time for one more roll
+        if deliver_wall_ms - store_wall_ms >= self.window_ms:
             magic |= ROLL
-            deliver_wall_ms = store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
+            deliver_wall_ms = self.time_of(deliver_wall_ms, store_wall_ms)
         if deliver_wall_ms <= self.done_ms and offset < self.covered:
             return None
-        if self._before and self._was_done(offset, deliver_wall_ms):
+        if self._older and self._was_done(offset, deliver_wall_ms):
             return None
         slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
         return Place(slot_ms, magic, deliver_wall_ms)
 
+    def time_of(self, deliver_wall_ms: int, store_wall_ms: int) -> int:
+        """When a message goes out, or a piece of its wait is over: follows from the message."""
+        delay, window = deliver_wall_ms - store_wall_ms, self.window_ms
+        if delay < window:
+            return deliver_wall_ms
+        # the last piece must leave time for one more roll
+        return store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
+
     def _was_done(self, offset: int, deliver_wall_ms: int) -> bool:
-        return any(deliver_wall_ms <= ms and offset < covered for ms, covered, _ in self._before)
+        return any(deliver_wall_ms <= row.done_ms and offset < row.covered for row in self._older)
 
     def farthest(self, magic: int) -> Place:
         """For a message whose time the wheel does not reach: a clock was far ahead at its store.
 
-        It waits in pieces. Waiting for slots to pass would stop all that is behind it, and slots
-        wait for all that a checkpoint speaks of.
+        When that slot's time is over, the message is hung up again (and not put once more, which
+        a wheel made anew could not know). Waiting for slots to pass would stop all that is behind
+        it, and slots wait for all that a checkpoint speaks of. It is behind all that is open: there
+        it would be hung up again for ever.
         """
-        deliver_wall_ms = self.read_ms + self.window_ms
+        deliver_wall_ms = self.over_ms - self.precision_ms + self.window_ms
         return Place(self.slot_of(deliver_wall_ms), magic | ROLL, deliver_wall_ms)
 
     def enqueued(self, next_offset: int, position: int) -> None:
@@ -214,18 +277,33 @@ class Timer:
         """A message was hung up; whether that was in the open slot."""
         if deliver_wall_ms <= slot_ms:
             self._late_ms = max(self._late_ms, slot_ms)
-        if not self.is_open or slot_ms != self.read_ms:
+        if not self.is_open or not self.read_ms <= slot_ms < self.over_ms:
             return False
         insort(self._due, self._key(deliver_wall_ms, position), self._at)
         return True
 
     # Deliver ---------------------------------------------------------------------------------
 
+    @property
+    def over_ms(self) -> int:
+        """When the open slot, and those that were opened with it, are over."""
+        return self.read_ms + self._span_ms
+
     def wants(self, wall: int) -> int | None:
         """The slot to open now."""
         if self.is_open or self.catching_up or self.read_ms > wall:
             return None
         return self.read_ms
+
+    def spans(self, slot_ms: int, wall: int) -> bool:
+        """Whether the slot of `slot_ms` may be opened with all between `wants` and it: its time is
+        over. Of slots delivered in part before a clock went back others are kept apart (`key_of`).
+        """
+        end_ms = slot_ms + self.precision_ms
+        if self._partly is not None and slot_ms in self._partly[:2]:
+            return False
+        length_ms = min(SPAN_SLOTS * self.precision_ms, SPAN_MS)
+        return end_ms <= wall and end_ms - self.read_ms <= length_ms
 
     def key_of(self, deliver_wall_ms: int, position: int, rolls: bool) -> int | None:
         """Where a unit of the slot `wants` named comes in its order; None for one that is done.
@@ -235,40 +313,47 @@ class Timer:
         one that `rolls` may follow from where this wheel stood (`farthest`).
         """
         done, before = self.done_ms, self.position
-        if self._partly is not None and self._partly[0] == self.read_ms:
-            _, done, before = self._partly
+        if self._partly is not None and self._partly[0] <= self.read_ms < self._partly[1]:
+            _, _, done, before = self._partly
         if deliver_wall_ms <= done and position < before:
             return None
-        if self._before and not rolls and self._had_gone(deliver_wall_ms, position):
+        if self._older and not rolls and self._had_gone(deliver_wall_ms, position):
             return None
         return self._key(deliver_wall_ms, position)
 
     def _had_gone(self, deliver_wall_ms: int, position: int) -> bool:
-        return any(deliver_wall_ms <= ms and position < end for ms, _, end in self._before)
+        return any(
+            deliver_wall_ms <= row.done_ms and position < row.position for row in self._older
+        )
 
-    def opened(self, keys: "array[int]") -> None:
-        """The slot `wants` named holds these, in order."""
+    def opened(self, keys: "array[int]", slots: int = 1) -> None:
+        """The slot `wants` named, and those after it that it `spans`, hold these, in order."""
         self.is_open = True
-        if self._partly is not None and self._partly[0] == self.read_ms:
+        self._span_ms = slots * self.precision_ms
+        if self._partly is not None and self._partly[1] == self.over_ms:
             self._partly = None
         self._due = keys
         self._at = 0
 
-    def cancel(self, key: str) -> None:
-        """Nothing of this key is delivered in the open slot (TIMER_DEL_UNIQKEY)."""
-        self._cancelled.add(key)
+    def cancel(self, key: str, deliver_wall_ms: int) -> None:
+        """Nothing of this key is delivered in the open slot of this time (TIMER_DEL_UNIQKEY)."""
+        self._cancelled.add((self._open_slot(deliver_wall_ms), key))
 
     @property
     def cancels(self) -> bool:
-        """Whether anything is cancelled in the open slot."""
+        """Whether anything is cancelled in what is open."""
         return bool(self._cancelled)
 
-    def is_cancelled(self, keys: Iterable[str]) -> bool:
-        return not self._cancelled.isdisjoint(keys)
+    def is_cancelled(self, keys: Iterable[str], deliver_wall_ms: int) -> bool:
+        slot_ms = self._open_slot(deliver_wall_ms)
+        return any((slot_ms, key) in self._cancelled for key in keys)
+
+    def _open_slot(self, deliver_wall_ms: int) -> int:
+        return max(self.slot_of(deliver_wall_ms), self.read_ms)
 
     @property
     def size(self) -> int:
-        """Messages that the open slot has, or had."""
+        """Messages that what is open has, or had."""
         return len(self._due)
 
     def batch(self, wall: int, count_max: int) -> list[int]:
@@ -298,6 +383,16 @@ class Timer:
             del self._flying[-count:]
             self._at -= count
 
+    def withdraw(self) -> None:
+        """Nothing of the batch is put this time."""
+        self.put_back(len(self._flying))
+
+    def put_begins(self, position: int) -> None:
+        """The batch is put now; `position` is the timer log's end. Whatever is hung up before its
+        outcome is reported counts with the next batch.
+        """
+        self._put = Put(self.cursor, position, self._order_of_next())
+
     def settled(self, held: Sequence[bool], wall: int, position: int) -> None:
         """What became of the batch: what is not held comes again, a little later.
 
@@ -306,9 +401,10 @@ class Timer:
         check(len(held) == len(self._flying), "timer: an outcome for each message put")
         again = [key for key, ok in zip(self._flying, held, strict=True) if not ok]
         self._flying = []
+        put, self._put = self._put, None
         if not again:
             self._failures = self._retry_at = 0
-            self._note(wall, position)
+            self._note(wall, Put(self.cursor, position, self._order_of_next()), put)
             return
         due, at = self._due, self._at  # some may have joined meanwhile that go before them
         stop = bisect_right(due, again[-1], at)
@@ -318,32 +414,50 @@ class Timer:
         self._failures += 1
 
     def advance(self, wall: int, position: int) -> bool:
-        """Go on to the next slot if the open one is over; `position` is the timer log's end."""
-        over = self.read_ms + self.precision_ms
+        """Go on behind what is open if that is over; `position` is the timer log's end."""
+        over = self.over_ms
         if not self.is_open or self._flying or self._at < len(self._due) or wall < over:
             return False
         if self._due or self.cursor != self.covered:  # an idle wheel writes nothing
             self.updates += 1
-        self._cover(position)
+        self._cover(self.cursor, position)
+        if not self.waits_for_late:
+            self._late_ms = 0  # else it would lie ahead again when the clock goes back
         self._done(over)
         self._close()
         return True
 
-    def _note(self, wall: int, position: int) -> None:
-        """All is held that was put: what is done now, up to the next one that waits."""
-        done = min(wall, self.read_ms + self.precision_ms - 1)
-        if self._at < len(self._due):
-            done = min(done, self.read_ms + (self._due[self._at] >> _POSITION_BITS) - 1)
+    def _note(self, wall: int, now: Put, put: Put | None) -> None:
+        """All is held that was put: what is done now, up to the next one that waits.
+
+        Where one joined since the put that goes before the next one of then, the pair is that of
+        the put: what was delivered would not count otherwise, and come again after a hand-over.
+        """
+        if put is not None and now.after is not None:
+            if put.after is None or now.after < put.after:
+                now = put
+        done = min(wall, self.over_ms - 1)
+        if now.after is not None:
+            done = min(done, self.read_ms + (now.after >> _POSITION_BITS) - 1)
         if done >= max(self.done_ms, self.read_ms):
-            self._cover(position)
+            self._cover(now.cursor, now.position)
             self.done_ms = done
             self.updates += 1
 
-    def _cover(self, position: int) -> None:
-        """All that hangs counts, but not while late ones wait in a slot after their times."""
-        if self._late_ms <= self.read_ms:
-            self.covered = self.kept_cursor = self.cursor
+    def _order_of_next(self) -> int | None:
+        """That of the next one that waits in what is open; None when nothing does."""
+        return self._due[self._at] if self._at < len(self._due) else None
+
+    def _cover(self, cursor: int, position: int) -> None:
+        """All before `cursor` counts, but not while late ones wait in a slot after their times."""
+        if not self.waits_for_late:
+            self.covered = self.kept_cursor = cursor
             self.position = position
+
+    @property
+    def waits_for_late(self) -> bool:
+        """Whether late ones wait in a slot after their times, and nothing new counts until then."""
+        return self._late_ms >= self.over_ms
 
     # Beside ----------------------------------------------------------------------------------
 
@@ -353,7 +467,7 @@ class Timer:
             return None
         if not self.is_open:
             return self.read_ms
-        at = self.read_ms + self.precision_ms
+        at = self.over_ms
         if self._at < len(self._due):
             at = self.read_ms + (self._due[self._at] >> _POSITION_BITS)
         return max(at, self._pause_ends(wall))
@@ -376,6 +490,15 @@ class Timer:
             "failures": self._failures,
         }
 
+    def _says_more(self, row: OlderProgress) -> bool:
+        is_ahead = row.done_ms > self.done_ms or row.covered > self.covered
+        return is_ahead and row.covered > 0
+
+    def _cut_older(self) -> None:
+        """The timer log goes on otherwise from `position` on."""
+        end = self.position
+        self._older = [row._replace(position=min(row.position, end)) for row in self._older]
+
     def _done(self, wall: int) -> None:
         self.done_ms = wall
         self.read_ms = self._aligned(wall)
@@ -389,7 +512,13 @@ class Timer:
 
     def _close(self) -> None:
         self.is_open = False
+        self._span_ms = self.precision_ms
         self._due = array("Q")
         self._at = 0
         self._flying = []
+        self._put = None
         self._cancelled.clear()
+
+
+def _time_of(row: OlderProgress) -> int:
+    return row.done_ms

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from epochmq.base.errors import EnvironmentFault
+from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk
-from epochmq.broker.metadata.files import Saved, load_table
+from epochmq.broker.metadata.files import Saved, encode_file, load_table
 from epochmq.broker.outlet.core import Outlet
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.timer.core import Timer
@@ -31,7 +31,11 @@ class Saving(Protocol):
 
 
 class TimerDesk:
-    """One broker's timer; `options` gives them as they are now."""
+    """One broker's timer; `options` gives them as they are now.
+
+    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
+    before an offset of it (-1 for none).
+    """
 
     def __init__(
         self,
@@ -42,13 +46,14 @@ class TimerDesk:
         log_bounds: Callable[[], tuple[int, int]],
         *,
         wheel_bytes: int = WHEEL_BYTES,
+        epoch_at: Callable[[int], int] = lambda offset: -1,
     ) -> None:
         keys = options()
         core = Timer(keys.timer_precision_ms, keys.timer_roll_window_slot)
         wheel = Wheel(disk, wheel_bytes)
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
-        self.hands = TimerHands(core, files, store, outlet, lambda: log_bounds()[0])
+        self.hands = TimerHands(core, files, store, outlet, log_bounds, epoch_at)
         self.progress = TimerProgress(core, lambda: log_bounds()[1])
         self._log_bounds = log_bounds
         self._disk = disk
@@ -62,7 +67,7 @@ class TimerDesk:
     def open(self) -> None:
         """Begin where the checkpoint says; files that it does not vouch for are made anew."""
         hands, progress = self.hands, self.progress
-        load_table(self._disk, hands.metrics)
+        is_counted = self._load_metrics()
         data = self._disk.read_file(progress.file)
         found = checkpoint.decode(data or b"", hands.core.precision_ms, self._log_bounds()[1])
         if found is None:
@@ -72,14 +77,27 @@ class TimerDesk:
                 log.error("%s says nothing: all messages count as not delivered", progress.file)
             hands.rebuild()
             return
-        progress.begin(found)
+        progress.begin(found, checkpoint.decode_older(data or b""))
         try:
             if found.log_position < 0:
                 raise TimerDamaged("they were written by another broker, or with other slots")
+            if not is_counted:
+                raise TimerDamaged(f"{hands.metrics.file} is damaged, and all are counted anew")
             hands.files.open(found.log_position)
         except TimerDamaged as error:
             log.warning("the timer's files are made anew from the timer topic: %s", error)
             hands.rebuild()
+
+    def _load_metrics(self) -> bool:
+        """False: how many wait is to be counted anew. The log knows, so nothing stops the start."""
+        metrics = self.hands.metrics
+        try:
+            loaded = load_table(self._disk, metrics)
+        except StoreDamaged as error:
+            log.error("%s", error)
+            metrics.reset()
+            return False
+        return loaded is None or not loaded.replaced
 
     def tick(self, wall: int, *, delivers: bool, rests: bool = False) -> None:
         """Everything whose time has come. Who `rests` puts nothing, and keeps what it knows: what
@@ -90,7 +108,7 @@ class TimerDesk:
         if self._sync_failed:
             self._sync_failed = False
             log.error("the timer's files are made anew: the device did not take them")
-            hands.rebuild()
+            hands.find_damaged()
         hands.tick(wall, delivers=delivers or rests)
         if not 0 <= wall - self._sampled_at < SAMPLE_MS:
             self._sampled_at = wall
@@ -166,7 +184,7 @@ class TimerDesk:
         progress.is_synced(progress.sealed())
         hands.files.sync_point()()
         for table in (progress, hands.metrics):
-            self._disk.write_file(table.file, table.encode())
+            self._disk.write_file(table.file, encode_file(table))
 
     def close(self) -> None:
         """Close the files; nothing is written."""

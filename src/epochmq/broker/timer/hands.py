@@ -14,7 +14,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.metrics import TimerMetrics
-from epochmq.broker.timer.reading import SlotReading, takes_back
+from epochmq.broker.timer.reading import SlotReading, merged, takes_back
 from epochmq.broker.timer.timed import (
     Waiting,
     cancelled_name,
@@ -30,6 +30,7 @@ from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import REAL_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.timer.checkpoint import OlderProgress
 from epochmq.store.timer.files import Link, TimerFiles
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
 from epochmq.store.twin.remake import Remade, Source
@@ -77,7 +78,11 @@ class TimerStore(Protocol):
 
 
 class TimerHands:
-    """Between the core, the store, the timer's files and the outlet."""
+    """Between the core, the store, the timer's files and the outlet.
+
+    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
+    before an offset of it.
+    """
 
     def __init__(
         self,
@@ -85,7 +90,8 @@ class TimerHands:
         files: TimerFiles,
         store: TimerStore,
         outlet: Outlet,
-        log_start: Callable[[], int],
+        log_bounds: Callable[[], tuple[int, int]],
+        epoch_at: Callable[[int], int],
     ) -> None:
         self.core = core
         self.files = files
@@ -96,19 +102,25 @@ class TimerHands:
         self.enqueued = self.delivered = self.discarded = self.rebuilds = 0
         self._store = store
         self._outlet = outlet
-        self._log_start = log_start
+        self._log_bounds = log_bounds
+        self._epoch_at = epoch_at
         self.delivers = False
         self._reading: SlotReading | None = None
         self._collecting = False
         self._backlog = False
         self._turn = 0
         """Counts what makes an answer of the outlet stale."""
+        self._awaits_answer = self._is_damaged = False
         self._clean_at = 0
 
     def tick(self, wall: int, *, delivers: bool) -> None:
         """One bounded piece of work."""
         try:
             self._change_role(delivers, wall)
+            if self._is_damaged:
+                if not self._awaits_answer:
+                    self.rebuild()
+                return
             if self.core.is_behind(wall):
                 if not self.finished and not self.core.flying:
                     self._follow_back(wall)
@@ -124,20 +136,30 @@ class TimerHands:
             self._clean(wall)
         except TimerDamaged as error:
             log.error("the timer's files are made anew from the timer topic: %s", error)
-            self.rebuild()
+            self.find_damaged()
         except EnvironmentFault as error:
             log.error("the timer's files cannot be written now: %s", error)
 
     def next_deadline(self, wall: int) -> int | None:
         """Wall time of the next tick that does something."""
         puts = self.delivers and not self.stop_dequeue
+        if self._is_damaged:
+            return None if self._awaits_answer else wall
         if self._backlog or (self._collecting and puts):
             return wall
         return self.core.next_deadline(wall) if puts else None
 
+    def find_damaged(self) -> None:
+        """The own files are made anew as soon as the outlet has answered: what is under way would
+        come twice else (INV-27)."""
+        self._is_damaged = True
+        if not self._awaits_answer:
+            self.rebuild()
+
     def rebuild(self) -> None:
         """Forget the own files; everything the timer topic still has is hung up again."""
         self._turn += 1
+        self._awaits_answer = self._is_damaged = False
         self._reading = None
         self.rebuilds += 1
         self.finished.clear()
@@ -189,13 +211,22 @@ class TimerHands:
         self.delivers = delivers
         self._reading = None
         self._turn += 1
+        self._awaits_answer = False
         if delivers:
+            is_whole = self.core.keep_older(self._holds)
             high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
             if not self.core.take_over(wall, high):
                 log.error("the timer topic ends at %d, before what hung on the wheel", high)
                 self.rebuild()
+            elif not is_whole:
+                log.warning("the log was cut since the clock went back: the wheel is made anew")
+                self.rebuild()
         else:
             self.files.rewind(self.core.fall_back())
+
+    def _holds(self, row: OlderProgress) -> bool:
+        """Whether the log has what was delivered when a clock went back."""
+        return row.log_end <= self._log_bounds()[1] and row.epoch == self._epoch_at(row.log_end)
 
     def _follow_back(self, wall: int) -> None:
         """The clock went back. What an hour ahead was late hangs in a slot that does not come for
@@ -207,7 +238,8 @@ class TimerHands:
             core.unskip()
             self.rebuild()
         if core.is_behind(wall):
-            core.set_back(wall)
+            end = self._log_bounds()[1]
+            core.set_back(wall, end, self._epoch_at(end))
 
     # Enqueue ---------------------------------------------------------------------------------
 
@@ -237,32 +269,33 @@ class TimerHands:
 
     def _hang(self, raws: Sequence[memoryview], wall: int) -> None:
         """Hang records of the timer topic up."""
+        topics = self._add(raws, wall)
+        self._hung(topics, record.queue_offset_at(raws[-1], 0) + 1, wall)
+
+    def _add(self, raws: Sequence[memoryview], wall: int) -> list[str]:
+        """Records to their places on the wheel; the real topics of those that have one."""
         core, last_ms = self.core, self._last_ms()
         links: list[Link] = []
         entries: list[Waiting] = []
-        after = core.cursor
         for raw in raws:
-            offset = record.queue_offset_at(raw, 0)
             at = record.offset_at(raw, 0)
             entry = waiting(raw)
             if entry is None:
                 self._discard(at, "says no time or place, or is damaged")
-                after = offset + 1
                 continue
-            stored, cancels = record.store_time_at(raw, 0), bool(entry.cancels)
-            place = core.place(offset, entry.deliver_wall_ms, stored, delete=cancels)
+            offset, stored = record.queue_offset_at(raw, 0), record.store_time_at(raw, 0)
+            place = core.place(offset, entry.deliver_wall_ms, stored, delete=bool(entry.cancels))
             if place is not None:
                 if place.slot_ms >= last_ms:
                     place = core.farthest(place.magic)
                 link = Link(place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2])
                 links.append(link)
                 entries.append(entry)
-            after = offset + 1
         positions = self.files.add(links, wall) if links else []
         for link, entry, position in zip(links, entries, positions, strict=True):
             if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
-                core.cancel(cancelled_name(entry))
-        self._hung([entry.topic for entry in entries], after, wall)
+                core.cancel(cancelled_name(entry), link.deliver_wall_ms)
+        return [entry.topic for entry in entries]
 
     def _hang_plain(self, waits: Sequence[Wait], wall: int) -> None:
         """The same for messages that are ordinary and cancel none."""
@@ -290,10 +323,13 @@ class TimerHands:
         return self.core.read_ms + self.files.wheel.slots * self.core.precision_ms
 
     def _hung(self, topics: Sequence[str], after: int, wall: int) -> None:
-        for topic, count in Counter(topics).items():
-            self.metrics.add([topic], count, wall)
+        self._count(topics, wall)
         self.enqueued += len(topics)
         self.core.enqueued(after, self.files.log.end)
+
+    def _count(self, topics: Sequence[str], wall: int) -> None:
+        for topic, count in Counter(topics).items():
+            self.metrics.add([topic], count, wall)
 
     # Deliver ---------------------------------------------------------------------------------
 
@@ -301,20 +337,25 @@ class TimerHands:
         core = self.core
         for _ in range(SLOTS_COUNT):
             slot_ms = core.wants(wall)
-            if slot_ms is not None and not self._open(slot_ms):
+            if slot_ms is not None and not self._open(slot_ms, wall):
                 return
             batch = core.batch(wall, DELIVER_COUNT)
             if batch:
-                self._put(batch, wall)
+                try:
+                    self._put(batch, wall)
+                except EnvironmentFault:
+                    core.withdraw()  # nothing is under way: it is tried again
+                    raise
                 return
             slot_ms, held = core.read_ms, core.size
             if not core.advance(wall, self.files.log.end):
                 return
             if held:
-                self.finished.append(slot_ms)
+                self.finished.extend(range(slot_ms, core.read_ms, core.precision_ms))
 
-    def _open(self, slot_ms: int) -> bool:
-        """Collect a slot's units, a large slot's in several ticks; whether it is open now."""
+    def _open(self, slot_ms: int, wall: int) -> bool:
+        """Collect a slot's units, a large slot's in several ticks, and those of the slots that go
+        with it; whether it is open now."""
         reading = self._reading
         if reading is None or reading.slot_ms != slot_ms:
             reading = self._reading = SlotReading(self.files, slot_ms, self.core.key_of)
@@ -322,18 +363,37 @@ class TimerHands:
         if self._collecting:
             return False
         self._reading = None
-        self.core.opened(reading.keys())
-        for position in reading.deletes:
-            raw = self._record(self.files.unit(position))
+        readings = [reading, *self._more_slots(reading, wall)]
+        self.core.opened(merged(readings), len(readings))
+        for position in [position for one in readings for position in one.deletes]:
+            unit = self.files.unit(position)
+            raw = self._record(unit)
             entry = None if raw is None else waiting(raw)
             if entry is not None:
-                self.core.cancel(cancelled_name(entry))
+                self.core.cancel(cancelled_name(entry), unit.deliver_wall_ms)
         return True
+
+    def _more_slots(self, first: SlotReading, wall: int) -> list[SlotReading]:
+        """The slots behind one that are over as well, as long as all make one batch."""
+        core, more = self.core, list[SlotReading]()
+        slot_ms, count = first.slot_ms + core.precision_ms, len(first.keys())
+        while count and core.spans(slot_ms, wall):
+            count += self.files.count(slot_ms)
+            if count > DELIVER_COUNT:
+                break
+            reading = SlotReading(self.files, slot_ms, core.key_of)
+            while not reading.read(UNITS_COUNT):
+                pass
+            more.append(reading)
+            slot_ms += core.precision_ms
+        return more
 
     def _put(self, batch: Sequence[int], wall: int) -> None:
         """Put what is due; what needs no put counts as held."""
         units = self._units(batch)
         if self._put_plain(units, wall):
+            return
+        if not self._hang_again(units, wall):
             return
         messages: list[StoredMessage | None] = []
         drafts: list[Draft] = []
@@ -361,6 +421,8 @@ class TimerHands:
                     self._discard(message.offset, "is illegal as it would be stored")
             self._settle(topics, held, wall)
 
+        self._awaits_answer = True
+        self.core.put_begins(self.files.log.end)
         self._outlet.put(drafts, Origin.TIMER, wall, done)
 
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
@@ -386,6 +448,8 @@ class TimerHands:
                     self._discard(unit.offset, "is illegal as it would be stored")
             self._settle(topics, [outcome is not Outcome.LATER for outcome in outcomes], wall)
 
+        self._awaits_answer = True
+        self.core.put_begins(self.files.log.end)
         self._outlet.put(remade, Origin.TIMER, wall, done)
         return True
 
@@ -403,6 +467,7 @@ class TimerHands:
 
     def _settle(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
         """`topics`: the real ones; None for what is no message any more."""
+        self._awaits_answer = False
         over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
         for topic, count in Counter(over).items():
             self.metrics.add([topic], -count, wall)
@@ -419,22 +484,51 @@ class TimerHands:
         if message.topic != TIMER_TOPIC:
             raise TimerDamaged(f"the message at {unit.offset} is not the timer topic's")
         if unit.magic & ROLL:
-            return message, roll(message)
+            return message, roll(message) if self._rolls(message, unit) else None
         due = due_wall(message.properties, message.store_wall_ms)
         if due is None or due > wall:
             raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
         if unit.magic & DELETE:
             return message, None
-        if self.core.cancels and self.core.is_cancelled(names_of(message)):
+        if self.core.cancels and self.core.is_cancelled(names_of(message), unit.deliver_wall_ms):
             return message, None
         draft = restore(message, unit.write_wall_ms, wall)
         if draft is None:
             self._discard(message.offset, "names no topic")
         return message, draft
 
+    def _hang_again(self, units: Sequence[Unit], wall: int) -> bool:
+        """Hang those up again that hung as far away as the wheel reached, before their own time.
+
+        False: all is hung up anew. Late ones wait, of a time before the clock went back by more
+        than the wheel reaches, and until then a check point says nothing of new units.
+        """
+        raws = []
+        for unit in units:
+            raw = self._record(unit) if unit.magic & ROLL else None
+            if raw is not None and unit.deliver_wall_ms < self._time_of(raw):
+                raws.append(raw)
+        if raws and self.core.waits_for_late:
+            log.warning("the clock went back further than the wheel reaches: it is made anew")
+            self.rebuild()
+            return False
+        self._count(self._add(raws, wall), wall)
+        return True
+
+    def _time_of(self, raw: memoryview) -> int:
+        entry, stored = waiting(raw), record.store_time_at(raw, 0)
+        return stored if entry is None else self.core.time_of(entry.deliver_wall_ms, stored)
+
+    def _rolls(self, message: StoredMessage, unit: Unit) -> bool:
+        """Whether a piece of the wait is over that follows from the message, for the first time."""
+        due, stored = due_wall(message.properties, message.store_wall_ms), message.store_wall_ms
+        if due is None or unit.deliver_wall_ms < self.core.time_of(due, stored):
+            return False
+        return self.core.place(message.queue_offset, due, stored) is not None
+
     def _record(self, unit: Unit) -> memoryview | None:
         raw = self._store.message_at(unit.offset, unit.size)
-        if raw is None and unit.offset >= self._log_start():
+        if raw is None and unit.offset >= self._log_bounds()[0]:
             raise TimerDamaged(f"no message of {unit.size} bytes is at {unit.offset} of the log")
         return raw
 

@@ -1,11 +1,11 @@
 """config/timercheck as the broker keeps it: a table like others, but binary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from epochmq.broker.timer.core import Timer
 from epochmq.model.data_version import DataVersion
 from epochmq.store.timer import checkpoint
-from epochmq.store.timer.checkpoint import TimerCheckpoint
+from epochmq.store.timer.checkpoint import OlderProgress, TimerCheckpoint
 
 
 class TimerProgress:
@@ -46,7 +46,14 @@ class TimerProgress:
         )
 
     def encode(self) -> bytes:
-        return self.checkpoint().encode(self._core.precision_ms, self._log_end(), self._synced)
+        core = self._core
+        return self.checkpoint().encode(
+            core.precision_ms, self._log_end(), self._synced, core.older
+        )
+
+    def answer(self) -> bytes:
+        """What GET_TIMER_CHECK_POINT 60 answers."""
+        return self.checkpoint().body() + checkpoint.encode_older(self._core.older)
 
     def sealed(self) -> bytes:
         """The state of now, for `is_synced` once what was delivered by now is on the device."""
@@ -62,15 +69,20 @@ class TimerProgress:
         if found is None:
             raise ValueError("not a timer checkpoint")
         self._core.adopt(found.last_read_ms, found.master_offset)
+        self._core.adopt_older(checkpoint.decode_older(body))
         version = DataVersion(found.state_version, found.counter, found.wall_ms)
         if version != self.version:  # else only an idle master's clock went on
             self.version, self.dirty = version, True
 
-    def begin(self, found: TimerCheckpoint) -> None:
+    def begin(self, found: TimerCheckpoint, older: Sequence[OlderProgress] = ()) -> None:
         """Begin where the file says."""
         core = self._core
         core.restore(
-            found.last_read_ms, found.master_offset, found.queue_offset, found.log_position
+            found.last_read_ms,
+            found.master_offset,
+            found.queue_offset,
+            found.log_position,
+            [row for row in older if row.log_end <= self._log_end()],
         )
         self.version = DataVersion(found.state_version, found.counter, found.wall_ms)
         self.dirty = False

@@ -7,7 +7,7 @@ the pieces are merged, the shortest first. Sorting all at once would stop the br
 
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from epochmq.store.timer.files import Link, TimerFiles
 from epochmq.store.timer.layout import DELETE, ROLL, Unit
@@ -102,3 +102,13 @@ class SlotReading:
         both.sort()  # two runs: no more than a merge
         self._sorted.append(array("Q", both))
         return len(both)
+
+
+def merged(readings: Sequence[SlotReading]) -> "array[int]":
+    """What several slots hold, in order; the first may hold many, the others only with a few."""
+    if len(readings) == 1:
+        return readings[0].keys()
+    keys = array("Q")
+    for reading in readings:
+        keys += reading.keys()
+    return array("Q", sorted(keys))

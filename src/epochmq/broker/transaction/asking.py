@@ -19,6 +19,9 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.transaction import CheckTransactionStateHeader
 
+DAMAGED_MAX = 1_000
+"""So many are remembered as told of."""
+
 log = logging.getLogger(__name__)
 
 
@@ -33,7 +36,9 @@ class Asking:
         self._parts = parts
         self._reading = reading
         self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0,
-                       "handed_over": 0}  # fmt: skip
+                       "damaged": 0, "handed_over": 0}  # fmt: skip
+        self._damaged: dict[int, None] = {}
+        """Where those are that wait for their repair, which was said once of each."""
 
     def tick(self, now: int, wall: int) -> None:
         work: list[tuple[Look, StoredMessage, Draft]] = []
@@ -56,8 +61,12 @@ class Asking:
         self._parts.put([draft for *_, draft in work], settled, wall)
 
     def _message(self, half: Half, now: int) -> StoredMessage | None:
-        """The half message itself; None when it is gone, or over as it turns out."""
+        """The half message itself; None when it is damaged, gone, or over as it turns out."""
         raw = self._parts.node.store.message_at(half.offset, half.size)
+        if raw is None and not self._parts.is_gone(half):
+            self._wait_for_repair(half)
+            return None
+        self._damaged.pop(half.offset, None)
         if raw is None:
             self.counts["gone"] += 1
             log.error("half message %d of %s is gone", half.queue_offset, half.group)
@@ -66,6 +75,20 @@ class Asking:
         if self._parts.is_over(half, raw, now):
             return None
         return record.decode(raw)
+
+    def _wait_for_repair(self, half: Half) -> None:
+        """It stays open and is looked at again in the next round: whoever ends it is refused
+        meanwhile, and its producer is asked once it is repaired."""
+        if half.offset in self._damaged:
+            return
+        if len(self._damaged) >= DAMAGED_MAX:
+            self._damaged.pop(next(iter(self._damaged)))
+        self._damaged[half.offset] = None
+        self.counts["damaged"] += 1
+        log.error(
+            "half message %d of %s at %d of the log is damaged; it waits for its repair",
+            half.queue_offset, half.group, half.offset,
+        )  # fmt: skip
 
     def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
         half = look.half

@@ -309,11 +309,12 @@ class Transactions:
             self._round.extend(self._order)
             self._rounds += 1
         found = self._far_behind()
+        far = {look.half.queue_offset for look in found}
         for _ in range(min(len(self._round), PASSED_MAX)):
             if len(found) >= LOOKS_MAX:
                 break
             half = self._window.get(self._round.popleft())
-            if half is not None and half.state is State.OPEN:
+            if half is not None and half.state is State.OPEN and half.queue_offset not in far:
                 why = self._judge(half, wall)
                 if why is not None:
                     found.append(Look(half, why))

@@ -153,6 +153,9 @@ class Ending:
     def _open(self, end: End, half: Half, now: int) -> None:
         parts = self._parts
         raw = parts.node.store.message_at(half.offset, half.size)
+        if raw is None and not parts.is_gone(half):
+            self._refuse(end, "the half message is damaged; end it again once it is repaired")
+            return
         if raw is None:
             parts.core.gone(half)
             self._refuse(end, "Find prepared transaction message failed")

@@ -199,7 +199,10 @@ def handed_over(message: StoredMessage, home: str) -> Draft | None:
 def given_up(message: StoredMessage) -> Draft:
     """It as it is kept for operators: its real place is named still, and the half message's."""
     return _draft(
-        *(message, TRANS_CHECK_MAX_TIME_TOPIC, 0, message.properties),
+        message,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        0,
+        message.properties,
         sys_flag=message.sys_flag,
         prepared=message.offset,
     )

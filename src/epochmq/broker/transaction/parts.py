@@ -103,6 +103,10 @@ class Parts:
 
         self.node.outlet.put(drafts, Origin.TRANSACTION, wall, done)
 
+    def is_gone(self, half: Half) -> bool:
+        """Whether retention has taken it; what is not, and cannot be read, waits for its repair."""
+        return half.offset < self.node.store.pointers.start
+
     def is_over(self, half: Half, raw: memoryview, now: int) -> bool:
         """Whether a doubted half message turns out to be committed, or given up; if so it is over
         now."""

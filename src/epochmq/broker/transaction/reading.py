@@ -6,7 +6,7 @@ from epochmq.broker.transaction.half import GROUP, op_offsets, read_half
 from epochmq.broker.transaction.parts import Parts
 from epochmq.model import record
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.store.read import ReadResult
+from epochmq.store.read import GetStatus, ReadResult
 
 HALVES = 256
 OPS = 16
@@ -83,4 +83,5 @@ class Reading:
 
 
 def _more(found: ReadResult) -> bool:
-    return 0 <= found.next_offset < found.max_offset
+    more = 0 <= found.next_offset < found.max_offset
+    return more and found.status is not GetStatus.DAMAGED

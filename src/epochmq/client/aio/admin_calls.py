@@ -11,7 +11,7 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.route import BrokerData, TopicRouteData
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.namesrv import ClusterInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
@@ -32,7 +32,7 @@ class Caller(Closing):
         self.instance = Instance(namesrv, tls=tls)
         self.timeout_ms = timeout_ms
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Close all connections."""
         await self.instance.close()
 
@@ -73,7 +73,7 @@ class Caller(Closing):
             answer = await self.ask_namesrv(command)
         else:
             answer = await self.ask(name_server, command)
-        return decode_body(ClusterInfo, answer.body)
+        return decode_answer(ClusterInfo, answer.body)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
         """Address of the master of each broker group; `NotFound` for an unknown cluster."""

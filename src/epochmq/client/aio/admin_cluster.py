@@ -30,6 +30,10 @@ class ClusterCalls(Caller):
         answer = await self.ask(address, request(RequestCode.GET_BROKER_CONFIG))
         return parse_properties(bytes(answer.body).decode())
 
+    async def delete_expired_log(self, address: str) -> None:
+        """Have a broker delete the log files that are past their time now (329)."""
+        await self.ask(address, request(RequestCode.DELETE_EXPIRED_COMMITLOG))
+
     async def update_broker_config(self, address: str, changes: dict[str, str]) -> None:
         """Change options of a running broker (25); `Refused` for what may not change."""
         body = format_properties(changes.items()).encode()

@@ -4,7 +4,7 @@ from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, Caller
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import check_group, retry_topic
-from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.base import decode_answer, encode_body
 from epochmq.wire.bodies.client import ConsumerConnection, ProducerConnection
 from epochmq.wire.bodies.group import SubscriptionGroupTable
 from epochmq.wire.bodies.namesrv import TopicList
@@ -33,13 +33,13 @@ class GroupCalls(Caller):
     async def groups(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """All consumer groups of one broker (201), its system's as well."""
         answer = await self.ask(address, request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-        return decode_body(SubscriptionGroupTable, answer.body).subscription_group_table
+        return decode_answer(SubscriptionGroupTable, answer.body).subscription_group_table
 
     async def group_config(self, address: str, group: str) -> SubscriptionGroupConfig:
         """One group's configuration on one broker (352)."""
         header = headers.GetGroupConfigHeader(group=group)
         answer = await self.ask(address, request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header))
-        return decode_body(SubscriptionGroupConfig, answer.body)
+        return decode_answer(SubscriptionGroupConfig, answer.body)
 
     async def set_request_mode(
         self, address: str, topic: str, group: str, mode: str, sharing: int = 0
@@ -53,7 +53,7 @@ class GroupCalls(Caller):
         """Topics a group has offsets of on one broker (343)."""
         header = headers.QueryTopicsByConsumerHeader(group=group)
         answer = await self.ask(address, request(RequestCode.QUERY_TOPICS_BY_CONSUMER, header))
-        return decode_body(TopicList, answer.body).topic_list
+        return decode_answer(TopicList, answer.body).topic_list
 
     async def consumers(self, group: str, address: str | None = None) -> ConsumerConnection:
         """The members of a consumer group that are there now (203).
@@ -64,9 +64,9 @@ class GroupCalls(Caller):
         header = client.GetConsumerConnectionListHeader(consumerGroup=group)
         command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
         if address is not None:
-            return decode_body(ConsumerConnection, (await self.ask(address, command)).body)
+            return decode_answer(ConsumerConnection, (await self.ask(address, command)).body)
         answer = await self._ask_about(group, command)
-        return decode_body(ConsumerConnection, answer.body)
+        return decode_answer(ConsumerConnection, answer.body)
 
     async def producers(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that greeted a broker of `topic` (204)."""
@@ -74,7 +74,7 @@ class GroupCalls(Caller):
         command = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         addresses = (await self.brokers_of(topic)).values()
         answer = await self._ask_in_turn(list(addresses), command)
-        return decode_body(ProducerConnection, answer.body)
+        return decode_answer(ProducerConnection, answer.body)
 
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
@@ -85,7 +85,7 @@ class GroupCalls(Caller):
         )
         command = request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
         answer = await self._ask_about(group, command)
-        return decode_body(ConsumerRunningInfo, answer.body)
+        return decode_answer(ConsumerRunningInfo, answer.body)
 
     async def consume_directly(
         self, address: str, group: str, client_id: str, topic: str, offset_msg_id: str
@@ -96,7 +96,7 @@ class GroupCalls(Caller):
         )
         command = request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
         answer = await self.ask(address, command, SLOW_TIMEOUT_MS)
-        return decode_body(ConsumeDirectlyResult, answer.body)
+        return decode_answer(ConsumeDirectlyResult, answer.body)
 
     async def _ask_about(self, group: str, command: Command) -> Command:
         """Ask the brokers of the group's retry topic, its members greet them all.

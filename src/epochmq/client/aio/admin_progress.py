@@ -8,7 +8,7 @@ from epochmq.client.aio.admin_groups import GroupCalls
 from epochmq.client.aio.admin_topics import TopicCalls
 from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.base import decode_body, mq_map_decode
+from epochmq.wire.bodies.base import decode_answer, mq_map_decode
 from epochmq.wire.bodies.group import ConsumeStats, OffsetWrapper
 from epochmq.wire.bodies.offset import ResetOffsetBody
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -57,7 +57,9 @@ class ProgressCalls(TopicCalls, GroupCalls):
         """The same of one broker (208)."""
         header = GetConsumeStatsHeader(consumerGroup=group, topic=topic)
         command = request(RequestCode.GET_CONSUME_STATS, header)
-        stats = decode_body(ConsumeStats, (await self.ask(address, command, SLOW_TIMEOUT_MS)).body)
+        stats = decode_answer(
+            ConsumeStats, (await self.ask(address, command, SLOW_TIMEOUT_MS)).body
+        )
         return dict(mq_map_decode(stats.offset_table)), stats.consume_tps
 
     async def committed_at(self, address: str, group: str, queue: MessageQueue) -> int | None:
@@ -120,7 +122,9 @@ class ProgressCalls(TopicCalls, GroupCalls):
         merged: dict[MessageQueue, int] = {}
         for answer in answers.values():
             if len(answer.body):
-                merged.update(mq_map_decode(decode_body(ResetOffsetBody, answer.body).offset_table))
+                merged.update(
+                    mq_map_decode(decode_answer(ResetOffsetBody, answer.body).offset_table)
+                )
         return {queue: merged[queue] for queue in sorted(merged)}
 
     async def reset_offline(

@@ -8,7 +8,7 @@ from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
 from epochmq.model.names import check_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.base import decode_body, mq_map_decode
+from epochmq.wire.bodies.base import decode_answer, mq_map_decode
 from epochmq.wire.bodies.topic import GroupList, TopicConfigTable, TopicOffset, TopicStatsTable
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -92,13 +92,13 @@ class TopicCalls(NamesrvCalls, Caller):
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """All topics of one broker (21), its system's as well."""
         answer = await self.ask(address, request(RequestCode.GET_ALL_TOPIC_CONFIG))
-        return decode_body(TopicConfigTable, answer.body).topic_config_table
+        return decode_answer(TopicConfigTable, answer.body).topic_config_table
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
         """One topic's configuration on one broker (351)."""
         header = headers.GetTopicConfigHeader(topic=topic)
         answer = await self.ask(address, request(RequestCode.GET_TOPIC_CONFIG, header))
-        return decode_body(TopicConfig, answer.body)
+        return decode_answer(TopicConfig, answer.body)
 
     async def topic_stats(
         self, topic: str, *, route_of: str | None = None
@@ -116,7 +116,7 @@ class TopicCalls(NamesrvCalls, Caller):
         """The same of one broker (202); `Refused` when it has no such topic."""
         header = headers.GetTopicStatsHeader(topic=topic)
         answer = await self.ask(address, request(RequestCode.GET_TOPIC_STATS_INFO, header))
-        table = decode_body(TopicStatsTable, answer.body)
+        table = decode_answer(TopicStatsTable, answer.body)
         return dict(mq_map_decode(table.offset_table)), table.topic_put_tps
 
     async def groups_of(self, topic: str) -> list[str]:
@@ -125,7 +125,7 @@ class TopicCalls(NamesrvCalls, Caller):
         command = request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         addresses = (await self.brokers_of(topic)).values()
         answers = await ask_all(addresses, lambda address: self.ask(address, command))
-        lists = (decode_body(GroupList, answer.body).group_list for answer in answers.values())
+        lists = (decode_answer(GroupList, answer.body).group_list for answer in answers.values())
         return sorted({group for groups in lists for group in groups})
 
 

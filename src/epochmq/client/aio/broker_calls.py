@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
+from epochmq.client.core.body_check import CorruptMessage, sound_front
 from epochmq.client.core.pull_state import PullStatus, status_of
 from epochmq.client.core.retrying import retry_of, send_request
 from epochmq.model import batch, record
@@ -62,10 +63,13 @@ class BrokerCalls:
         broker_id: int = 0,
         commit: int | None = None,
     ) -> Pulled:
-        """Up to `count` messages from `offset`; waits up to `hold_ms` when there are none."""
+        """Up to `count` messages from `offset`; waits up to `hold_ms` when there are none.
+
+        It ends before a damaged message; `CorruptMessage` when that is the first one.
+        """
         address = self._address(queue, broker_id)
-        is_master = self._instance.routes.replica_id(queue.broker_name, address) == 0
-        commit = commit if is_master else None
+        replica = self._instance.routes.replica_id(queue.broker_name, address)
+        commit = commit if replica == 0 else None
         flags = pull.SUBSCRIPTION | (pull.SUSPEND if hold_ms else 0)
         header = pull.PullHeader(
             consumerGroup=self._group,
@@ -83,7 +87,7 @@ class BrokerCalls:
         )
         command = request(RequestCode.PULL_MESSAGE, header)
         answer = await self._instance.call(address, command, PULL_TIMEOUT_MS)
-        return _pulled(answer, offset)
+        return _pulled(answer, offset, queue.broker_name, replica)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset of `queue` at the broker; None when it has none."""
@@ -154,7 +158,7 @@ class BrokerCalls:
     async def unlock(self, broker_name: str, queues: Iterable[MessageQueue]) -> None:
         """Give locks back, without waiting for an answer."""
         command = request(RequestCode.UNLOCK_BATCH_MQ, None, self._lock_body(queues), True)
-        await self._instance.peers.oneway(self._master(broker_name), command)
+        await self._instance.oneway(self._master(broker_name), command)
 
     async def send_back(
         self, message: StoredMessage, broker_name: str, delay_level: int, max_reconsume: int
@@ -212,22 +216,29 @@ class BrokerCalls:
         return address
 
 
-def _pulled(answer: Command, asked: int) -> Pulled:
+def _pulled(answer: Command, asked: int, broker_name: str, broker_id: int) -> Pulled:
     """A record may hold many messages, and `asked` may be one in its middle."""
     status = status_of(answer.code)
     if status is None:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
     header = decode_header(pull.PullResponseHeader, answer.ext)
-    found = status is PullStatus.FOUND
+    found = record.decode_all(answer.body) if status is PullStatus.FOUND else []
+    sound = sound_front(found)
+    next_offset = header.nextBeginOffset
+    if len(sound) < len(found):
+        damaged = found[len(sound)]
+        if not sound:
+            raise CorruptMessage(damaged, broker_name, broker_id)
+        next_offset = max(damaged.queue_offset, asked)
     return Pulled(
         status,
         [
             message
-            for stored in (record.decode_all(answer.body) if found else ())
+            for stored in sound
             for message in batch.unwrap(stored)
             if message.queue_offset >= asked or message is stored
         ],
-        header.nextBeginOffset,
+        next_offset,
         header.minOffset,
         header.maxOffset,
         header.suggestWhichBrokerId,

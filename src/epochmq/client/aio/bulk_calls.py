@@ -51,6 +51,15 @@ class LogPart:
     confirmed: int
 
 
+class DamageThere(Refused):
+    """That replica's log is damaged from queue offset `start` up to `stop` (exclusive)."""
+
+    def __init__(self, code: int, remark: str, start: int, stop: int) -> None:
+        super().__init__(code, remark)
+        self.start = start
+        self.stop = stop
+
+
 class BulkCalls:
     """Asks the replica that is wanted, by number (0 the master) or by address."""
 
@@ -144,7 +153,11 @@ def bulk_read(answer: Command) -> BulkRead:
     """The answer to a bulk read; `Refused` with whatever else the broker says."""
     status = status_of(answer.code)
     if status is None:
-        raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
+        remark = answer.remark or f"refused with code {answer.code}"
+        if answer.code == ResponseCode.SYSTEM_ERROR and "behindDamage" in (answer.ext or {}):
+            there = decode_header(BulkReadResponseHeader, answer.ext)
+            raise DamageThere(answer.code, remark, there.nextOffset, there.behindDamage or 0)
+        raise Refused(answer.code, remark)
     header = decode_header(BulkReadResponseHeader, answer.ext)
     return BulkRead(
         status,

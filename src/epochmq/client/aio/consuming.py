@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum
 
 from epochmq.base.errors import EpochError
 from epochmq.client.aio.group_member import GroupMember, Owned
+from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
 from epochmq.model import property_names as names
+from epochmq.model.group import is_tried_out
 from epochmq.model.message import StoredMessage
 
 log = logging.getLogger(__name__)
@@ -17,25 +17,6 @@ SUSPEND_MS = 1_000
 DEAD_LETTER = -1
 BY_BROKER = 0
 """Delay levels of a send back: give up at once, or let the broker choose by the tries so far."""
-
-
-class ConsumeResult(Enum):
-    """A listener's word: done, or again later."""
-
-    SUCCESS = "SUCCESS"
-    LATER = "LATER"
-
-
-CallListener = Callable[[Sequence[StoredMessage]], Awaitable[ConsumeResult]]
-
-
-async def ask(listener: CallListener, messages: Sequence[StoredMessage]) -> ConsumeResult:
-    """The listener's word; an exception in it means LATER."""
-    try:
-        return await listener(messages)
-    except Exception:
-        log.exception("the listener failed on %s", messages[0].msg_id)
-        return ConsumeResult.LATER
 
 
 class Concurrent:
@@ -74,7 +55,7 @@ class Concurrent:
                 self._batches.task_done()
 
     async def _consume(self, owned: Owned, batch: list[StoredMessage]) -> None:
-        result = await ask(self._listener, batch)
+        result = await call_listener(self._listener, batch)
         failed = [] if result is ConsumeResult.SUCCESS else await self._give_back(owned, batch)
         owned.window.done([message for message in batch if message not in failed])
         if failed:
@@ -151,7 +132,7 @@ class Ordered:
         self._busy += 1
         self._idle.clear()
         try:
-            result = await ask(self._listener, batch)
+            result = await call_listener(self._listener, batch)
         finally:
             self._busy -= 1
             if not self._busy:
@@ -180,7 +161,7 @@ class Ordered:
     async def _gave_up(self, owned: Owned, message: StoredMessage) -> bool:
         """Put a message that failed too often to the dead letters; False while it may be tried."""
         limit = self._member.options.max_reconsume_times
-        if limit < 0 or message.reconsume_times < limit:
+        if not is_tried_out(message.reconsume_times, limit):
             return False
         message.properties.setdefault(names.RETRY_TOPIC, message.topic)
         try:

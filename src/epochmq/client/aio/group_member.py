@@ -14,6 +14,7 @@ from epochmq.client.aio.subscribing import wants
 from epochmq.client.core import pull_state
 from epochmq.client.core.assignment import difference, wanted
 from epochmq.client.core.backoff import delay_ms
+from epochmq.client.core.body_check import CorruptMessage
 from epochmq.client.core.offset_table import OffsetTable
 from epochmq.client.core.process_queue import ProcessQueue
 from epochmq.client.core.pull_state import Cursor, PullStatus, StartPoint
@@ -45,6 +46,8 @@ FINISH_MS = 30_000
 """How long a queue that goes to another member waits, still locked, for the listener that has a
 message of it: well within the life of the lock, which was renewed `LOCK_MS` ago at most."""
 DRAIN_MS = 5_000
+CLOCKS_APART_MS = 10_000
+"""How far the clocks of brokers and clients may differ before a message is skipped or repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,15 @@ class Options:
     max_reconsume_times: int
     offsets_dir: Path
     strategy: Strategy
+    max_buffered_bytes: int
 
     def __post_init__(self) -> None:
         if self.model not in (CLUSTERING, BROADCASTING):
             raise UsageError(f"model is {self.model!r}; use {CLUSTERING} or {BROADCASTING}")
         if self.batch_size < 1 or self.pull_count < 1:
             raise UsageError("batch_size and pull_count must be 1 or more")
+        if self.max_buffered_bytes < 1:
+            raise UsageError("max_buffered_bytes must be 1 or more")
 
 
 @dataclass(eq=False, slots=True)
@@ -74,7 +80,7 @@ class Owned:
 
     queue: MessageQueue
     cursor: Cursor
-    window: ProcessQueue = field(default_factory=ProcessQueue)
+    window: ProcessQueue
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -117,6 +123,8 @@ class GroupMember:
         self.offsets = OffsetTable()
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.local = LocalOffsets(options.offsets_dir, group)
+        self._ends: dict[MessageQueue, int] = {}
+        self._noted_wall_ms: dict[str, int] = {}
         self._rebalance_now = asyncio.Event()
         self._consuming: Consuming | None = None
         self.is_stopping = False
@@ -141,20 +149,23 @@ class GroupMember:
         self.subscriptions[data.topic] = data
         if self._consuming is not None:
             await self._refresh(data.topic)
+            await self._note_start(data.topic)
             await self.instance.greet_all()
             self._rebalance_now.set()
 
     async def unsubscribe(self, topic: str) -> None:
         """Drop a subscription and give its queues back."""
         self.subscriptions.pop(topic, None)
+        self._ends = {queue: end for queue, end in self._ends.items() if queue.topic != topic}
         for queue in [queue for queue in self.owned if queue.topic == topic]:
             await self.give(queue)
         await self.instance.greet_all()
 
     async def start(self, consuming: Consuming) -> None:
-        """Know the routes, greet the brokers, begin to rebalance."""
-        for topic in self.subscriptions:
+        """Know the routes and where queues end now, greet the brokers, begin to rebalance."""
+        for topic in list(self.subscriptions):
             await self._refresh(topic)
+            await self._note_start(topic)
         self._consuming = consuming
         await self.instance.start()
         await self.instance.greet_all()
@@ -277,6 +288,23 @@ class GroupMember:
         except NotFound:
             log.info("topic %s is not there yet", topic)
 
+    async def _note_start(self, topic: str) -> None:
+        """Note where the queues of `topic` end, which is where a new group begins with "last".
+
+        Queues are taken later, after a rebalance; so nothing that is sent until then is skipped.
+        """
+        if self.options.start is not StartPoint.LAST or is_retry_topic(topic):
+            return
+        self._noted_wall_ms[topic] = self.instance.clock.wall_ms()
+        queues = self.instance.routes.subscribe(topic)
+        await asyncio.gather(*(self._note_end(queue) for queue in queues))
+
+    async def _note_end(self, queue: MessageQueue) -> None:
+        try:
+            self._ends.setdefault(queue, await self.calls.max_offset(queue))
+        except EpochError as error:
+            log.info("the end of %s is not known at the start: %s", queue, error)
+
     async def _rebalances(self) -> None:
         while not self.is_stopping:
             self._rebalance_now.clear()
@@ -324,7 +352,8 @@ class GroupMember:
             return False
         if queue.topic not in self.subscriptions:
             return True  # unsubscribed in the meantime
-        owned = Owned(queue, Cursor(offset))
+        window = ProcessQueue(self.options.max_buffered_bytes)
+        owned = Owned(queue, Cursor(offset), window)
         owned.window.locked_at_ms = locked_at if ordered else None
         self.owned[queue] = owned
         self._consuming.took(owned)
@@ -345,9 +374,14 @@ class GroupMember:
             return known
         if is_retry_topic(queue.topic) or self.options.start is StartPoint.FIRST:
             return 0
-        if self.options.start is StartPoint.LAST:
-            return await self.calls.max_offset(queue)
-        return await self.calls.offset_at(queue, self.options.start_wall_ms)
+        if self.options.start is not StartPoint.LAST:
+            return await self.calls.offset_at(queue, self.options.start_wall_ms)
+        end = self._ends.get(queue)
+        if end is not None:
+            return end
+        # Made after the start, or its broker was away then: older messages may be in it.
+        noted_wall_ms = self._noted_wall_ms.get(queue.topic, self.instance.clock.wall_ms())
+        return await self.calls.offset_at(queue, noted_wall_ms - CLOCKS_APART_MS)
 
     async def _pulls(self, owned: Owned) -> None:
         failures = 0
@@ -356,8 +390,13 @@ class GroupMember:
                 await self._pull_once(owned)
                 failures = 0
             except EpochError as error:
-                log.info("pull of %s: %s", owned.queue, error)
                 failures += 1
+                if isinstance(error, CorruptMessage):
+                    owned.cursor.broker_id = error.broker_id + 1  # another replica, else the master
+                    level = logging.ERROR if failures == 1 else logging.INFO
+                    log.log(level, "pull of %s: %s; asking again", owned.queue, error)
+                else:
+                    log.info("pull of %s: %s", owned.queue, error)
                 first_ms = pull_state.RETRY_AFTER_ERROR_MS
                 pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
                 await asyncio.sleep(pause_ms / 1_000)

@@ -5,9 +5,10 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar, copy_context
 from typing import Any
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.model.message_id import UniqIds
@@ -16,6 +17,7 @@ from epochmq.model.route import TopicRouteData
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
+from epochmq.runtime.shared_calls import SharedCalls
 from epochmq.runtime.tls import outgoing_tls
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.client import HeartbeatData
@@ -34,6 +36,21 @@ LOOPBACK = b"\x7f\x00\x00\x01"
 
 RequestHandler = Callable[[Command, Session], Reply | None]
 
+_inside: ContextVar[frozenset["Instance"]] = ContextVar("epochmq_inside", default=frozenset())
+"""The instances whose tasks run here, or started what runs here: listeners are called in these."""
+
+
+_forks = 0
+"""How many forks lie between this process and the one that imported this."""
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
 
 class Instance:
     """One client process as brokers see it: one id, one heartbeat, one set of connections."""
@@ -44,8 +61,9 @@ class Instance:
         self.clock = RealClock()
         self.rng = RealRng()
         self.peers = Peers(requests=self._on_request, tls=tls or outgoing_tls.get())
-        self.name_servers = NameServers(namesrv, self.peers, self.rng)
+        self.name_servers = NameServers(namesrv, self.peers, self.rng, self.check_usable)
         self.routes = RouteCache()
+        self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()
         self.handlers: dict[int, RequestHandler] = {}
         self.heartbeat: Callable[[], HeartbeatData] | None = None
         self.client_id = f"127.0.0.1@{name or f'{os.getpid()}#{self.rng.randrange(1 << 62)}'}"
@@ -56,12 +74,53 @@ class Instance:
             process_hash=self.rng.randrange(1 << 32),
             counter=self.rng.randrange(1 << 16),
         )
+        self.is_closed = False
+        self._pid = os.getpid()
+        self._forks = _forks
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._greeted: set[str] = set()
 
+    def check_usable(self) -> None:
+        """Raise `UsageError` after `close`, in a forked process, and on another event loop."""
+        if asyncio.get_running_loop() is self._loop and _forks == self._forks:
+            if not self.is_closed:
+                return
+        if self.is_closed:
+            raise UsageError("this client is closed; create a new one")
+        self.check_process()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise UsageError(
+                "this client's connections belong to another event loop; create a client in each"
+                " asyncio.run(), or use epochmq.client.sync"
+            )
+
+    def check_process(self) -> None:
+        """Raise `UsageError` in a forked process."""
+        if self.is_forked:
+            raise UsageError(
+                f"this client was created in process {self._pid}, before a fork, and its"
+                " connections belong to that process; create a client in each process, after the"
+                " fork"
+            )
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that made the instance."""
+        return _forks != self._forks
+
+    def is_inside(self) -> bool:
+        """Whether the caller is a task of this instance, as a listener, or was started by one."""
+        return self in _inside.get()
+
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work` until the instance closes; an unexpected end is logged, never lost."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        context = copy_context()
+        context.run(_inside.set, _inside.get() | {self})
+        task = asyncio.get_running_loop().create_task(work, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
@@ -73,11 +132,13 @@ class Instance:
 
     async def start(self) -> None:
         """Begin to send heartbeats, if there is something to say."""
+        self.check_usable()
         if self.heartbeat is not None:
             self.spawn(self._heartbeats(), "heartbeats")
 
     async def close(self, *, producer: str | None = None, consumer: str | None = None) -> None:
         """Leave the groups, stop all tasks, close all connections."""
+        self.is_closed = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,23 +147,36 @@ class Instance:
         )
         for address in sorted(self._greeted):
             try:
-                await self.call(address, request(RequestCode.UNREGISTER_CLIENT, header))
+                command = request(RequestCode.UNREGISTER_CLIENT, header)
+                await self.peers.invoke(address, command, CALL_TIMEOUT_MS)
             except EpochError as error:
                 log.debug("leaving %s: %s", address, error)
+        self._refreshing.cancel()
         await self.peers.close()
 
     async def call(
         self, address: str, command: Command, timeout_ms: int = CALL_TIMEOUT_MS
     ) -> Command:
         """Ask the broker at `address`; `NotReachable` without an answer."""
+        self.check_usable()
         return await self.peers.invoke(address, command, timeout_ms)
+
+    async def oneway(self, address: str, command: Command) -> None:
+        """Tell the broker at `address` something without wanting an answer."""
+        self.check_usable()
+        await self.peers.oneway(address, command)
 
     async def refresh(self, topic: str, *, create: bool = False) -> bool:
         """Ask for the route of `topic`; tells whether its queues changed.
 
         With `create`, a topic that does not exist is given the route of the template, so that the
-        first send creates it at the broker (remoting.md 5.2 step 2).
+        first send creates it at the broker (remoting.md 5.2 step 2). Whoever asks while the answer
+        is awaited gets the same one.
         """
+        self.check_usable()
+        return await self._refreshing.call((topic, create), lambda: self._refresh(topic, create))
+
+    async def _refresh(self, topic: str, create: bool) -> bool:
         try:
             route = await self.name_servers.route(topic)
         except NotFound:
@@ -126,6 +200,7 @@ class Instance:
 
         An old route is better than none: a name server that is away stops nothing.
         """
+        self.check_usable()
         if not self.routes.is_stale(topic, self.clock.now_ms()):
             return
         try:

@@ -1,10 +1,13 @@
 """Asks the name servers: one of them until it fails, then the next (remoting.md 5.2 step 0)."""
 
+from collections.abc import Callable
+
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.base.ports import Rng
+from epochmq.client.core.arguments import check_text
 from epochmq.model.route import TopicRouteData
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.namesrv import GetRouteHeader
@@ -15,21 +18,37 @@ TIMEOUT_MS = 3_000
 class NameServers:
     """The configured list "host:port;host:port"; sticks to one server until it does not answer."""
 
-    def __init__(self, addresses: str, peers: Peers, rng: Rng) -> None:
+    def __init__(
+        self,
+        addresses: str,
+        peers: Peers,
+        rng: Rng,
+        check_usable: Callable[[], None] = lambda: None,
+    ) -> None:
         self.addresses = parse_addresses(addresses)
         self._peers = peers
+        self._check_usable = check_usable
         self._current = rng.randrange(len(self.addresses))
 
     async def ask(self, command: Command, timeout_ms: int = TIMEOUT_MS) -> Command:
         """The answer of the first server that gives one; `NotReachable` when none does."""
         failures = []
         for _ in self.addresses:
+            self._check_usable()
             address = self.addresses[self._current]
             try:
-                return await self._peers.invoke(address, command, timeout_ms)
+                answer = await self._peers.invoke(address, command, timeout_ms)
             except NotReachable as error:
                 failures.append(str(error))
                 self._current = (self._current + 1) % len(self.addresses)
+                continue
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise Refused(
+                    answer.code,
+                    f"{address} does not serve request {command.code}: it is no name server"
+                    " (a broker?), or an old one; give a name server's address",
+                )
+            return answer
         raise NotReachable("no name server answers: " + "; ".join(failures))
 
     async def route(self, topic: str) -> TopicRouteData:
@@ -38,11 +57,12 @@ class NameServers:
         answer = await self.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NotFound(f"topic {topic} is not known to the name server; create it first")
-        return decode_body(TopicRouteData, checked(answer).body)
+        return decode_answer(TopicRouteData, checked(answer).body)
 
 
 def parse_addresses(text: str) -> list[str]:
     """Split "host:port;host:port"; `UsageError` for an empty or unreadable list."""
+    check_text("namesrv", text, "; write all addresses in one text, as 'host:port;host:port'")
     addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
     for address in addresses:
         host, _, port = address.rpartition(":")

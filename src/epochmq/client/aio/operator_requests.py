@@ -3,23 +3,20 @@ info, and "consume this message now"."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
 
-from epochmq.client.aio.consuming import ConsumeResult, ask
 from epochmq.client.aio.group_member import GroupMember, Owned, restore_topic
+from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies import runtime as bodies
-from epochmq.wire.bodies.base import decode_body, encode_body, mq_map_decode, mq_map_encode
+from epochmq.wire.bodies.base import decode_answer, encode_body, mq_map_decode, mq_map_encode
 from epochmq.wire.bodies.offset import ConsumerStatusBody, ResetOffsetBody
 from epochmq.wire.codes import OUR_VERSION, RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
-
-CallListener = Callable[[Sequence[StoredMessage]], Awaitable[ConsumeResult]]
 
 
 class OperatorRequests:
@@ -39,7 +36,7 @@ class OperatorRequests:
         handlers[RequestCode.CONSUME_MESSAGE_DIRECTLY] = self._consume_directly
 
     def _reset_offsets(self, command: Command, session: Session) -> Reply | None:
-        table = mq_map_decode(decode_body(ResetOffsetBody, command.body).offset_table)
+        table = mq_map_decode(decode_answer(ResetOffsetBody, command.body).offset_table)
         self._member.instance.spawn(self._reset(table), "reset offsets")
         return Reply()
 
@@ -77,7 +74,7 @@ class OperatorRequests:
         restore_topic(message, self._member.group)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        result = await ask(self._listener, [message])
+        result = await call_listener(self._listener, [message])
         body = bodies.ConsumeDirectlyResult(
             order=self._member.options.ordered,
             auto_commit=True,

@@ -10,6 +10,7 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core import pop_handle
 from epochmq.client.core.ack_batch import batches
+from epochmq.client.core.body_check import CorruptMessage, is_sound
 from epochmq.client.core.pop_handle import Handle
 from epochmq.client.core.pop_state import POLL_MS, POP_TIMEOUT_MS, PopStatus, status_of
 from epochmq.client.core.pull_state import StartPoint
@@ -122,7 +123,15 @@ class PopCalls:
             group=self._group,
             broker_name=queue.broker_name,
         )
-        return Popped(status, messages)
+        return Popped(status, [message for message in messages if self._is_sound(message)])
+
+    def _is_sound(self, message: StoredMessage) -> bool:
+        """A damaged message is not delivered and not acknowledged: it comes again, perhaps from
+        another replica, and ends among the dead letters."""
+        sound = is_sound(message)
+        if not sound:
+            log.error("popped by %s: %s", self._group, CorruptMessage(message, "", 0))
+        return sound
 
     async def ack(self, topic: str, handle: Handle) -> None:
         """The message is done; `Refused` (208) when it is not there any more."""

@@ -1,25 +1,22 @@
 """Hands popped messages to a listener; the group's members need not share queues out."""
 
-import inspect
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.consuming import ConsumeResult
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.listening import Listener, UserListener
 from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.aio.pop_handling import PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import PopMember, PopOptions
 from epochmq.client.aio.subscribing import Sql, subscription
 from epochmq.client.core import pop_state
+from epochmq.client.core.arguments import check_callable, check_text
 from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE
-from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group, check_topic, retry_topic
 from epochmq.model.queue import MessageQueue
-
-Listener = Callable[[list[StoredMessage]], Awaitable[ConsumeResult | None] | ConsumeResult | None]
 
 _STARTS = {"first": StartPoint.FIRST, "last": StartPoint.LAST}
 
@@ -51,13 +48,12 @@ class PopConsumer(Closing):
         name: str | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        check_text("group", group)
         check_group(group)
         if start not in _STARTS:
             raise UsageError(f"start is {start!r}; use 'first' or 'last'")
         if strategy not in (AVG, AVG_BY_CIRCLE):
             raise UsageError(f"strategy is {strategy!r}; brokers know {AVG} and {AVG_BY_CIRCLE}")
-        if max_reconsume_times is None:
-            max_reconsume_times = -1 if ordered else pop_state.MAX_RECONSUME_TIMES
         options = PopOptions(
             ordered=ordered,
             start=_STARTS[start],
@@ -65,26 +61,31 @@ class PopConsumer(Closing):
             invisible_ms=invisible_ms,
             in_flight_max=in_flight_max,
             poll_ms=poll_ms,
-            max_reconsume_times=max_reconsume_times,
+            max_reconsume_times=retries_allowed(max_reconsume_times, ordered=ordered),
             strategy=strategy,
         )
         self.group = group
         self.instance = Instance(namesrv, name=name, tls=tls)
         self.member = PopMember(self.instance, PopCalls(self.instance, group), group, options)
         self._concurrency = concurrency
-        self._listener: Listener | None = None
+        self._listener = UserListener()
         self._started = False
 
     def on_message(self, listener: Listener) -> Listener:
-        """Set the listener; may be used as a decorator. It may be a coroutine function.
+        """Set the listener; may be used as a decorator.
+
+        A coroutine function, or a plain one that runs on the event loop and must not wait. What it
+        returns: None or SUCCESS for done, LATER for again; anything else counts as LATER.
 
         It is given lists of one message.
         """
-        self._listener = listener
+        check_callable("listener", listener)
+        self._listener.function = listener
         return listener
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
         """Want the messages of `topic` that match `expression`; call again to change it."""
+        check_text("topic", topic)
         check_topic(topic)
         await self.member.subscribe(subscription(topic, expression, self.instance.clock.wall_ms()))
 
@@ -94,15 +95,14 @@ class PopConsumer(Closing):
 
     async def start(self) -> None:
         """Join the group; `UsageError` without a listener."""
-        if self._listener is None:
-            raise UsageError("set a listener with on_message before start")
+        self._listener.check_set()
         if self._started:
             return
         self._started = True
         handling = (
-            PopOrdered(self.member, self._call_listener)
+            PopOrdered(self.member, self._listener.call)
             if self.member.options.ordered
-            else PopConcurrent(self.member, self._call_listener, self._concurrency)
+            else PopConcurrent(self.member, self._listener.call, self._concurrency)
         )
         await self.member.start(handling)
 
@@ -125,14 +125,7 @@ class PopConsumer(Closing):
         retries = retry_topic(self.group)
         return sorted(queue for queue in self.member.shares if queue.topic != retries)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Finish what listeners hold, acknowledge it, leave the group."""
         await self.member.stop()
         await self.instance.close(consumer=self.group if self._started else None)
-
-    async def _call_listener(self, messages: Sequence[StoredMessage]) -> ConsumeResult:
-        assert self._listener is not None
-        result = self._listener(list(messages))
-        if inspect.isawaitable(result):
-            result = await result
-        return ConsumeResult.SUCCESS if result is None else result

@@ -10,9 +10,11 @@ import logging
 from epochmq.base.errors import EpochError
 from epochmq.client.aio.acking import Acker
 from epochmq.client.aio.broker_calls import BrokerCalls
-from epochmq.client.aio.consuming import DEAD_LETTER, SUSPEND_MS, CallListener, ConsumeResult, ask
+from epochmq.client.aio.consuming import DEAD_LETTER, SUSPEND_MS
+from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
 from epochmq.client.aio.pop_member import PopMember, Taken
 from epochmq.client.core.pop_state import GIVE_BACK_MS, retry_delay_ms
+from epochmq.model.group import is_tried_out
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ class Fates:
     async def gave_up(self, taken: Taken) -> bool:
         """Put what failed too often to the dead letters; False while it may be tried again."""
         message, limit = taken.message, self._member.options.max_reconsume_times
-        if limit < 0 or message.reconsume_times < limit:
+        if not is_tried_out(message.reconsume_times, limit):
             return False
         try:
             name = taken.handle.broker_name
@@ -104,7 +106,7 @@ class PopConcurrent:
             await fates.hide(taken, GIVE_BACK_MS)
             taken.share.let_go()
             return
-        result = await ask(self._listener, [taken.message])
+        result = await call_listener(self._listener, [taken.message])
         if fates.is_late(taken):
             log.warning("%s was handled for too long; it comes again", taken.message.msg_id)
             taken.share.let_go()
@@ -168,7 +170,7 @@ class PopOrdered:
             return SUSPEND_MS
         if self._member.is_stopping:
             return GIVE_BACK_MS
-        result = await ask(self._listener, [taken.message])
+        result = await call_listener(self._listener, [taken.message])
         if fates.is_late(taken):
             return SUSPEND_MS
         if result is ConsumeResult.SUCCESS or await fates.gave_up(taken):

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
+FIRST_POPS_MS = 3_000
+"""How long a start waits for the first pops: with them brokers note where a new group begins."""
 ANY_QUEUE = -1
 
 
@@ -85,6 +87,8 @@ class Share:
     queue: MessageQueue
     in_flight: int = 0
     has_room: asyncio.Event = field(default_factory=asyncio.Event)
+    popping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with the first pop."""
     dropped: bool = False
     """Another member's now; what a pop that is under way still brings is ours all the same."""
     was_empty: bool = False
@@ -131,6 +135,7 @@ class PopMember:
         self.is_stopping = False
         self.is_settled = False
         self._share_now = asyncio.Event()
+        self._asked_once = asyncio.Event()
         self._handling: Handling | None = None
         instance.heartbeat = self._heartbeat
         instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
@@ -151,7 +156,11 @@ class PopMember:
         await self.instance.greet_all()
 
     async def start(self, handling: Handling) -> None:
-        """Know the routes, greet the brokers, begin to pop."""
+        """Know the routes, greet the brokers, begin to pop.
+
+        Returns when brokers have the first pops, as far as they answer in time: a new group that
+        starts at the end begins there, and nothing that is sent later is skipped.
+        """
         for topic in self.subscriptions:
             await self._refresh(topic)
         self._handling = handling
@@ -159,6 +168,14 @@ class PopMember:
         await self.instance.greet_all()
         handling.start()
         self.instance.spawn(self._rounds(), "shares")
+        try:
+            async with asyncio.timeout(FIRST_POPS_MS / 1_000):
+                await self._asked_once.wait()
+                for share in list(self.shares.values()):
+                    await share.popping.wait()
+                await self.instance.greet_all()  # answered after the pops, which went before
+        except TimeoutError:
+            log.info("brokers of %s do not have all first pops yet", self.group)
 
     async def stop(self) -> None:
         """Hand nothing more out, wait for what listeners hold, tell the brokers.
@@ -220,6 +237,7 @@ class PopMember:
         while not self.is_stopping:
             self._share_now.clear()
             self.is_settled = await self.round()
+            self._asked_once.set()
             is_done = self.is_settled and self._knows_retries
             pause_ms = REBALANCE_MS if is_done else UNSETTLED_REBALANCE_MS
             try:
@@ -284,6 +302,7 @@ class PopMember:
         share.poll_ms_max = None
         if options.ordered:
             share.attempt = share.attempt or self.instance.uniq_ids.next()
+        share.popping.set()
         popped = await self.calls.pop(
             share.queue,
             min(options.pop_count, options.in_flight_max - share.in_flight),

@@ -5,26 +5,39 @@ import itertools
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from epochmq.base.errors import NotFound, NotReachable, PeerError, Refused, UsageError
+from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
 from epochmq.client.aio.closing import Closing
+from epochmq.client.aio.in_flight import InFlight
 from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Instance
+from epochmq.client.aio.loop_time import Deadline, LoopTime
 from epochmq.client.aio.name_servers import checked
+from epochmq.client.core.arguments import check_text
 from epochmq.client.core.awaited import Awaited
 from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.fault import FaultTable
-from epochmq.client.core.outgoing import COMPRESS_OVER_BYTES, Outgoing, prepare
+from epochmq.client.core.outgoing import (
+    COMPRESS_OVER_BYTES,
+    Outgoing,
+    body_bytes,
+    check,
+    prepare,
+)
 from epochmq.client.core.queue_selector import RoundRobin, by_key
 from epochmq.client.core.send_policy import SendStatus, Verdict, judge, status_of
 from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.message import Message
-from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group
+from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group, check_topic
 from epochmq.model.properties import encode
 from epochmq.model.queue import MessageQueue
 from epochmq.model.recall_handle import parse as parse_handle
+from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import PERM_WRITE
+from epochmq.runtime.peers import IN_FLIGHT_MAX
 from epochmq.wire.bodies.client import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
@@ -38,6 +51,7 @@ from epochmq.wire.headers.send import (
 
 SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
+IN_FLIGHT = 1_000
 SILENCE_MS = 250
 """A master that answers nothing for so long while sends wait is looked up again."""
 AGAIN_MS_MAX = 100
@@ -65,6 +79,11 @@ class Producer(Closing):
     A send is tried again within `timeout_ms`: as long as no master can be reached, as in a
     failover, and up to `retries` times when one refused. With `retries=0` it is tried once. A
     message may be stored twice when an answer was lost, always with the same `UNIQ_KEY`.
+
+    Up to `max_in_flight` sends are under way at a time, with bodies of up to 32 MiB in all. Beyond
+    1,000 it is as many as are answered in a quarter of their time. Further calls wait for their
+    turn, in order and without an error; `timeout_ms` counts from their turn.
+    What keeps the event loop from running does not count either, up to three times `timeout_ms`.
     """
 
     def __init__(
@@ -77,9 +96,13 @@ class Producer(Closing):
         avoid_faulty: bool = True,
         compress_over_bytes: int = COMPRESS_OVER_BYTES,
         retry_when_not_store_ok: bool = False,
+        max_in_flight: int = IN_FLIGHT,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        check_text("group", group)
         check_group(group)
+        if not 1 <= max_in_flight <= IN_FLIGHT_MAX:
+            raise UsageError(f"max_in_flight is {max_in_flight}; from 1 to {IN_FLIGHT_MAX} can be")
         self.group = group
         self.retries = retries
         self.timeout_ms = timeout_ms
@@ -91,14 +114,16 @@ class Producer(Closing):
         self._round_robin = RoundRobin(self.instance.rng, self._fault if avoid_faulty else None)
         self._greeted_topics: set[str] = set()
         self._awaited: dict[str, Awaited] = {}
+        self._loop_time = LoopTime(self.instance.clock.now_ms)
+        self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
 
     async def __aenter__(self) -> Self:
         await self.instance.start()
         self.instance.spawn(self._watch_silence(), "silent masters")
         return self
 
-    async def close(self) -> None:
-        """Leave the producer group and close all connections."""
+    async def _close(self) -> None:
+        self._in_flight.close()
         await self.instance.close(producer=self.group)
 
     async def send(
@@ -112,26 +137,37 @@ class Producer(Closing):
 
         Raises `NotReachable` when no broker answered in time, `Refused` when one said no for good.
         """
-        outgoing = self._prepare(message)
-        return await self._send(outgoing, RequestCode.SEND_MESSAGE_V2, queue, timeout_ms)
+        return await self._send_one(message, queue, None, timeout_ms)
 
     async def send_ordered(
         self, message: Message, key: str, *, timeout_ms: int | None = None
     ) -> SendResult:
         """Send to the queue of `key`: messages of one key keep their order.
 
-        Wait for each result before the next send of the same key.
+        Wait for each result before the next send of the same key. Tried again as `send` is.
         """
-        message.properties.setdefault(names.SHARDING_KEY, key)
-        queues = await self.queues(message.topic)
-        return await self.send(message, queue=by_key(queues, key), timeout_ms=timeout_ms)
+        check_text("key", key)
+        check(message)
+        properties = {**message.properties, names.SHARDING_KEY: key}
+        keyed = replace(message, properties=properties)
+        return await self._send_one(keyed, None, key, timeout_ms)
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Send without waiting for an answer: fast, and nobody tells when it was lost."""
-        outgoing = self._prepare(message)
-        target = await self._target(message.topic, queue, None)
-        command = self._command(outgoing, RequestCode.SEND_MESSAGE_V2, target, oneway=True)
-        await self.instance.peers.oneway(self._address(target), command)
+        size = body_bytes(message)
+        await self._in_flight.enter(size)
+        try:
+            outgoing = self._prepare(message)
+            deadline = self._loop_time.begin(self.timeout_ms)
+            try:
+                queues = await self._writable_queues(message.topic, deadline)
+            finally:
+                self._loop_time.end()
+            target = queue or self._round_robin.select(queues, self.instance.clock.now_ms())
+            command = self._command(outgoing, RequestCode.SEND_MESSAGE_V2, target, oneway=True)
+            await self.instance.oneway(self._address(target), command)
+        finally:
+            self._in_flight.leave(size)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Take a message for an exact time back before it is due, by what its send answered.
@@ -163,20 +199,72 @@ class Producer(Closing):
 
         Their ids are in the `UNIQ_KEY` property of each message and joined in the result.
         """
-        outgoing = self._prepare_batch(messages)
-        return await self._send(outgoing, RequestCode.SEND_BATCH_MESSAGE, queue, timeout_ms)
+        size = sum(body_bytes(message) for message in messages)
+        await self._in_flight.enter(size)
+        try:
+            outgoing = self._prepare_batch(messages)
+            code = RequestCode.SEND_BATCH_MESSAGE
+            return await self._send(outgoing, code, queue, timeout_ms)
+        finally:
+            self._in_flight.leave(size)
 
-    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that `topic` may be sent to now, in a stable order."""
+    async def queues(
+        self, topic: str, *, timeout_ms: int | None = None
+    ) -> tuple[MessageQueue, ...]:
+        """The queues that `topic` may be sent to now, in a stable order.
+
+        Asked again within the timeout while the topic has no master, as `send` is tried again.
+        """
+        check_text("topic", topic)
+        check_topic(topic)
+        self.instance.check_usable()
+        deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
+        try:
+            for attempt in itertools.count(1):
+                began = self.instance.clock.now_ms()
+                try:
+                    return await self._writable_queues(topic, deadline)
+                except NotReachable:
+                    self.instance.routes.expire(topic, began)
+                    if not await self._wait_before_retry(attempt, deadline):
+                        raise
+        finally:
+            self._loop_time.end()
+        raise AssertionError("unreachable")
+
+    async def _writable_queues(self, topic: str, deadline: Deadline) -> tuple[MessageQueue, ...]:
+        instance, now = self.instance, self.instance.clock.now_ms()
+        if instance.routes.is_stale(topic, now) or topic not in self._greeted_topics:
+            try:
+                async with asyncio.timeout(max(1, deadline.left_ms()) / 1_000):
+                    await self._refresh_route(topic)
+            except TimeoutError:
+                servers = ", ".join(instance.name_servers.addresses)
+                raise NotReachable(
+                    f"the brokers of topic {topic} are not known in time (asked: {servers})"
+                ) from None
+        queues = instance.routes.publish(topic)
+        if not queues:
+            route = instance.routes.route(topic)
+            raise NotReachable(
+                f"topic {topic} has no writable queue with a living master now"
+                + permission_note(route)
+            )
+        return queues
+
+    async def _refresh_route(self, topic: str) -> None:
         await self.instance.ensure_route(topic, create=True)
         if topic not in self._greeted_topics:
             self._greeted_topics.add(topic)
             await self.instance.greet_all()
-        queues = self.instance.routes.publish(topic)
-        if not queues:
-            self.instance.routes.expire(topic)
-            raise NotReachable(f"topic {topic} has no writable queue with a living master now")
-        return queues
+
+    async def _wait_before_retry(self, attempt: int, deadline: Deadline) -> bool:
+        """Pause before the next try; False when there is none, for want of time or by wish."""
+        pause_ms = delay_ms(attempt, self.instance.rng, first_ms=10, most_ms=AGAIN_MS_MAX)
+        if not self.retries or deadline.left_ms() <= pause_ms:
+            return False
+        await asyncio.sleep(pause_ms / 1_000)
+        return True
 
     def _prepare(self, message: Message) -> Outgoing:
         uniq_id = self.instance.uniq_ids.next()
@@ -200,20 +288,30 @@ class Producer(Closing):
         outgoing.properties = encode(whole.all_properties())
         return outgoing
 
-    async def _target(
-        self, topic: str, fixed: MessageQueue | None, avoid: str | None
-    ) -> MessageQueue:
-        """The queue to send to; the route, and with it its broker's address, is known then."""
-        queues = await self.queues(topic)
-        if fixed is not None:
-            return fixed
-        return self._round_robin.select(queues, self.instance.clock.now_ms(), avoid=avoid)
-
     def _address(self, queue: MessageQueue) -> str:
         address = self.instance.routes.master(queue.broker_name)
         if address is None:
             raise NotReachable(f"broker {queue.broker_name} has no master now")
         return address
+
+    async def _send_one(
+        self,
+        message: Message,
+        fixed: MessageQueue | None,
+        key: str | None,
+        timeout_ms: int | None,
+    ) -> SendResult:
+        size = body_bytes(message)
+        if not self._in_flight.enter_at_once(size):
+            await self._in_flight.enter(size)
+        deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
+        try:
+            outgoing = self._prepare(message)
+            code = RequestCode.SEND_MESSAGE_V2
+            return await self._send_by(deadline, outgoing, code, fixed, key)
+        finally:
+            self._loop_time.end()
+            self._in_flight.done(size, deadline.took_ms(), deadline.timeout_ms)
 
     async def _send(
         self,
@@ -222,36 +320,57 @@ class Producer(Closing):
         fixed: MessageQueue | None,
         timeout_ms: int | None,
     ) -> SendResult:
+        deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
+        try:
+            return await self._send_by(deadline, outgoing, code, fixed, None)
+        finally:
+            self._loop_time.end()
+
+    async def _send_by(
+        self,
+        deadline: Deadline,
+        outgoing: Outgoing,
+        code: int,
+        fixed: MessageQueue | None,
+        key: str | None,
+    ) -> SendResult:
+        """Try until it is stored; the queue of `key` is chosen once, with the first route."""
         clock = self.instance.clock
-        deadline = clock.now_ms() + (timeout_ms or self.timeout_ms)
         avoid: str | None = None
         refused = 0
         for attempt in itertools.count(1):
+            began = clock.now_ms()
             try:
-                queue = await self._target(outgoing.topic, fixed, avoid)
+                queues = await self._writable_queues(outgoing.topic, deadline)
+                if key is not None and fixed is None:
+                    fixed = by_key(queues, key)
+                queue = fixed or self._round_robin.select(queues, began, avoid=avoid)
                 avoid = queue.broker_name
-                left_ms = max(1, deadline - clock.now_ms())
+                left_ms = max(1, deadline.left_ms())
                 result = await self._try(outgoing, code, queue, left_ms)
                 if result.status is SendStatus.SEND_OK or not self.retry_when_not_store_ok:
                     return result
                 problem: Exception = NotReachable(f"stored as {result.status.value} only")
                 refused += 1
             except NotReachable as error:
+                if self.instance.is_closed:
+                    raise NotReachable(
+                        f"the client was closed while message {outgoing.uniq_id} was sent: it may"
+                        " be stored or not"
+                    ) from error
                 problem = error
-                self.instance.routes.expire(outgoing.topic)
+                self.instance.routes.expire(outgoing.topic, began)
             except Refused as error:
                 verdict = judge(error.code)
                 if verdict is Verdict.RAISE:
                     raise
                 problem = error
                 if verdict is Verdict.ELSEWHERE:
-                    self.instance.routes.expire(outgoing.topic)
+                    self.instance.routes.expire(outgoing.topic, began)
                 else:
                     refused += 1
-            pause_ms = delay_ms(attempt, self.instance.rng, first_ms=10, most_ms=AGAIN_MS_MAX)
-            if refused > self.retries or not self.retries or clock.now_ms() + pause_ms >= deadline:
-                raise problem
-            await asyncio.sleep(pause_ms / 1_000)
+            if refused > self.retries or not await self._wait_before_retry(attempt, deadline):
+                raise _explained(problem, deadline)
         raise AssertionError("unreachable")
 
     async def _try(
@@ -318,6 +437,25 @@ class Producer(Closing):
         return HeartbeatData(
             client_id=self.instance.client_id, producer_data_set=[ProducerData(self.group)]
         )
+
+
+def _explained(problem: Exception, deadline: Deadline) -> Exception:
+    """`problem`, or what this process has to do with it."""
+    stalled_ms = deadline.stalled_ms()
+    if not isinstance(problem, NotReachable) or 2 * stalled_ms < deadline.timeout_ms:
+        return problem
+    return NotReachable(
+        f"{problem}; this process kept its event loop from running for {stalled_ms} ms of that time"
+    )
+
+
+def permission_note(route: TopicRouteData | None) -> str:
+    """What the name server says of the queues' permission, where it forbids to write."""
+    if route is None or not route.queue_datas:
+        return ""
+    if any(data.perm & PERM_WRITE for data in route.queue_datas):
+        return ""
+    return "; its queues may not be written (permission without w)"
 
 
 def _result(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> SendResult:

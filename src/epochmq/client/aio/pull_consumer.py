@@ -7,6 +7,7 @@ from epochmq.client.aio.broker_calls import BrokerCalls, Pulled
 from epochmq.client.aio.closing import Closing
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.subscribing import Sql, subscription, wants
+from epochmq.client.core.arguments import check_text
 from epochmq.client.core.pull_state import PullStatus
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group
@@ -30,12 +31,13 @@ class PullConsumer(Closing):
     """Use as `async with PullConsumer("127.0.0.1:9876", "group") as consumer: ...`."""
 
     def __init__(self, namesrv: str, group: str, *, tls: ssl.SSLContext | None = None) -> None:
+        check_text("group", group)
         check_group(group)
         self.group = group
         self.instance = Instance(namesrv, tls=tls)
         self._calls = BrokerCalls(self.instance, group)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Close all connections."""
         await self.instance.close()
 

@@ -1,27 +1,26 @@
 """Hands messages to a listener as they come, shares queues with the other members of the group."""
 
-import inspect
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.consuming import Concurrent, ConsumeResult, Ordered
+from epochmq.client.aio.consuming import Concurrent, Ordered
 from epochmq.client.aio.group_member import CLUSTERING, GroupMember, Options
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.listening import ConsumeResult, Listener, UserListener
 from epochmq.client.aio.operator_requests import OperatorRequests
 from epochmq.client.aio.subscribing import Sql, subscription
+from epochmq.client.core.arguments import check_callable, check_text
+from epochmq.client.core.process_queue import BYTES_MAX
 from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.allocate import Strategy, average
-from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group, check_topic
 from epochmq.model.queue import MessageQueue
 
 __all__ = ["ConsumeResult", "PushConsumer"]
-
-Listener = Callable[[list[StoredMessage]], Awaitable[ConsumeResult | None] | ConsumeResult | None]
 
 
 class PushConsumer(Closing):
@@ -30,6 +29,11 @@ class PushConsumer(Closing):
     Call `on_message` and `subscribe` first, then `start` (entering the context starts nothing by
     itself until both are given). A listener that raises or returns LATER gets the messages again:
     later through the retry topic, or, when `ordered`, at once in the same place.
+
+    A group that is new begins at `start`: with "last" at the end that each queue has when `start`
+    is called. A message that failed after `max_reconsume_times` retries becomes a dead letter: by
+    default 16, in order never (-1). No more is pulled of a queue while `max_buffered_bytes` of it
+    wait for the listener, or 1,000 messages.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class PushConsumer(Closing):
         offsets_dir: Path | None = None,
         name: str | None = None,
         strategy: Strategy = average,
+        max_buffered_bytes: int = BYTES_MAX,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        check_text("group", group)
         check_group(group)
         self.group = group
         self.instance = Instance(namesrv, name=name, tls=tls)
@@ -60,24 +66,30 @@ class PushConsumer(Closing):
             start_wall_ms=start_wall_ms,
             batch_size=batch_size,
             pull_count=pull_count,
-            max_reconsume_times=_reconsume_limit(max_reconsume_times, ordered),
+            max_reconsume_times=retries_allowed(max_reconsume_times, ordered=ordered),
             offsets_dir=offsets_dir or Path.home() / ".epochmq_offsets",
             strategy=strategy,
+            max_buffered_bytes=max_buffered_bytes,
         )
         calls = BrokerCalls(self.instance, group)
         self.member = GroupMember(self.instance, calls, group, options)
         self._concurrency = concurrency
-        self._listener: Listener | None = None
+        self._listener = UserListener()
         self._started = False
-        OperatorRequests(self.member, self._call_listener).install()
+        OperatorRequests(self.member, self._listener.call).install()
 
     def on_message(self, listener: Listener) -> Listener:
-        """Set the listener; may be used as a decorator. It may be a coroutine function."""
-        self._listener = listener
+        """Set the listener; may be used as a decorator.
+
+        A coroutine function, or a plain one that runs on the event loop and must not wait. What it
+        returns: None or SUCCESS for done, LATER for again; anything else counts as LATER."""
+        check_callable("listener", listener)
+        self._listener.function = listener
         return listener
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
         """Want the messages of `topic` that match `expression`; call again to change it."""
+        check_text("topic", topic)
         check_topic(topic)
         data = subscription(topic, expression, self.instance.clock.wall_ms())
         await self.member.subscribe(data)
@@ -88,15 +100,14 @@ class PushConsumer(Closing):
 
     async def start(self) -> None:
         """Join the group; `UsageError` without a listener or a subscription."""
-        if self._listener is None:
-            raise UsageError("set a listener with on_message before start")
+        self._listener.check_set()
         if self._started:
             return
         self._started = True
         consuming = (
-            Ordered(self.member, self._call_listener)
+            Ordered(self.member, self._listener.call)
             if self.member.options.ordered
-            else Concurrent(self.member, self._call_listener, self._concurrency)
+            else Concurrent(self.member, self._listener.call, self._concurrency)
         )
         await self.member.start(consuming)
 
@@ -113,17 +124,10 @@ class PushConsumer(Closing):
         """For each queue that is ours now: all before this offset was consumed."""
         return {queue: owned.progress for queue, owned in self.member.owned.items()}
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Finish what listeners hold, commit offsets, leave the group."""
         await self.member.stop()
         await self.instance.close(consumer=self.group if self._started else None)
-
-    async def _call_listener(self, messages: Sequence[StoredMessage]) -> ConsumeResult:
-        assert self._listener is not None
-        result = self._listener(list(messages))
-        if inspect.isawaitable(result):
-            result = await result
-        return ConsumeResult.SUCCESS if result is None else result
 
 
 def parse_start(start: str | int) -> tuple[StartPoint, int]:
@@ -135,9 +139,3 @@ def parse_start(start: str | int) -> tuple[StartPoint, int]:
     if start == "last":
         return StartPoint.LAST, 0
     raise UsageError(f"start is {start!r}; use 'first', 'last' or milliseconds since 1970")
-
-
-def _reconsume_limit(wanted: int | None, ordered: bool) -> int:
-    if wanted is not None:
-        return wanted
-    return -1 if ordered else 16

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from epochmq.client.core.arguments import check_text
 from epochmq.model.message import StoredMessage
 from epochmq.model.subscription import SQL92, TAG, SubscriptionData, build
 
@@ -16,7 +17,9 @@ class Sql:
 def subscription(topic: str, expression: str | Sql, version: int) -> SubscriptionData:
     """The subscription as brokers want it; `version` is wall ms and rises with each change."""
     if isinstance(expression, Sql):
+        check_text("expression", expression.expression)
         return build(topic, expression.expression, SQL92, version)
+    check_text("expression", expression)
     return build(topic, expression, TAG, version)
 
 

@@ -1,10 +1,10 @@
 """Sends messages that become visible only when a local transaction says so (remoting.md 5.5)."""
 
+import asyncio
 import inspect
 import itertools
 import logging
 import ssl
-from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
@@ -14,8 +14,9 @@ from typing import Any, Protocol, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.producer import AGAIN_MS_MAX, SEND_TIMEOUT_MS, Producer, SendResult
+from epochmq.client.core.arguments import check_callable
 from epochmq.client.core.backoff import delay_ms
-from epochmq.client.core.outgoing import Outgoing
+from epochmq.client.core.outgoing import Outgoing, body_bytes
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model import property_names as names
 from epochmq.model import record
@@ -102,6 +103,9 @@ class TransactionProducer(Producer):
         timeout_ms: int = SEND_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        for name in ("execute_local", "check"):
+            function = getattr(listener, name, None)
+            check_callable(f"listener.{name}", function, "; see TransactionListener")
         super().__init__(namesrv, group, timeout_ms=timeout_ms, tls=tls)
         self.listener = listener
         self._topics = tuple(topics)
@@ -120,7 +124,7 @@ class TransactionProducer(Producer):
         """Let a master that was elected meanwhile know us, also when we have nothing to send."""
         told = set(self.instance.routes.masters())
         while True:
-            await sleep(FOLLOW_MS / 1_000)
+            await asyncio.sleep(FOLLOW_MS / 1_000)
             for topic in list(self._greeted_topics):
                 with suppress(NotReachable, NotFound, Refused):
                     await self.instance.refresh(topic)
@@ -143,8 +147,13 @@ class TransactionProducer(Producer):
         raised here, and the transaction stays open: the broker will ask. A half message that is
         not held as safely as the broker was told to is rolled back, and nothing is run.
         """
-        outgoing = self._half(message)
-        sent = await self._send(outgoing, RequestCode.SEND_MESSAGE_V2, queue, timeout_ms)
+        size = body_bytes(message)
+        await self._in_flight.enter(size)
+        try:
+            outgoing = self._half(message)
+            sent = await self._send(outgoing, RequestCode.SEND_MESSAGE_V2, queue, timeout_ms)
+        finally:
+            self._in_flight.leave(size)
         self._remember(sent)
         if sent.status is SendStatus.SEND_OK:
             message.properties.setdefault(names.UNIQ_KEY, sent.msg_id)
@@ -216,7 +225,7 @@ class TransactionProducer(Producer):
             pause_ms = delay_ms(attempt, self.instance.rng, first_ms=10, most_ms=AGAIN_MS_MAX)
             if clock.now_ms() + pause_ms >= deadline:
                 break
-            await sleep(pause_ms / 1_000)
+            await asyncio.sleep(pause_ms / 1_000)
         log.warning(
             "the end of transaction %s was not taken, the broker will ask: %s", sent.msg_id, problem
         )
@@ -242,8 +251,11 @@ class TransactionProducer(Producer):
                 if self._is_orphan(header, message)
                 else await _told(self.listener.check(message))
             )
-        except EpochError as error:
-            log.warning("check of %s: %s", message.msg_id, error)
+        except (EpochError, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            log.warning("check of %s failed, the broker asks again: %r", message.msg_id, error)
             return
         finally:
             self._checking -= 1

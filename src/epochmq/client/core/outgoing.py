@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX, PROPERTIES_BYTES_MAX
+from epochmq.client.core.arguments import check_kind, check_text, kind_of
 from epochmq.model import property_names as names
 from epochmq.model import sys_flag
 from epochmq.model.message import Message
@@ -36,28 +37,69 @@ def prepare(
 
     Raises `UsageError` for a message that every broker would refuse.
     """
-    check(message)
-    properties = properties_of(message, uniq_id)
-    text = encode(properties)
+    try:
+        check(message)
+        properties = properties_of(message, uniq_id)
+        text = encode(properties)
+    except (TypeError, AttributeError):
+        _check_types(message)
+        raise
     if len(text.encode()) > PROPERTIES_BYTES_MAX:
         raise UsageError(f"properties are over {PROPERTIES_BYTES_MAX} bytes; move data to the body")
     body, flags = _compressed(message.body, compress_over_bytes)
     return Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
 
 
+def body_bytes(message: object) -> int:
+    """The size of the body; `UsageError` for what is no message or no body."""
+    if not isinstance(message, Message):
+        raise UsageError(f"a Message is sent, not {kind_of(message)}")
+    body: object = message.body
+    if not isinstance(body, bytes | bytearray | memoryview):
+        hint = "; encode text, as text.encode()" if isinstance(body, str) else ""
+        raise UsageError(f"body must be bytes, not {kind_of(body)}{hint}")
+    return len(body)
+
+
 def check(message: Message) -> None:
-    """Raise `UsageError` for a topic, body or property that cannot be sent."""
+    """Raise `UsageError` for a field that cannot be sent."""
+    size = body_bytes(message)
+    check_text("topic", message.topic)
     check_topic(message.topic)
-    if len(message.body) > MESSAGE_BYTES_MAX:
+    if size > MESSAGE_BYTES_MAX:
         raise UsageError(
-            f"the body has {len(message.body)} bytes, over the limit of {MESSAGE_BYTES_MAX}; "
+            f"the body has {size} bytes, over the limit of {MESSAGE_BYTES_MAX}; "
             "split it or store it elsewhere and send a reference"
         )
+    flag: object = message.flag
+    delay_ms: object = message.delay_ms
+    if not isinstance(flag, int) or not isinstance(delay_ms, int):
+        _check_types(message)  # other wrong types fail on the way, and are named then
     for name, value in message.properties.items():
         if "\x01" in name + value or "\x02" in name + value:
             raise UsageError(
                 f"property {name!r} holds a control character that separates properties"
             )
+
+
+def _check_types(message: Message) -> None:
+    """Raise `UsageError` that names the field of a wrong type."""
+    if message.tags is not None:
+        check_text("tags", message.tags)
+    check_kind("keys", message.keys, (tuple, list, set, frozenset), "a tuple of texts")
+    for key in message.keys:
+        check_text("each of keys", key)
+    check_kind("properties", message.properties, (dict,), "a dict")
+    for name, value in message.properties.items():
+        check_text("the name of a property", name)
+        check_text(f"property {name!r}", value, "; convert it with str()")
+    for field, number in (
+        ("flag", message.flag),
+        ("delay_level", message.delay_level),
+        ("delay_ms", message.delay_ms),
+        ("deliver_at_ms", message.deliver_at_ms),
+    ):
+        check_kind(field, number, (int,), "a whole number")
 
 
 def properties_of(message: Message, uniq_id: str) -> dict[str, str]:

@@ -18,7 +18,6 @@ FULL_PAUSE_MS = 3_000
 GIVE_BACK_MS = 1_000
 """Invisible time of what was popped and will not be handled here."""
 
-MAX_RECONSUME_TIMES = 16
 DELAYS_S = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """How long a message that failed stays away, by the times it was handed out before."""
 

@@ -18,8 +18,9 @@ LOCK_LIFE_MS = 30_000
 class ProcessQueue:
     """The window of one assigned queue; `dropped` once the queue went to another member."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.dropped = False
+        self._bytes_max = bytes_max
         self.locked_at_ms: int | None = None
         self._waiting: deque[StoredMessage] = deque()
         self._undone: dict[int, StoredMessage] = {}
@@ -68,7 +69,7 @@ class ProcessQueue:
 
     def is_full(self) -> bool:
         """Flow control: too many messages, too many bytes, or one slow message far behind."""
-        if len(self._undone) > COUNT_MAX or self._bytes > BYTES_MAX:
+        if len(self._undone) > COUNT_MAX or self._bytes >= self._bytes_max:
             return True
         first = next(iter(self._undone), None)
         return first is not None and (self._next_offset or first) - first > SPAN_MAX

@@ -47,10 +47,15 @@ class RouteCache:
         """Drop `topic`; its brokers stay known for other topics."""
         self._topics.pop(topic, None)
 
-    def expire(self, topic: str) -> None:
-        """Ask for `topic` again before it is used, but keep it in case nobody answers."""
-        if topic in self._topics:
-            self._topics[topic].fetched_at_ms = _LONG_AGO_MS
+    def expire(self, topic: str, used_at_ms: int | None = None) -> None:
+        """Ask for `topic` again before it is used, but keep it in case nobody answers.
+
+        A route that came after `used_at_ms`, when the caller used the one that failed, stays: of
+        thousands that failed together, one asks.
+        """
+        known = self._topics.get(topic)
+        if known is not None and (used_at_ms is None or known.fetched_at_ms <= used_at_ms):
+            known.fetched_at_ms = _LONG_AGO_MS
 
     def publish(self, topic: str) -> tuple[MessageQueue, ...]:
         """Queues of `topic` that may be written; empty when unknown."""

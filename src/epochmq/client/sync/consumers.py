@@ -3,8 +3,8 @@
 from typing import Generic, TypeVar
 
 from epochmq.client import aio
-from epochmq.client.aio.push_consumer import Listener
-from epochmq.client.sync.facade import Facade, built, plain, waits
+from epochmq.client.aio.listening import Listener
+from epochmq.client.sync.facade import Facade, built, plain, usable, waits
 from epochmq.client.sync.listeners import in_thread
 from epochmq.runtime import loop_thread
 
@@ -28,14 +28,14 @@ class PullConsumer(Facade[aio.PullConsumer]):
 class _Listening(Facade[L], Generic[L]):
     def on_message(self, listener: Listener) -> Listener:
         """Set the listener; may be used as a decorator. It runs in a thread and may wait."""
-        client = self._client
+        client = usable(self._client)
         loop_thread.call(lambda: client.on_message(in_thread(listener)))
         return listener
 
     @property
     def is_settled(self) -> bool:
         """Whether the queues were shared out, and the last time without a hitch."""
-        client = self._client
+        client = usable(self._client)
         return loop_thread.call(lambda: client.is_settled)
 
 

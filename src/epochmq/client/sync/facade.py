@@ -19,7 +19,7 @@ class Facade(Generic[C]):
     _client: C
 
     def __enter__(self) -> Self:
-        loop_thread.run(self._client.__aenter__())
+        loop_thread.run(usable(self._client).__aenter__())
         return self
 
     def __exit__(
@@ -31,8 +31,14 @@ class Facade(Generic[C]):
         self.close()
 
     def close(self) -> None:
-        """Leave the group and close all connections."""
-        loop_thread.run(self._client.close())
+        """Finish what is under way, leave the group, close all connections.
+
+        Called by a listener it begins to close and returns at once: closing waits until that
+        listener is done. In a forked process nothing is closed: the connections are those of the
+        process that made them.
+        """
+        if not self._client.instance.is_forked:
+            loop_thread.run(self._client.close())
 
 
 def built(
@@ -55,7 +61,7 @@ def waits(
 
     @wraps(method)
     def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return loop_thread.run(method(self._client, *args, **kwargs))
+        return loop_thread.run(method(usable(self._client), *args, **kwargs))
 
     return call
 
@@ -65,6 +71,13 @@ def plain(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Facade
 
     @wraps(method)
     def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return loop_thread.call(lambda: method(self._client, *args, **kwargs))
+        client = usable(self._client)
+        return loop_thread.call(lambda: method(client, *args, **kwargs))
 
     return call
+
+
+def usable(client: C) -> C:
+    """`client`, unless it belongs to the process that this one was forked of: it has no thread."""
+    client.instance.check_process()
+    return client

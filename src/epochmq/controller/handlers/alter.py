@@ -48,7 +48,7 @@ def handle_alter(core: ControllerCore, call: Call) -> Steps:
     if not event.settle and (refusal is None or refusal is Refusal.WITHOUT_MASTER):
         # RocketMQ looks who lives before it looks for the master in the set.
         for broker_id in event.members:
-            if not core.desk.alive(group, broker_id):
+            if core.desk.may_live_until(group, broker_id) <= core.desk.now:
                 raise Refused(
                     ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, f"broker {broker_id} is not alive"
                 )

@@ -26,8 +26,8 @@ def handle_clean(core: ControllerCore, call: Call) -> Steps:
         raise Refused(_INVALID, "the group has a master: name the replicas to clean")
     if not living:
         for broker_id in ids:
-            if broker_id in group.replicas and core.desk.alive(group, broker_id):
-                raise Refused(_INVALID, f"broker {broker_id} is alive")
+            if broker_id in group.replicas:
+                _check_dead(core, group, broker_id)
     outcome = yield Write(CleanBrokerData(*group.key, ids=ids))
     if not outcome.ok:
         raise Refused(_INVALID, f"not cleaned: {outcome.refusal.value}")
@@ -35,6 +35,20 @@ def handle_clean(core: ControllerCore, call: Call) -> Steps:
         core.desk.live.forget(group.key, broker_id)
     core.elections.soon(group.key)
     return Reply()
+
+
+def _check_dead(core: ControllerCore, group: Group, broker_id: int) -> None:
+    """Refuse for a replica that lives, or may live: after a change of leaders that is not known."""
+    desk = core.desk
+    if desk.alive(group, broker_id):
+        raise Refused(_INVALID, f"broker {broker_id} is alive")
+    left_ms = desk.may_live_until(group, broker_id) - desk.now
+    if left_ms > 0:
+        raise Refused(
+            _INVALID,
+            f"broker {broker_id} may be alive: this controller has led for {desk.now - desk.since}"
+            f" ms only and has not heard of it; try again in {left_ms} ms",
+        )
 
 
 def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], bool]:

@@ -40,7 +40,7 @@ def handle_elect(core: ControllerCore, call: Call) -> Steps:
         elected = group.master == broker_id and group.epoch > epoch
         failed = number(dialect, Failure.ELECT)
     else:
-        ended = _ended(core, group, broker_id)
+        ended = _ended(core, group, broker_id, call.session_id)
         if ended is not None:
             yield Write(ended)
         if not core.desk.has_master(group):
@@ -75,12 +75,19 @@ def _read(core: ControllerCore, call: Call, dialect: Dialect) -> tuple[Group, in
     return group, found, designated, unclean or core.desk.unclean_allowed
 
 
-def _ended(core: ControllerCore, group: Group, broker_id: int) -> UpdateBroker | None:
+def _ended(
+    core: ControllerCore, group: Group, broker_id: int, connection: int
+) -> UpdateBroker | None:
     """A master of ours asks only while it does not act as one. When its log has this epoch already,
     it needs a new one (defects, part 2.4).
+
+    Over the connection of its last heartbeat, that is: there the question is newer than any lease.
+    Over another one it may have been under way since before the present lease was given.
     """
     live = core.desk.live.get(group.key, broker_id)
     if live is None or not live.leased or group.master != broker_id:
+        return None
+    if live.connection != connection or (group.key, broker_id) in core.recording:
         return None
     if live.report.epoch < group.epoch:
         return None
@@ -131,7 +138,13 @@ def _reply(code: int, group: Group, dialect: Dialect) -> Reply:
             g1.ElectMasterResponseHeader(address, group.epoch, group.set_epoch)
         )
     else:
-        header = g2.ElectMasterResponseHeader(group.master, address, group.epoch, group.set_epoch)
+        header = g2.ElectMasterResponseHeader(
+            group.master,
+            address,
+            group.epoch,
+            group.set_epoch,
+            uncleanEpoch=group.unclean_epoch or None,
+        )
     remark = None if code == 0 else "the master is alive and stays"
     return Reply(code, remark, header, _body(group, dialect))
 

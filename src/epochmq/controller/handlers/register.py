@@ -2,7 +2,8 @@
 
 A number that the controllers do not know is adopted: they may have been wiped (defects, part 2.9).
 Nobody is elected by that alone. A master that registers is a new process, and its old epoch must
-not go on (part 2.4): it is master no more, and the group is elected anew under a fresh epoch.
+not go on (part 2.4): it is master no more, and the group is elected anew under a fresh epoch. While
+the process before it may hold a lease the new one is refused; it asks again.
 """
 
 from epochmq.base.errors import Refused
@@ -38,6 +39,8 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
     told = _told(header)
     identity.check_words(told)
     identity.check_sole(core.desk, key, told, call.session_id)
+    identity.check_successor(core.desk, key, told)
+    _check_newest(core, key, told, call.session_id)
     before = core.desk.machine.groups.get(key)
     known = before is not None and told.broker_id in before.replicas
     yield from _adopt(core, key, told)
@@ -55,12 +58,20 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
 
 
 def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
-    """Record what is new about a replica, and that it lives; the reply is of no use."""
+    """Record what is new about a replica, and that it lives; the reply is of no use.
+
+    Meanwhile nothing else is recorded about the replica, for that would be of before.
+    """
     group = core.desk.machine.groups[key]
     replica = group.replicas.get(told.broker_id)
     event = None if replica is None else identity.update_of(group, replica, told)
     if event is not None:
-        outcome = yield Write(event)
+        mark = key, told.broker_id
+        core.recording.add(mark)
+        try:
+            outcome = yield Write(event)
+        finally:
+            core.recording.discard(mark)
         if not outcome.ok:
             raise Refused(ResponseCode.SYSTEM_ERROR, outcome.refusal.value)
     touch(core, call, key, told)
@@ -70,12 +81,21 @@ def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
 def touch(core: ControllerCore, call: Call, key: Key, told: Told) -> None:
     """A request is a sign of life too, of a log not yet known."""
     desk = core.desk
+    if told.session is None:
+        desk.live.forget(key, told.broker_id)  # what is known is of the process before
+    else:
+        desk.live.forget_other(key, told.broker_id, told.session)
     live = desk.live.heard(key, told.broker_id, call.session_id, desk.now, desk.times.timeout_ms)
     if live is not None:
-        if told.session is None or live.session != told.session:
-            live.report = Report()  # what is known is of the process before
-            live.lease_until = 0
         identity.note(live, told)
+
+
+def _check_newest(core: ControllerCore, key: Key, told: Told, session_id: int) -> None:
+    """Refuse what the same process said before what it told over a newer connection."""
+    live = core.desk.live.get(key, told.broker_id)
+    if live is not None and live.session == told.session:
+        if core.desk.live.is_late(key, told.broker_id, session_id):
+            raise Refused(ResponseCode.SYSTEM_ERROR, "this process has a newer connection")
 
 
 def _told(header: RegisterBrokerToControllerHeader) -> Told:
@@ -117,6 +137,7 @@ def _header(core: ControllerCore, group: Group) -> RegisterBrokerToControllerRes
         brokerName=group.name,
         masterEpoch=group.epoch,
         syncStateSetEpoch=group.set_epoch,
+        uncleanEpoch=group.unclean_epoch or None,
     )
     master = group.master_replica()
     if master is not None and core.desk.has_master(group):

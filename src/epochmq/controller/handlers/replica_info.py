@@ -24,6 +24,7 @@ def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
         raise _unknown(header.brokerName)
     master = group.master_replica()
     answer = g2.GetReplicaInfoResponseHeader(masterEpoch=group.epoch)
+    answer.uncleanEpoch = group.unclean_epoch or None
     if master is not None:
         answer.masterBrokerId = master.id
         answer.masterAddress = master.address

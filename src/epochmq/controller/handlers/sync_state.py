@@ -3,7 +3,7 @@
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.state import Group, Replica
+from epochmq.controller.state import Group, Key, Replica
 from epochmq.controller.steps import Call, Confirm, Steps
 from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.controller import ReplicaIdentity, ReplicasInfo
@@ -18,14 +18,21 @@ def handle_sync_state(core: ControllerCore, call: Call) -> Steps:
     names = decode_body(list[str], call.request.body)
     if not names:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
+    cluster = (call.request.ext or {}).get("clusterName", "")
     yield Confirm()
     data = SyncStateData({}, {})
     for name in names:
-        for key in core.desk.machine.by_name.get(name, [])[:1]:
+        for key in _keys(core, name, cluster)[:1]:
             group = core.desk.machine.groups[key]
             data.in_sync_state_table[name] = _for_5_0(group)
             data.replicas_info_table[name] = _for_later(core, group)
     return Reply(body=encode_body(data))
+
+
+def _keys(core: ControllerCore, name: str, cluster: str) -> list[Key]:
+    """The groups of that name, the one of `cluster`, which our brokers tell, first."""
+    keys = core.desk.machine.by_name.get(name, [])
+    return sorted(keys, key=lambda key: key[0] != cluster)
 
 
 def _for_5_0(group: Group) -> InSyncState:

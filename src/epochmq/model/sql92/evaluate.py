@@ -24,7 +24,6 @@ from epochmq.model.sql92.syntax import (
     Value,
 )
 
-Filter = Callable[[Mapping[str, str]], bool | None]
 _Step = Callable[[Mapping[str, str]], Value]
 
 _integer = re.compile(r"[+-]?[0-9]{1,40}").fullmatch
@@ -38,18 +37,39 @@ class _Mismatch(Exception):
     """Values that cannot be compared; ends the evaluation of the whole filter."""
 
 
-def compile_filter(text: str) -> Filter:
-    """The filter of `text`; SqlError when it is none. Calling it never raises."""
-    root = _step(parse(text))
+class Filter:
+    """A compiled filter. Calling it with a message's properties never raises."""
 
-    def run(props: Mapping[str, str]) -> bool | None:
+    __slots__ = ("_root", "nodes")
+
+    def __init__(self, root: Node) -> None:
+        self._root = _step(root)
+        self.nodes = _count(root)
+        """Conditions and values in it: what one call costs at most."""
+
+    def __call__(self, props: Mapping[str, str]) -> bool | None:
         try:
-            answer = root(props)
+            answer = self._root(props)
         except _Mismatch:
             return None
         return answer if isinstance(answer, bool) else None
 
-    return run
+
+def compile_filter(text: str) -> Filter:
+    """The filter of `text`; SqlError when it is none."""
+    return Filter(parse(text))
+
+
+def _count(node: Node) -> int:
+    match node:
+        case Logic(_, operands):
+            return 1 + sum(map(_count, operands))
+        case Negate(operand) | Not(operand) | Cast(operand) | Text(_, operand):
+            return 1 + _count(operand)
+        case Compare(_, left, right):
+            return 1 + _count(left) + _count(right)
+        case _:
+            return 1
 
 
 def _step(node: Node) -> _Step:

@@ -8,7 +8,7 @@ from epochmq.nameserver.options import NamesrvOptions
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.namesrv import KVTable
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.headers import kv as headers
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.session import Session
@@ -16,11 +16,13 @@ from epochmq.wire.session import Session
 _MUTABLE = frozenset(row.key for row in describe(NamesrvOptions) if row.mutable)
 
 
-def handle_put_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+def handle_put_kv(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply | Held:
     header = decode_header(headers.PutKVConfigHeader, request.ext)
     node.kv.put(header.namespace, header.key, header.value)
     node.routes.forget((header.key,))
-    return Reply()
+    return node.save_kv(session, request)
 
 
 def handle_get_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
@@ -34,11 +36,14 @@ def handle_get_kv(node: NameServerNode, request: Command, session: Session, now:
     return Reply(header=headers.GetKVConfigResponseHeader(value))
 
 
-def handle_delete_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+def handle_delete_kv(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply | Held:
     header = decode_header(headers.DeleteKVConfigHeader, request.ext)
-    node.kv.delete(header.namespace, header.key)
+    if not node.kv.delete(header.namespace, header.key):
+        return Reply()
     node.routes.forget((header.key,))
-    return Reply()
+    return node.save_kv(session, request)
 
 
 def handle_list_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:

@@ -7,11 +7,11 @@ from epochmq.nameserver.handlers import brokers, config, routes, topics
 from epochmq.nameserver.node import NameServerNode
 from epochmq.nameserver.topics import UNIT, UNIT_SUB
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.dispatcher import Handler
 from epochmq.wire.session import Session
 
-NodeHandler = Callable[[NameServerNode, Command, Session, int], Reply]
+NodeHandler = Callable[[NameServerNode, Command, Session, int], Reply | Held]
 
 TABLE: dict[RequestCode, NodeHandler] = {
     RequestCode.PUT_KV_CONFIG: config.handle_put_kv,

@@ -165,6 +165,12 @@ class PlainNode(Copying):
         else:
             raise OurBug(f"nobody carries out {effect}")
 
+    def transferred(self) -> dict[int, int]:
+        """Bytes of log by link since it began; 0 is the link to the master."""
+        if self.master is not None:
+            return {link.number: link.sent_bytes for link in self.master.links.values()}
+        return {0: self.slave.received_bytes} if self.slave is not None else {}
+
     def statistics(self) -> dict[str, int]:
         core = self.master or self.slave
         return core.statistics() if core is not None else {}

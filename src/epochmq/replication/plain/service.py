@@ -5,6 +5,7 @@ from collections.abc import Callable
 from epochmq.base.ports import Clock
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.frames import State
+from epochmq.replication.ha_info import moment
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.node import PlainNode
 from epochmq.replication.ports import Sockets
@@ -67,6 +68,7 @@ class PlainReplication(Shell):
     def ha_info(self) -> dict[str, object]:
         """RocketMQ's HARuntimeInfo, as JSON has it."""
         node, end, peers = self.node, self.node.store.pointers.appended, self._peers()
+        slave, now, wall = node.slave, self._clock.now_ms(), self._clock.wall_ms()
         links = node.master.links.values() if node.master is not None else ()
         gap = self._options.gap_max_bytes
         return {
@@ -79,18 +81,17 @@ class PlainReplication(Shell):
                     "slaveAckOffset": link.ack,
                     "diff": end - link.ack,
                     "inSync": link.ack >= max(0, end - gap),
-                    "transferredByteInSecond": 0,
+                    "transferredByteInSecond": self.speeds.of(link.number),
                     "transferFromWhere": link.next,
                 }
                 for link in links
             ],
             "haClientRuntimeInfo": {
                 "masterAddr": self._master_address or "",
-                "transferredByteInSecond": 0,
-                "maxOffset": end if node.slave is not None else 0,
-                "lastReadTimestamp": 0,
-                "lastWriteTimestamp": 0,
-                "masterFlushOffset": 0,
+                "transferredByteInSecond": self.speeds.of(0),
+                "maxOffset": end if slave is not None else 0,
+                "lastReadTimestamp": moment(slave.read_at_ms, now, wall) if slave else 0,
+                "lastWriteTimestamp": moment(slave.written_at_ms, now, wall) if slave else 0,
                 "activated": node.slave is not None and node.slave.state is State.TRANSFER,
             },
         }

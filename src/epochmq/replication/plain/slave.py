@@ -38,14 +38,14 @@ class PlainSlaveCore:
         self._body_left = 0
         self._reported = -1
         self._awaiting = False
-        self._read_at_ms = 0
-        self._written_at_ms = 0
+        self.read_at_ms = 0
+        self.written_at_ms = 0
 
     def connected(self, now: int) -> Effects:
         """Half a record at the end is cut: what is reported first is where the master begins."""
         self._forget()
         self.state = State.TRANSFER
-        self._read_at_ms = self._written_at_ms = now
+        self.read_at_ms = self.written_at_ms = now
         self.held = True
         return [Truncate(self._log.whole, "incomplete record")]
 
@@ -89,7 +89,7 @@ class PlainSlaveCore:
         return 0 if self.held or self._inbox else self._body_left
 
     def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
-        self._read_at_ms = now
+        self.read_at_ms = now
         if self._inbox:
             self._inbox += data
             data = bytes(self._inbox)
@@ -143,7 +143,7 @@ class PlainSlaveCore:
 
     def wrote(self, count: int, now: int) -> Effects:
         """`count` bytes of log were received right into it."""
-        self._read_at_ms = now
+        self.read_at_ms = now
         self._grew(count)
         return [Acknowledge()]
 
@@ -171,17 +171,17 @@ class PlainSlaveCore:
 
     def _report(self, offset: int, effects: Effects, now: int) -> None:
         self._reported = offset
-        self._written_at_ms = now
+        self.written_at_ms = now
         effects.append(Send(OWN_LINK, encode_report(offset)))
 
     def tick(self, now: int) -> Effects:
         effects: Effects = []
         if self.state is not State.TRANSFER or self.held:
             return effects
-        if now - self._read_at_ms >= self._options.housekeeping_ms:
+        if now - self.read_at_ms >= self._options.housekeeping_ms:
             self.closed()
             effects.append(Close(OWN_LINK, "the master is silent for too long"))
-        elif self._reported >= 0 and now - self._written_at_ms >= self._options.heartbeat_ms:
+        elif self._reported >= 0 and now - self.written_at_ms >= self._options.heartbeat_ms:
             self._report(0 if self._empty else self._reported, effects, now)
         return effects
 

@@ -24,7 +24,7 @@ from epochmq.spark.jobs.archive_task import Work, Written, dead_schema_of, schem
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, Stop, spark_session
 from epochmq.spark.jobs.lock import CheckpointLock
 from epochmq.spark.jobs.report import DRY_RUN, Progress, Report, no_progress
-from epochmq.spark.jobs.tables.base import batch_of
+from epochmq.spark.jobs.tables.base import Times, batch_of
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
 from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of
 from epochmq.spark.jobs.tables.storage import is_local, local_path
@@ -239,6 +239,7 @@ class Archive:
         self._cleaned = 0
         self._files = 0
         self._lost: list[str] = []
+        self._newest: Times = {}
         self._total: int | None = None
 
     # Opening ---------------------------------------------------------------------------------
@@ -254,12 +255,16 @@ class Archive:
             self._dead = self._opened(options.dead_table, name, dead_schema_of(work))
         found = self._table.last_batch(owner)
         self._batch, known = (found[0], from_topics(found[1])) if found else (0, {})
+        if self._table.mark is not None:
+            self._newest = dict(self._table.mark.newest)
+        recreated = self._cluster.recreated(bounds, known, self._newest)
+        plan.check_same_topics(recreated, known)
         latest = options.start == "latest" and found is None
         self._positions = plan.starting(bounds, known, latest)
         added = self._table.evolve(schema_of(work))
         if added:
             self._report.details["newColumns"] = added
-        self._table.claim(owner, by_topic(self._positions))
+        self._table.claim(owner, by_topic(self._positions), self._newest_now())
         self._step("claimed")
         orphans = remove_orphans(self._table, self._batch)
         if self._dead is not None:
@@ -339,10 +344,16 @@ class Archive:
         if self._dead is not None and written.dead:
             self._dead.commit(owner, batch, offsets, written.dead)
             self._step("dead")
-        self._table.commit(owner, batch, offsets, written.files)
+        self._table.commit(owner, batch, offsets, written.files, self._newest_now())
         self._step("committed")
         self._batch, self._positions = batch, plan.advanced(self._positions, ranges)
         self._count(ranges, written)
+
+    def _newest_now(self) -> Times:
+        """The newest store time of each topic, which never goes back."""
+        for topic, ms in self._cluster.newest(self._options.topics).items():
+            self._newest[topic] = max(ms, self._newest.get(topic, 0))
+        return dict(self._newest)
 
     def _count(self, ranges: list[Range], written: Written) -> None:
         report = self._report

@@ -55,6 +55,17 @@ def check_alive(bounds: Bounds, positions: Positions) -> None:
             )
 
 
+def check_same_topics(recreated: Sequence[MessageQueue], positions: Positions) -> None:
+    """`UsageError` when even the first message of a queue is younger than the table's last."""
+    if recreated:
+        queue = recreated[0]
+        raise UsageError(
+            f"{queue} was archived up to queue offset {positions[queue]}, and all its messages are"
+            " younger than that: the topic was deleted and made again; archive the new one into"
+            " another table"
+        )
+
+
 def missing(bounds: Bounds, positions: Positions) -> list[MessageQueue]:
     """Queues that the table has and no broker serves now."""
     return sorted(queue for queue in positions if queue not in bounds)

@@ -15,8 +15,14 @@ from epochmq.model import record
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import STORE_DATE, DataFile, data_file_name, partition_path
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors
+from epochmq.spark.jobs.tables.base import (
+    STORE_DATE,
+    DataFile,
+    data_file_name,
+    partition_path,
+    plain,
+)
+from epochmq.spark.jobs.tables.storage import HashedFile, Storage, clear_errors
 from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
 
 ROWS = 10_000
@@ -65,8 +71,10 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
     `StoreDamaged` where a broker's bytes are no record: what was written is removed again.
     """
     from epochmq.spark.decode import Decoder
+    from epochmq.spark.decode_bodies import AS_STORED
 
-    decoder = Decoder(work.columns, work.properties)
+    has_bodies = work.columns is None or "body" in work.columns
+    decoder = Decoder(work.columns, work.properties, check_crc=has_bodies, bad_bodies=AS_STORED)
     typed = work.typing.parser()
     written = Written()
     with clear_errors(work.root), ExitStack() as stack:
@@ -207,7 +215,7 @@ class _File:
 
     def _begin(self, schema: Any) -> None:
         pq = need("pyarrow.parquet", "spark")
-        self._out = self._stack.enter_context(self._storage.create(self._path))
+        self._out = HashedFile(self._stack.enter_context(self._storage.create(self._path)))
         names = [name for name in STATISTICS if name in schema.names]
         self._writer = pq.ParquetWriter(
             self._out,
@@ -215,15 +223,16 @@ class _File:
             compression=self._compression,
             use_dictionary=[name for name in REPEATED if name in schema.names],
             write_statistics=names,
+            write_page_checksum=True,
         )
 
     def close(self) -> DataFile:
         if self._waiting:
             self._write()
         self._writer.close()
-        size = self._out.tell()
+        size, digest = self._out.tell(), self._out.sha256()
         self._stack.close()
-        return DataFile(self._path, self._rows, size, *self._key, self._stats)
+        return DataFile(self._path, self._rows, size, *self._key, self._stats, digest)
 
     def abandon(self) -> None:
         try:
@@ -251,13 +260,6 @@ def widen(stats: dict[str, list[Any]], table: Any) -> None:
         if name not in table.column_names:
             continue
         found = pc.min_max(table.column(name)).as_py()
-        low, high = (_plain(found[each]) for each in ("min", "max"))
+        low, high = (plain(found[each]) for each in ("min", "max"))
         known = stats.setdefault(name, [low, high])
         known[0], known[1] = min(known[0], low), max(known[1], high)
-
-
-def _plain(value: Any) -> Any:
-    """JSON's own types; times with milliseconds, as Delta writes them (they sort as texts)."""
-    if hasattr(value, "strftime"):
-        return f"{value.strftime('%Y-%m-%dT%H:%M:%S')}.{value.microsecond // 1000:03d}Z"
-    return value

@@ -88,8 +88,12 @@ def plan(shapes: Sequence[Shape], up_to: int | None, block_bytes: int) -> Audit:
     limit = core.limit_of(shapes, up_to)
     found = core.spans(shapes, limit)
     audit = Audit(
-        *(tuple(shapes), found[0].low if found else limit, limit),
-        *(any(shape.confirmed >= limit for shape in shapes), block_bytes, found),
+        tuple(shapes),
+        found[0].low if found else limit,
+        limit,
+        any(shape.confirmed >= limit for shape in shapes),
+        block_bytes,
+        found,
     )
     audit.findings += core.epoch_findings(shapes, limit)
     audit.findings += core.end_findings(shapes, limit)

@@ -121,7 +121,11 @@ def drill(
                 records.append(places)
                 covered = at = _behind(places, at)
     return Difference(
-        *(split.low, split.high, first, last, split.groups),
+        split.low,
+        split.high,
+        first,
+        last,
+        split.groups,
         suspects(split.groups, records),
         records,
         more,
@@ -204,8 +208,15 @@ def _place(name: str, start: int, read: Read) -> Place:
     message = record.decode(text)
     fits = record.check(text, 0, size, crc=True) > 0
     return Place(
-        *("record", start, size, message.topic, message.queue_id, message.queue_offset),
-        *(message.msg_id, message.store_wall_ms, fits),
+        "record",
+        start,
+        size,
+        message.topic,
+        message.queue_id,
+        message.queue_offset,
+        message.msg_id,
+        message.store_wall_ms,
+        fits,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.columns import NAMES, chosen
+from epochmq.spark.jobs.body_checksum import with_checked_bodies
 from epochmq.spark.jobs.seam import Seam, chosen_topics, find_seam, mark_of
 from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
 from epochmq.spark.offsets import queue_text
@@ -71,7 +72,8 @@ def archived(
     """The table's rows below the seam: a commit after it was looked up adds none."""
     from pyspark.sql import functions as f
 
-    rows = data_frame(spark, table).where(f.col("topic").isin(list(topics)))
+    rows = with_checked_bodies(data_frame(spark, table), table.root)
+    rows = rows.where(f.col("topic").isin(list(topics)))
     ends = [(q.topic, q.broker_name, q.queue_id, at) for q, at in seam.at.items()]
     bounds = spark.createDataFrame(
         ends, "topic string, brokerName string, queueId int, seamOffset bigint"

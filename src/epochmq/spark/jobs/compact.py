@@ -19,7 +19,7 @@ from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
 from epochmq.spark.jobs.report import Report
 from epochmq.spark.jobs.seam import Seam, chosen_topics, mark_of
 from epochmq.spark.jobs.snapshot import SnapshotTarget
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.spark.jobs.tables.opening import check_files, open_table
 from epochmq.spark.offsets import from_topics
 from epochmq.spark.tls_options import reach
 
@@ -113,6 +113,7 @@ def source_rows(
     lacking = sorted(set(COLUMNS) - set(table.schema().names))
     if lacking:
         raise UsageError(f"the archive {table.root} has no column {lacking[0]}, which this needs")
+    check_files(table)
     if job.name_server:
         found = backfill(
             spark, table, job.name_server, topics=[job.topic], columns=COLUMNS, tls=job.tls

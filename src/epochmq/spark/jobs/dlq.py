@@ -61,7 +61,7 @@ class Dlq:
         for name in self.by:
             check_field(name)
         if self.to and self.ledger is None:
-            raise UsageError("sending letters once more needs a ledger: name a file for it")
+            raise UsageError("sending letters once more needs a ledger: name a file with --ledger")
         if self.rate < 0:
             raise UsageError("a rate must not be negative")
 
@@ -153,13 +153,15 @@ def _redrive(
     if rest is not None:
         fresh = [place for place in fresh if place not in rest.places]
         details["finishing"] = len(rest.places) - rest.sent
-    report.details |= {**details, "toSend": len(fresh)}
+    report.details |= {**details, "toSend": len(fresh), "sent": 0}
     if dry_run:
         return report.finish("dry-run")
+    before = len(ledger.done)
     if rest is not None:
         run(_send(job, ledger, rest, by_place, progress))
     if fresh:
         run(_send(job, ledger, ledger.begin(job.to, fresh), by_place, progress))
+    report.details["sent"] = len(ledger.done) - before
     return report.finish()
 
 

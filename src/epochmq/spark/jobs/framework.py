@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
+from epochmq.base.errors import EnvironmentFault, EpochError, StoreDamaged, UsageError
 from epochmq.spark.jobs.needs import check_java, need
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ QUIET = {
 }
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|(spark|sc|k8s)://.+|yarn")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: .*)?$", re.MULTILINE)
+"""An error that a query raised by itself: only `body_checksum` does."""
 _OURS = re.compile(r"epochmq\.[\w.]+\.([A-Z]\w+): (.+)")
 
 
@@ -115,6 +117,8 @@ def explain(error: BaseException) -> EpochError:
                 return kind(ours[-1][1].strip())
             except TypeError:
                 return EnvironmentFault(ours[-1][1].strip())
+    if raised := _RAISED.search(text):
+        return StoreDamaged(raised[1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line.removeprefix(": ") for line in lines if not line.startswith(_NOISE)]
     return EnvironmentFault(f"Spark failed: {said[0] if said else type(error).__name__}"[:500])

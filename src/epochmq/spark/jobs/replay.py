@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
+from epochmq.spark.jobs.body_checksum import check_bodies, with_checked_bodies
 from epochmq.spark.jobs.replay_plan import (
     PIECE_S,
     Filters,
@@ -28,7 +29,7 @@ from epochmq.spark.jobs.replay_plan import (
     save_state,
 )
 from epochmq.spark.jobs.report import Progress, Report, no_progress
-from epochmq.spark.jobs.tables.opening import data_frame, open_table
+from epochmq.spark.jobs.tables.opening import check_files, data_frame, open_table
 from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
@@ -77,15 +78,17 @@ def replay(
 ) -> Report:
     """Send what is left; `stop.asked` ends it behind a batch, and it can be gone on with."""
     report = Report("replay")
-    rows = filtered(_archive(spark, job.table), job.filters)
+    archived = filtered(_archive(spark, job.table), job.filters)
     state = load_state(job.state, job.what)
     if state is None:
-        sources = plan_sources(rows)
+        check_bodies(archived, job.table)
+        sources = plan_sources(archived)
         total = sum(source.rows for source in sources)
         tasks = max(1, min(len(sources), spark.sparkContext.defaultParallelism))
         batches = batch_count(total, job.batch_rows)
         state = State(uuid.uuid4().hex, job.what, sources, batches, tasks)
     total = sum(source.rows for source in state.sources)
+    rows = with_checked_bodies(archived, job.table)
     for source in state.sources:
         queue = f"{source.broker_name}:{source.queue_id}"
         report.add_range(source.topic, queue, source.low, source.high + 1)
@@ -111,6 +114,7 @@ def _archive(spark: "SparkSession", uri: str) -> "DataFrame":
     lacking = sorted(set(NEEDED) - set(table.schema().names))
     if lacking:
         raise UsageError(f"the archive {uri} has no column {lacking[0]}, which a replay needs")
+    check_files(table)
     rows: DataFrame = data_frame(spark, table)
     return rows
 
@@ -212,9 +216,14 @@ def outgoing(rows: "DataFrame", target: str, replay_id: str, queues: int) -> "Da
 
     text = "map<string,string>"
     marks = f.create_map(
-        *(f.lit(OF), f.col("msgId"), f.lit(TOPIC), f.col("topic")),
-        *(f.lit(PLACE), f.concat_ws(":", "brokerName", "queueId", "queueOffset")),
-        *(f.lit(ID), f.lit(replay_id)),
+        f.lit(OF),
+        f.col("msgId"),
+        f.lit(TOPIC),
+        f.col("topic"),
+        f.lit(PLACE),
+        f.concat_ws(":", "brokerName", "queueId", "queueOffset"),
+        f.lit(ID),
+        f.lit(replay_id),
     )
     own = f.lit(None).cast(text)
     if "properties" in rows.columns:

@@ -47,15 +47,29 @@ def parse(text: str) -> Iterator[Traced]:
 def _pub(fields: list[str]) -> Traced:
     ok = _flag(fields[13]) if len(fields) > 13 else _flag(fields[12]) if len(fields) > 12 else None
     return Traced(
-        *(PUB, _number(fields[1]), fields[3], fields[4], fields[5], None, 0),
-        *(_number(fields[10]), ok),
+        PUB,
+        _number(fields[1]),
+        fields[3],
+        fields[4],
+        fields[5],
+        None,
+        0,
+        _number(fields[10]),
+        ok,
     )
 
 
 def _before(fields: list[str]) -> Traced:
     return Traced(
-        *(BEFORE, _number(fields[1]), fields[3], None, fields[5], fields[4]),
-        *(max(_number(fields[6]), 0), -1, None),
+        BEFORE,
+        _number(fields[1]),
+        fields[3],
+        None,
+        fields[5],
+        fields[4],
+        max(_number(fields[6]), 0),
+        -1,
+        None,
     )
 
 

@@ -53,7 +53,8 @@ def parser(typing: Typing) -> ParseBody:
 
     def parse(body: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(body)
+            # Given bytes, `json.loads` guesses UTF-16 and UTF-32 as well; JSON is UTF-8 (RFC 8259).
+            found = json.loads(body.decode())
         except (ValueError, RecursionError) as error:
             raise Unparsable(f"no JSON: {error}") from None
         if not isinstance(found, dict):

@@ -7,8 +7,13 @@ is asked for) only time and queue offset are.
 
 At byte 1024 the same follows for the newest state whose deliveries were on the device. After a
 power cut the log may end before what the first one speaks of: then the second one counts.
+
+At byte 2048, and behind the 56 bytes of an answer to GET_TIMER_CHECK_POINT 60, follow the older
+progresses that still hold though a wall clock went back since: a mark, how many (i64), five i64
+each, a CRC-32. Who does not know them (RocketMQ, older brokers) reads over them.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -19,7 +24,26 @@ _FIELDS = Struct(">7q")
 _SHORT = Struct(">4q")
 _OURS = Struct(">4sqq")
 _SECOND_AT = 1024
+_OLDER_AT = 2048
 _MARK = b"EMQT"
+_OLDER_MARK = b"EMQO"
+_OLDER_HEAD = Struct(">4sq")
+_OLDER = Struct(">5q")
+OLDER_MAX = 8
+
+
+class OlderProgress(NamedTuple):
+    """How far everything was delivered when a wall clock went back."""
+
+    done_ms: int
+    """Every message before `covered` with a time up to this one is delivered."""
+    covered: int
+    position: int
+    """End of the timer log then; -1 when it was another broker's, or is another one since."""
+    log_end: int = 0
+    """End of the commit log by which everything delivered was written."""
+    epoch: int = -1
+    """Epoch of the byte before `log_end`: where another one wrote it, the log was cut since."""
 
 
 class TimerCheckpoint(NamedTuple):
@@ -39,11 +63,17 @@ class TimerCheckpoint(NamedTuple):
         """The 56 bytes that GET_TIMER_CHECK_POINT 60 answers."""
         return _FIELDS.pack(*self)
 
-    def encode(self, precision_ms: int, log_end: int, synced: bytes = b"") -> bytes:
+    def encode(
+        self,
+        precision_ms: int,
+        log_end: int,
+        synced: bytes = b"",
+        older: Sequence[OlderProgress] = (),
+    ) -> bytes:
         """The file; `synced` is what `sealed` gave of the newest state that is on the device."""
-        return self.sealed(precision_ms, log_end).ljust(_SECOND_AT, b"\0") + synced.ljust(
-            FILE_BYTES - _SECOND_AT, b"\0"
-        )
+        first = self.sealed(precision_ms, log_end).ljust(_SECOND_AT, b"\0")
+        second = synced.ljust(_OLDER_AT - _SECOND_AT, b"\0")
+        return (first + second + encode_older(older)).ljust(FILE_BYTES, b"\0")
 
     def sealed(self, precision_ms: int, log_end: int) -> bytes:
         """With what vouches for it."""
@@ -61,6 +91,30 @@ def decode(data: bytes, precision_ms: int = 0, log_end: int = 1 << 62) -> TimerC
     if len(data) >= _SHORT.size:  # before 5.2 the version was not in it
         return _possible(TimerCheckpoint(*_SHORT.unpack_from(data))._replace(log_position=-1))
     return None
+
+
+def encode_older(older: Sequence[OlderProgress]) -> bytes:
+    """Older progresses, for the file or an answer; nothing for none."""
+    if not older:
+        return b""
+    rows = b"".join(_OLDER.pack(*row) for row in older[-OLDER_MAX:])
+    data = _OLDER_HEAD.pack(_OLDER_MARK, len(rows) // _OLDER.size) + rows
+    return data + crc32(data).to_bytes(4, "big")
+
+
+def decode_older(data: bytes) -> list[OlderProgress]:
+    """The older progresses in a file or an answer; none where it has none that are whole."""
+    data = data[_OLDER_AT:] if len(data) == FILE_BYTES else data[_FIELDS.size :]
+    if len(data) < _OLDER_HEAD.size:
+        return []
+    mark, count = _OLDER_HEAD.unpack_from(data)
+    end = _OLDER_HEAD.size + count * _OLDER.size
+    if mark != _OLDER_MARK or not 0 < count <= OLDER_MAX or len(data) < end + 4:
+        return []
+    if crc32(data[:end]).to_bytes(4, "big") != data[end : end + 4]:
+        return []
+    rows = [OlderProgress(*row) for row in _OLDER.iter_unpack(data[_OLDER_HEAD.size : end])]
+    return [row for row in rows if min(row.done_ms, row.covered, row.log_end) >= 0]
 
 
 def _possible(found: TimerCheckpoint) -> TimerCheckpoint | None:

@@ -1,10 +1,11 @@
 """Bytes of the wheel's slots and of the log's units (facts/store.md 7.2); big-endian.
 
 Two fields that RocketMQ writes but never looks at hold something here: a slot's magic is the CRC-32
-of the 28 bytes before it, a unit's last i64 the exact time of delivery. What says otherwise is not
-believed: the wheel is made anew from the timer topic.
+of the 28 bytes before it, a unit's last i64 the exact time of delivery in 48 bits, behind a CRC-16
+of the unit. What says otherwise is not believed: the wheel is made anew from the timer topic.
 """
 
+from binascii import crc_hqx
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -20,8 +21,9 @@ WHEEL_BYTES = SLOTS * SLOT_BYTES
 SLOT_COUNT_MAX = 2**31 - 1
 """Units that a slot can say it has."""
 
-UNIT = Struct(">iqiqiqiiq")
+UNIT = Struct(">iqiqiqiiH6s")
 UNIT_BYTES = UNIT.size
+_SUM_AT = UNIT_BYTES - 8
 BLANK = Struct(">iqi")
 BLANK_MAGIC = 0xCBD43194 - (1 << 32)
 
@@ -78,15 +80,24 @@ class Unit(NamedTuple):
     """Not before this time, exactly."""
 
     def encode(self) -> bytes:
-        return UNIT.pack(UNIT_BYTES, *self)
+        time = self.deliver_wall_ms.to_bytes(6, "big", signed=True)
+        data = UNIT.pack(UNIT_BYTES, *self[:-1], 0, time)
+        return data[:_SUM_AT] + _sum_of(data).to_bytes(2, "big") + time
 
 
 def decode_unit(data: bytes) -> Unit:
     """The unit in 52 bytes; `TimerDamaged` when they are none."""
     if len(data) != UNIT_BYTES:
         raise TimerDamaged("the timer log ends within a unit")
-    size, *fields = UNIT.unpack(data)
-    unit = Unit(*fields)
+    size, *fields, found, time = UNIT.unpack(data)
+    if found != _sum_of(data):
+        raise TimerDamaged("a unit of the timer log has a wrong checksum")
+    unit = Unit(*[*fields, int.from_bytes(time, "big", signed=True)])
     if size != UNIT_BYTES or unit.magic not in _MAGICS or unit.offset < 0 or unit.size <= 0:
         raise TimerDamaged("a unit of the timer log is none")
     return unit
+
+
+def _sum_of(data: bytes) -> int:
+    """The CRC-16 of a unit, by all but its own two bytes."""
+    return crc_hqx(data[_SUM_AT + 2 :], crc_hqx(data[:_SUM_AT], 0xFFFF))

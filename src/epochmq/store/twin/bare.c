@@ -50,3 +50,25 @@ int64_t epq_bare(const uint8_t *at, int64_t size, uint8_t *to)
     }
     return copy(to, at, end - at) - begin;
 }
+
+/* Whether the `size` bytes at `at` are records whose bodies have their checksums. */
+int64_t epq_bodies(const uint8_t *at, int64_t size)
+{
+    const uint8_t *end = at + size;
+    while (at < end) {
+        if (end - at < BODY_SIZE_AT)
+            return 0;
+        int64_t whole = get32(at);
+        uint32_t magic = get32(at + MAGIC_AT), flags = get32(at + SYS_FLAG_AT);
+        int64_t head = BODY_SIZE_AT + 4 + (flags & BORN_V6 ? V6_MORE : 0) +
+                       (flags & STORE_V6 ? V6_MORE : 0);
+        if ((magic != MAGIC_V1 && magic != MAGIC_V2) || whole > end - at ||
+            head + TAIL_LEAST > whole)
+            return 0;
+        int64_t body = get32(at + head - 4);
+        if (body > whole - head - TAIL_LEAST || crc_of(at + head, (size_t)body) != get32(at + CRC_AT))
+            return 0;
+        at += whole;
+    }
+    return 1;
+}

@@ -35,6 +35,7 @@ typedef struct {
     int64_t sink_part;
     int64_t sink_seq; /* of the first message; the others follow */
 } batch;
+MIRRORED(batch);
 
 /* `text` and `tail` as one properties text; where the next bytes go. `tail` begins with PAIR_END. */
 static uint8_t *put_properties(uint8_t *to, span text, span tail)

@@ -7,6 +7,8 @@
  */
 #include "rows.h"
 
+MIRRORED(columns);
+
 enum {
     BORN_TIME_AT = 40,
     BORN_HOST_AT = 48,

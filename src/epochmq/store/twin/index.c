@@ -15,6 +15,8 @@ typedef struct {
     uint8_t *items; /* out: hash i32, log offset i64, seconds i32, previous item i32, each */
     int64_t used;   /* out: slots that had no item before */
 } index_put;
+MIRRORED(index_put);
+MIRRORED(index_key);
 
 /* Java's abs(): that of the smallest number is 0 here. */
 static uint32_t positive(uint32_t hash)

@@ -9,8 +9,11 @@ only lose to another thread.
 import ctypes
 import hashlib
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+
+from epochmq.base.errors import OurBug
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "_twin.so"
@@ -122,6 +125,10 @@ class Library:
         self.records, self.heads = lib.epq_records, lib.epq_heads
         self.records.argtypes, self.records.restype = [_POINTER], _I64
         self.heads.argtypes, self.heads.restype = [_POINTER], None
+        self.units = lib.epq_units
+        self.units.argtypes, self.units.restype = [_POINTER], _I64
+        self.neighbours = lib.epq_neighbours
+        self.neighbours.argtypes, self.neighbours.restype = [_POINTER], None
         self.rows = lib.epq_rows
         self.rows.argtypes, self.rows.restype = [_POINTER], _I64
         self.pairs = lib.epq_pairs
@@ -132,9 +139,43 @@ class Library:
         self.whole.argtypes, self.whole.restype = [_POINTER], _I64
         self.bare = lib.epq_bare
         self.bare.argtypes, self.bare.restype = [_TEXT, _I64, _POINTER], _I64
+        self.bodies = lib.epq_bodies
+        self.bodies.argtypes, self.bodies.restype = [_POINTER, _I64], _I64
+        self.guard_begin = lib.epq_guard_begin
+        self.guard_begin.argtypes, self.guard_begin.restype = [_POINTER], _I64
+        self.guard_add, self.guard_remove = lib.epq_guard_add, lib.epq_guard_remove
+        self.guard_add.argtypes, self.guard_add.restype = [_POINTER, _I64], _I64
+        self.guard_remove.argtypes, self.guard_remove.restype = [_POINTER], None
         self.crc = lib.epq_crc
         self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
         lib.epq_init()
+        self._lib = lib
+
+    def size_of(self, structure: str) -> int:
+        """Bytes that C lays out for `structure` (`MIRRORED` in twin.h); 0 when it tells none."""
+        try:
+            return ctypes.c_int64.in_dll(self._lib, f"epq_sizeof_{structure}").value
+        except ValueError:
+            return 0
+
+    def check_sizes(self, mirrored: Mapping[str, int]) -> None:
+        """`OurBug` when a structure has another size in C: a call would write elsewhere."""
+        for structure, size in mirrored.items():
+            if (found := self.size_of(structure)) != size:
+                raise OurBug(
+                    f"the compiled twin has {found} bytes for `{structure}`, Python has {size}:"
+                    " change both sides, then run scripts/build_twin.py"
+                )
+
+
+MIRRORED = {
+    "batch": ctypes.sizeof(BatchArgs),
+    "index_put": ctypes.sizeof(IndexArgs),
+    "desk_front": ctypes.sizeof(SendArgs),
+    "remake": ctypes.sizeof(RemakeArgs),
+    "waits": ctypes.sizeof(WaitsArgs),
+}
+"""Structures that this module describes."""
 
 
 def sources() -> list[Path]:
@@ -161,6 +202,7 @@ def find() -> tuple[Library | None, str]:
         return None, f"python (the compiled twin cannot be loaded: {error})"
     if library.source != (source_hash() or library.source):
         return None, "python (the compiled twin is older than its source; build it again)"
+    library.check_sizes(MIRRORED)
     return library, "compiled"
 
 

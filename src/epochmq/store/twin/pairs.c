@@ -5,6 +5,8 @@
  */
 #include "rows.h"
 
+MIRRORED(pairs);
+
 enum {
     WORD = 8,
     ROWS_AHEAD = 6 /* so many rows ahead texts are asked for: bodies have driven them away */

@@ -24,6 +24,7 @@ enum {
 #define MAGIC_V1 0xDAA320A7u
 #define MAGIC_V2 0xDAA320ABu
 #define CLOCK_STEP_MS 3000
+#define PRE_BLANK 0x7fffffff /* the size in a unit without a record */
 static const char DELAYED[] = "SCHEDULE_TOPIC_XXXX"; /* its units carry times: not ordinary */
 
 /* The units of one queue, one after the other; mirrored by records.py. */
@@ -57,6 +58,43 @@ typedef struct {
     int64_t groups_count;
     int64_t keys_count;
 } records;
+MIRRORED(records);
+MIRRORED(group);
+
+/* In: all but `size`, that of the records. Mirrored by units.py. */
+typedef struct {
+    const uint8_t *bytes; /* of one log file, from log offset `start` to `end` */
+    int64_t start;
+    int64_t end;
+    const uint8_t *units;
+    int64_t count;
+    int64_t first;        /* queue offset of the first one */
+    int64_t queue_id;
+    span topic;
+    int64_t crc;
+    int64_t room;
+    int64_t size;
+} units;
+MIRRORED(units);
+
+/* In: everything up to `spans`. Out: the rest. Mirrored by units.py. */
+typedef struct {
+    const uint8_t *bytes; /* of one log file, from log offset `start` to `end` */
+    int64_t start;
+    int64_t end;
+    const uint8_t *units;
+    int64_t count;
+    int64_t first; /* queue offset of the first one */
+    int64_t queue_id;
+    int64_t room;    /* bytes; the records behind the first one keep to it */
+    int64_t *spans;  /* room for `count` pairs: where neighbours in the log begin and end */
+    int64_t spans_count;
+    int64_t records;
+    int64_t size;    /* bytes of the records */
+    int64_t passed;  /* units, those without a record too */
+    int64_t changed; /* 1: the record of the next unit does not begin as it was written */
+} neighbours;
+MIRRORED(neighbours);
 
 /* In: all. Out: `at` and `wall`. */
 typedef struct {
@@ -65,6 +103,7 @@ typedef struct {
     int64_t limit; /* end of the bytes */
     int64_t wall;  /* the newest store time so far */
 } heads;
+MIRRORED(heads);
 
 /* What one record is made of. */
 typedef struct {
@@ -226,5 +265,69 @@ void epq_heads(heads *h)
         if (wall > h->wall)
             h->wall = wall;
         h->at += size;
+    }
+}
+
+/* How many leading units of a queue say what their records are: place, size, queue, queue offset and
+ * hash of the tag, and if asked the records' bodies have their checksums. It stops, without a verdict,
+ * before whatever is not ordinary, and behind the unit that fills `room`. */
+int64_t epq_units(units *u)
+{
+    int64_t count = 0;
+    u->size = 0;
+    while (count < u->count && u->size < u->room) {
+        const uint8_t *unit = u->units + count * UNIT_BYTES;
+        int64_t at = get64(unit), size = get32(unit + 8);
+        record found;
+        properties text;
+        if (at < u->start || size < LEAST || at > u->end - size ||
+            get32(u->bytes + (at - u->start)) != size ||
+            !read_record(u->bytes + (at - u->start), size, at, u->crc != 0, &found) ||
+            found.queue_offset != u->first + count ||
+            found.queue_id != u->queue_id || found.topic.size != u->topic.size ||
+            memcmp(found.topic.at, u->topic.at, (size_t)u->topic.size) != 0)
+            break;
+        if (!read_properties(found.text, &text) ||
+            get64(unit + 12) != (int64_t)text.tags_code)
+            break;
+        u->size += size;
+        count++;
+    }
+    return count;
+}
+
+/* Whether the record at `at` begins as that of queue offset `number` in queue `queue_id`. */
+static int begins(const uint8_t *at, int64_t own, int64_t size, int64_t number, int64_t queue_id)
+{
+    return get32(at) == size && is_magic(get32(at + 4)) && get64(at + OFFSET_AT) == own &&
+           get64(at + QUEUE_OFFSET_AT) == number && (int32_t)get32(at + QUEUE_ID_AT) == queue_id;
+}
+
+/* The records of leading units as spans of the log. It stops before a record of another file, before
+ * what has no room, and before a record whose head has changed. */
+void epq_neighbours(neighbours *n)
+{
+    int64_t last = 0;
+    n->spans_count = n->records = n->size = n->passed = n->changed = 0;
+    while (n->passed < n->count) {
+        const uint8_t *unit = n->units + n->passed * UNIT_BYTES;
+        int64_t at = get64(unit), size = get32(unit + 8);
+        if (size != PRE_BLANK) {
+            if (at < n->start || size < LEAST || at > n->end - size)
+                return;
+            if (n->size + size > n->room && n->records)
+                return;
+            if (!begins(n->bytes + (at - n->start), at, size, n->first + n->passed, n->queue_id)) {
+                n->changed = 1;
+                return;
+            }
+            if (at != last || !n->records)
+                n->spans[2 * n->spans_count++] = at;
+            last = at + size;
+            n->spans[2 * n->spans_count - 1] = last;
+            n->size += size;
+            n->records++;
+        }
+        n->passed++;
     }
 }

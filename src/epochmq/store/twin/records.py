@@ -41,6 +41,14 @@ class HeadsArgs(ctypes.Structure):
     _fields_ = [("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "wall"))]
 
 
+MIRRORED = {
+    "records": ctypes.sizeof(RecordsArgs),
+    "heads": ctypes.sizeof(HeadsArgs),
+    "group": _GROUP.size,
+}
+"""Structures that C lays out as well."""
+
+
 class Group(msgspec.Struct, gc=False):
     """Units of one queue, whose queue offsets rise by one from `first` on."""
 
@@ -68,6 +76,7 @@ class RecordsTwin:
     """The call and the buffers it writes to."""
 
     def __init__(self, library: Library, *, index: bool, crc: bool) -> None:
+        library.check_sizes(MIRRORED)
         self._records, self._heads = library.records, library.heads
         loose, units = Memory(UNIT_BYTES * RECORDS_MAX), Memory(UNIT_BYTES * RECORDS_MAX)
         of, groups = Memory(2 * RECORDS_MAX), Memory(_GROUP.size * _GROUPS_MAX)

@@ -17,6 +17,8 @@ typedef struct {
     const ending *endings;
     const uint8_t *texts;
 } remake;
+MIRRORED(remake);
+MIRRORED(source);
 
 static int is(span text, const char *name)
 {

@@ -28,6 +28,7 @@ typedef struct {
     int64_t end;     /* where the records end that were taken */
     int64_t flags;   /* their sys flags in one */
 } rows;
+MIRRORED(rows);
 
 /* Following sizes waits for memory at each record. Reading through does not, and brings it all. */
 static uint8_t touch(const uint8_t *from, const uint8_t *to)

@@ -11,6 +11,10 @@
 enum { SYS_FLAGS_TAKEN = 0x703 | TX_PREPARED }; /* compressed, several tags, kind of compression */
 
 int64_t epq_desk_bytes(void) { return (int64_t)sizeof(desk); }
+const int64_t epq_sizeof_desk_front = (int64_t)offsetof(desk, slots_used);
+MIRRORED(slot);
+MIRRORED(single);
+MIRRORED(ending);
 
 /* Forget all lanes; nothing may be staged. */
 void epq_lanes_clear(desk *d)

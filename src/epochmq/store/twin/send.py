@@ -100,10 +100,20 @@ class Taken(msgspec.Struct, gc=False):
     """What its answer names; the draft may have to wait in another queue."""
 
 
+MIRRORED = {
+    "slot": 8 * _SLOT_FIELDS,
+    "single": _SINGLE.size,
+    "ending": _ENDING.size,
+    "index_key": KEY_BYTES,
+}
+"""Structures that C lays out as well."""
+
+
 class SendRun:
     """The messages of a turn, in order, not yet in the log; places are (topic, queue id)."""
 
     def __init__(self, library: Library, store_host: bytes, texts: SendTexts) -> None:
+        library.check_sizes(MIRRORED)
         self._library = library
         self._desk = Memory(library.desk_bytes())
         self._args = SendArgs.from_address(self._desk.address)

@@ -29,6 +29,10 @@
 #define QUEUE_OFFSET_AT 20
 #define OFFSET_AT 28
 
+/* Tells Python the size of a structure that it lays out as well (library.py compares when it loads):
+ * a field that only one side has is refused, not read as something else. */
+#define MIRRORED(type) const int64_t epq_sizeof_##type = (int64_t)sizeof(type)
+
 typedef struct {
     const uint8_t *at;
     int64_t size;

@@ -15,6 +15,8 @@ typedef struct {
     int64_t count;
     waiting *out;
 } waits;
+MIRRORED(waits);
+MIRRORED(waiting);
 
 static int is_timed(const stored *r)
 {

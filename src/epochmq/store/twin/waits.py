@@ -12,6 +12,9 @@ from epochmq.store.twin.records import address_of
 
 NAMES_MAX = 10_000
 _ROW = Struct("=qqqqii")
+_SOURCE = Struct("=3q")
+MIRRORED = {"waiting": _ROW.size, "source": _SOURCE.size}
+"""Structures that C lays out as well."""
 
 
 class Wait(NamedTuple):
@@ -32,6 +35,7 @@ class WaitsReader:
     """Reads a store's log; holds nothing but names of topics."""
 
     def __init__(self, twin: Library, log: CommitLog) -> None:
+        twin.check_sizes(MIRRORED)
         self._waits = twin.waits
         self._find = log.find
         self._names: dict[bytes, str] = {}

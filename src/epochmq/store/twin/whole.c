@@ -41,6 +41,7 @@ typedef struct {
     columns columns;
     pairs pairs;
 } whole;
+MIRRORED(whole);
 
 static int put_raw(const whole *t, int64_t row, span text)
 {

@@ -13,6 +13,11 @@ import msgspec
 from msgspec import UnsetType
 
 from epochmq.base.errors import HeaderError, PeerError
+from epochmq.base.limits import (
+    CAREFUL_BODY_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    LENIENT_BODY_BYTES_MAX,
+)
 from epochmq.base.types import Buffer
 from epochmq.model.queue import MessageQueue
 from epochmq.wire import json_tolerant
@@ -40,7 +45,6 @@ class Body(msgspec.Struct, rename="camel"):
 
 
 _encode = msgspec.json.Encoder().encode
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
 def encode_body(body: Any) -> bytes:
@@ -49,13 +53,33 @@ def encode_body(body: Any) -> bytes:
 
 
 def decode_body(cls: type[T], data: Buffer) -> T:
-    """Read `data` as a `cls`; `HeaderError` (answered, not cut) when it cannot be one."""
+    """Read a request's body as a `cls`; `HeaderError` (answered, not cut) when it cannot be one.
+
+    A body over `LENIENT_BODY_BYTES_MAX` must be standard JSON of the right types: reading others
+    takes ten times as long and more, and anybody may send them.
+    """
     if len(data) == 0:
         raise HeaderError(f"the request has no body; {cls.__name__} is expected")
     try:
         value: T = _decoder(_key(cls)).decode(data)
-    except _REFUSALS:
-        return _decode_loosely(cls, data)
+    except json_tolerant.REFUSALS as error:
+        if len(data) > LENIENT_BODY_BYTES_MAX:
+            raise HeaderError(
+                f"the body is no {cls.__name__}: {error}; a body of more than"
+                f" {LENIENT_BODY_BYTES_MAX} bytes must be standard JSON"
+            ) from None
+        return _decode_loosely(cls, data, CAREFUL_BODY_BYTES_MAX)
+    return value
+
+
+def decode_answer(cls: type[T], data: Buffer) -> T:
+    """Read what this process asked for as a `cls`, in either dialect, however long it is."""
+    if len(data) == 0:
+        raise HeaderError(f"the answer has no body; {cls.__name__} is expected")
+    try:
+        value: T = _decoder(_key(cls)).decode(data)
+    except json_tolerant.REFUSALS:
+        return _decode_loosely(cls, data, FRAME_BYTES_MAX)
     return value
 
 
@@ -91,11 +115,11 @@ def _info(cls: Any) -> msgspec.inspect.Type:
     return msgspec.inspect.type_info(cls)
 
 
-def _decode_loosely(cls: type[T], data: Buffer) -> T:
+def _decode_loosely(cls: type[T], data: Buffer, careful_max: int) -> T:
     try:
-        value = loosen(json_tolerant.loads(data), _info(_key(cls)))
-        return msgspec.convert(value, cls, strict=False)
+        parsed = json_tolerant.loads(data, careful_max=careful_max)
+        return msgspec.convert(loosen(parsed, _info(_key(cls))), cls, strict=False)
     except PeerError as error:
         raise HeaderError(f"the body is no {cls.__name__}: {error}") from None
-    except _REFUSALS as error:
+    except json_tolerant.REFUSALS as error:
         raise HeaderError(f"the body is no {cls.__name__}: {error}") from None

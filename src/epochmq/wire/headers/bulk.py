@@ -23,7 +23,9 @@ class BulkReadHeader(TopicHeader):
 class BulkReadResponseHeader(Header):
     """The body holds `count` whole records; the reader goes on at `nextOffset`.
 
-    `minOffset` and `maxOffset` are what can be read; `brokerEpoch` only in controller mode.
+    `minOffset` and `maxOffset` are what can be read; `brokerEpoch` only in controller mode. Where
+    the message at `nextOffset` is damaged (SYSTEM_ERROR), a reader that leaves it out goes on at
+    `behindDamage`; that may be damaged as well.
     """
 
     nextOffset: I64
@@ -31,6 +33,7 @@ class BulkReadResponseHeader(Header):
     maxOffset: I64
     count: I32
     brokerEpoch: I32 | None = None
+    behindDamage: I64 | None = None
 
 
 class EpochOffsetsHeader(TopicHeader):
@@ -46,6 +49,16 @@ class LogDigestsHeader(Header):
     fromOffset: I64
     toOffset: I64 | None = None
     blockBytes: I32 | None = None
+    verify: bool | None = None
+    """Look first whether the bytes are what was written there; 64 KiB at most. What is damaged is
+    not in the answer."""
+
+
+class LogDigestsResponseHeader(Header):
+    """`verified` when that was done and nothing was wrong. A broker that does not know `verify`
+    gives no header."""
+
+    verified: bool | None = None
 
 
 class LogReadHeader(Header):

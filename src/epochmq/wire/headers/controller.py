@@ -41,12 +41,13 @@ class ElectMasterHeader(Header):
 
 
 class ElectMasterResponseHeader(Header):
-    """Answer to 1002."""
+    """Answer to 1002; `uncleanEpoch` is ours."""
 
     masterBrokerId: I64 | None = None
     masterAddress: str | None = None
     masterEpoch: I32 | None = None
     syncStateSetEpoch: I32 | None = None
+    uncleanEpoch: I32 | None = None
 
 
 class RegisterBrokerToControllerHeader(Header):
@@ -70,7 +71,7 @@ class RegisterBrokerToControllerHeader(Header):
 
 
 class RegisterBrokerToControllerResponseHeader(Header):
-    """Answer to 1003; the body is SyncStateSet. `masterHaAddress` is ours."""
+    """Answer to 1003; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are ours."""
 
     clusterName: str | None = None
     brokerName: str | None = None
@@ -79,6 +80,7 @@ class RegisterBrokerToControllerResponseHeader(Header):
     masterEpoch: I32 | None = None
     syncStateSetEpoch: I32 | None = None
     masterHaAddress: str | None = None
+    uncleanEpoch: I32 | None = None
 
 
 class GetReplicaInfoHeader(Header):
@@ -89,12 +91,13 @@ class GetReplicaInfoHeader(Header):
 
 
 class GetReplicaInfoResponseHeader(Header):
-    """Answer to 1004; the body is SyncStateSet. `masterHaAddress` is ours."""
+    """Answer to 1004; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are ours."""
 
     masterBrokerId: I64 | None = None
     masterAddress: str | None = None
     masterEpoch: I32 | None = None
     masterHaAddress: str | None = None
+    uncleanEpoch: I32 | None = None
 
 
 class GetMetaDataResponseHeader(Header):
@@ -200,7 +203,8 @@ class ControllerHeartbeatResponseHeader(Header):
     `leaseMillis` counts from the moment before the heartbeat was sent, and is given to the recorded
     master alone, at the epoch it reported. `stepDown` asks it to fence itself and to `resign`.
     `wholeSetMayHold` comes with a lease: past it the master may go on while its whole set is behind
-    it, since nobody from outside of the set will be elected.
+    it, since nobody from outside of the set will be elected. `uncleanEpoch` is the last epoch that
+    an unclean election began, if there was one.
     """
 
     isLeader: bool = False
@@ -215,3 +219,4 @@ class ControllerHeartbeatResponseHeader(Header):
     syncStateSetEpoch: I32 | None = None
     stepDown: bool | None = None
     wholeSetMayHold: bool | None = None
+    uncleanEpoch: I32 | None = None

@@ -125,6 +125,7 @@ class RecallResponseHeader(Header):
     """Answer to RECALL_MESSAGE."""
 
     msgId: str
+    MSG_REGION: str | None = None
 
 
 # Names as upstream has them, for readers who come from there.

@@ -27,6 +27,7 @@ def test_all_acknowledged_is_never_written() -> None:
     assert core.add(one, 0)
     assert core.next_deadline() == 10_000
     assert key in core
+    assert core.check_point(key) is one.check_point
     assert core.ack(key, 0) is one
     assert not one.done
     assert core.ack(key, 9) is None
@@ -34,6 +35,7 @@ def test_all_acknowledged_is_never_written() -> None:
     assert one.done
     assert core.ack(key, 1) is None
     assert key not in core
+    assert core.check_point(key) is None
     assert core.next_deadline() is None
     assert core.due(99_999, 9) == []
     assert core.statistics() == {"buffered": 0, "cancelled": 1, "written": 0}

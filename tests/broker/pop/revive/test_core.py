@@ -40,13 +40,16 @@ def acks(core: Revive, found: CheckPoint, *offsets: int) -> None:
 
 def test_what_is_acknowledged_is_never_due() -> None:
     core, one = Revive(), point()
+    assert core.check_point(one.key) is None
     read(core, one)
+    assert core.check_point(one.key) is one
     assert (core.progress, core.next_deadline()) == (0, 1_000)
     acks(core, one, 0)
     assert core.seen(one.key, 0) is Seen.ACKED
     assert core.seen(one.key, 1) is Seen.OPEN
     assert core.seen(one.key, 2) is Seen.FOREIGN
     acks(core, one, 7, 1)
+    assert core.check_point(one.key) is None
     assert core.seen(one.key, 0) is Seen.UNKNOWN
     assert (core.progress, core.next_deadline(), len(core)) == (3, None, 0)
     assert core.due(9_999, 9) == []

@@ -11,6 +11,7 @@ from tests.compat.peers.ports import free_port
 from tests.compat.peers.process import Process, is_listening
 from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, content, topic
 
+from epochmq.base.errors import EpochError
 from epochmq.spark.jobs.archive import ArchiveOptions
 from epochmq.spark.jobs.tables.base import TableConflict
 from epochmq.spark.jobs.tables.opening import open_table, paths_of
@@ -75,3 +76,9 @@ def test_an_archive_in_a_bucket(options: ArchiveOptions) -> None:
     with pytest.raises(TableConflict):
         other.commit(options.owner, 9, {}, [])
     assert set(paths_of(one)) <= set(one.storage.find())
+
+
+def test_a_bucket_that_is_not_there(options: ArchiveOptions) -> None:
+    elsewhere = f"s3://no-such-bucket/{options.format}"
+    with pytest.raises(EpochError, match=r"no-such-bucket.*there is no such bucket"):
+        archive(replace(options, table=elsewhere), FakeCluster(topic("%DLQ%g", 2, 8)))

@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.spark.jobs.lake import FORMATS
 from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
 
-from epochmq.base.errors import NotFound, UsageError
+from epochmq.base.errors import NotFound, StoreDamaged, UsageError
 from epochmq.spark.jobs.tables.base import DataFile, Mark, TableConflict
 from epochmq.spark.jobs.tables.iceberg import IcebergArchive
 from epochmq.spark.jobs.tables.opening import (
@@ -160,6 +162,52 @@ def test_compaction_keeps_rows_and_mark(table: AnyTable) -> None:
     assert ids(found) == Counter({f"T-0-{at}": 1 for at in range(12)})
     assert table.commit(APP, 5, offsets(13), files_of(table, 5, 12, 13))
     assert sum(ids(again(table)).values()) == 13
+
+
+@each_format
+def test_no_flipped_bit_of_a_compacted_file_is_read_in_silence(table: AnyTable) -> None:
+    """Pages have checksums, as those of the files before; and damage is not made sound."""
+    table.claim(APP, {})
+    for batch in (1, 2):
+        table.commit(
+            APP, batch, offsets(batch * 40), files_of(table, batch, batch * 40 - 40, batch * 40)
+        )
+    path = Path(table.storage.url(paths_of(table)[0]))
+    sound = path.read_bytes()
+    (bit,) = silent_bits(path, 1)
+    flip(path, sound, bit)
+    with pytest.raises((StoreDamaged, OSError)):
+        table.compact()
+    path.write_bytes(sound)
+    assert table.compact() == {"removed": 2, "added": 1}
+    (name,) = paths_of(again(table))
+    assert silent_bits(Path(table.storage.url(name)), 0) == []
+
+
+def silent_bits(path: Path, most: int) -> list[int]:
+    """Bits of a file's pages, of 300, that change what is read and are not noticed: without
+    checksums, up to `most`; with them, when that is 0."""
+    sound, wanted, found = path.read_bytes(), pq.read_table(path), []
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    end = max(each.data_page_offset + each.total_compressed_size for each in columns)
+    end = min(end, len(sound) - pq.read_metadata(path).serialized_size - 8)
+    for bit in Random(5).sample(range(32, 8 * end), 300):
+        flip(path, sound, bit)
+        with suppress(OSError, ValueError):
+            rows = pq.ParquetFile(path, page_checksum_verification=most == 0).read()
+            if not rows.equals(wanted):
+                found.append(bit)
+        if most and len(found) == most:
+            break
+    path.write_bytes(sound)
+    return found
+
+
+def flip(path: Path, sound: bytes, bit: int) -> None:
+    changed = bytearray(sound)
+    changed[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(changed)
 
 
 @each_format

@@ -98,3 +98,12 @@ def test_other_errors_pass() -> None:
         raise PermissionError(13, "no")
     with pytest.raises(ValueError, match="odd"), clear_errors("x"):
         raise ValueError("odd")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(), FileNotFoundError(2, "NoSuchBucket")])
+def test_a_missing_bucket_is_named(error: Exception) -> None:
+    said = "s3://b/x: there is no such bucket"
+    with pytest.raises(EnvironmentFault, match=said), clear_errors("s3://b/x"):
+        raise error
+    with pytest.raises(FileNotFoundError), clear_errors("/here"):
+        raise error

@@ -79,6 +79,11 @@ class PopBuffer:
     def __contains__(self, key: Key) -> bool:
         return key in self._slots
 
+    def check_point(self, key: Key) -> CheckPoint | None:
+        """The young check point of that key."""
+        slot = self._slots.get(key)
+        return None if slot is None else slot.check_point
+
     def add(self, slot: Slot, now: int) -> bool:
         """Keep it; False when it is to be written at once: no room, or too little time."""
         key = slot.check_point.key

@@ -203,6 +203,11 @@ class Revive:
 
     # What is due -----------------------------------------------------------------------------
 
+    def check_point(self, key: Key) -> CheckPoint | None:
+        """The open check point of that key, if it was read."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.check_point
+
     def due(self, now: int, most: int) -> list[Entry]:
         """Up to `most` check points whose time is over; each stays out until it is reported."""
         found: list[Entry] = []

@@ -33,6 +33,8 @@ from epochmq.store.read import GetStatus, ReadResult
 READ_COUNT = 1024
 READ_BYTES = 1024 * 1024
 DUE_PER_TICK = 64
+DAMAGED_AGAIN_MS = 1000
+"""A queue whose next record is damaged is read again so often."""
 GIVEN_MAX = 10_000
 """Check points that were written and are not read yet, of which it is known when they are due."""
 _FAR = 1 << 62
@@ -115,6 +117,8 @@ class ReviveHands:
         self._end = end
         self.queues: dict[int, Revive] = {}
         self._given: dict[Key, int] = {}
+        self._damaged: dict[int, int] = {}
+        """When a queue is read again whose next record is damaged (monotonic)."""
         self.fetch: Fetch = _nobody
         """Reads what another group's check points name; the service sets it."""
         self.retry_v2 = False
@@ -163,6 +167,8 @@ class ReviveHands:
         core = self.queues[queue_id]
         if len(core) >= limits.POP_CHECK_POINTS_MAX:
             return False
+        if now < self._damaged.get(queue_id, now):
+            return True
         found = self._store.read_queue(self.topic, queue_id, core.position, READ_COUNT, READ_BYTES)
         if not found.count:
             if found.status in (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY):
@@ -171,6 +177,8 @@ class ReviveHands:
                     queue_id, core.position, found.min_offset, found.max_offset,
                 )  # fmt: skip
                 core.position = found.next_offset
+            elif found.status is GetStatus.DAMAGED:
+                self._damaged[queue_id] = now + DAMAGED_AGAIN_MS
             elif found.status is GetStatus.OFFSET_FOUND_NULL:
                 core.position = max(core.position, found.next_offset)
             return True
@@ -184,7 +192,7 @@ class ReviveHands:
         wanted = []
         for queue_id, core in self.queues.items():
             if core.position < self._store.queue_bounds(self.topic, queue_id)[1]:
-                return now
+                wanted.append(max(now, self._damaged.get(queue_id, now)))
             at = core.next_deadline()
             if at is not None:
                 wanted.append(at)
@@ -366,7 +374,7 @@ def _again(message: StoredMessage, check_point: CheckPoint, topic: str) -> Draft
     """The message for the retry topic; its body stays as it is stored (rocketmq#5402)."""
     properties = dict(message.properties)
     properties.pop(POP_CK, None)
-    properties.setdefault(FIRST_POP_TIME, str(check_point.pop_time))
+    properties.setdefault(FIRST_POP_TIME, str(check_point.first_popped_ms))
     return Draft(
         topic=topic,
         queue_id=0,

@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ from epochmq.base.errors import EnvironmentFault, UsageError
 
 Offsets = dict[str, dict[str, int]]
 """Topic -> "brokerName:queueId" -> the next queue offset, which is not in the table yet."""
+
+Times = dict[str, int]
+"""Topic -> the newest store time (wall ms) that it had when the table was written last."""
 
 PARTITION_COLUMNS = ("topic", "storeDate")
 STORE_DATE = "storeDate"
@@ -42,6 +46,8 @@ class DataFile:
     """ISO."""
     stats: dict[str, list[Any]] = field(default_factory=dict)
     """Column -> [smallest, largest], for readers that skip files."""
+    sha256: str = ""
+    """Of the file's bytes, in hexadecimal; empty where nobody computed it."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +59,24 @@ class Mark:
     offsets: Offsets
     run: str
     """Who committed it: a run that sees another's mark has been replaced and stops."""
+    newest: Times = field(default_factory=dict)
+    """Tells a topic that was deleted and made again; marks of older versions have none."""
 
     def as_json(self) -> str:
         """Canonical: equal marks give equal text."""
-        return json.dumps(
-            {"app": self.app, "batch": self.batch, "offsets": self.offsets, "run": self.run},
-            sort_keys=True,
-            separators=(",", ":"),
-        )
+        found = {"app": self.app, "batch": self.batch, "offsets": self.offsets, "run": self.run}
+        if self.newest:
+            found["newest"] = self.newest
+        return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Mark":
         """The reverse of `as_json`; `UsageError` for what no archive wrote."""
         try:
             found = json.loads(text)
-            return cls(found["app"], found["batch"], found["offsets"], found["run"])
-        except (ValueError, KeyError, TypeError):
+            newest = {str(name): int(ms) for name, ms in found.get("newest", {}).items()}
+            return cls(found["app"], found["batch"], found["offsets"], found["run"], newest)
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"the table's mark cannot be read: {text[:80]}") from None
 
 
@@ -85,10 +93,17 @@ class Table(Protocol):
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
         """The last committed batch and where it ended; `UsageError` if `app` is not the owner."""
 
-    def claim(self, app: str, offsets: Offsets) -> None:
+    def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
         """Commit nothing but who writes from now on, and from where; older runs fail then."""
 
-    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
+    def commit(
+        self,
+        app: str,
+        batch: int,
+        offsets: Offsets,
+        files: Sequence[DataFile],
+        newest: Times | None = None,
+    ) -> bool:
         """All of the batch or nothing; False if it was in the table already.
 
         `TableConflict` when another run committed meanwhile.
@@ -110,6 +125,43 @@ class Table(Protocol):
         """Delete files that the table has no use for any more; how many."""
 
 
+class MarkedTable(ABC):
+    """How each format claims its table and commits to it: look for another run, then write."""
+
+    def __init__(self) -> None:
+        self.run = new_run()
+        self._mark: Mark | None = None
+
+    def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
+        """See `Table.claim`."""
+        self._look()
+        batch = self._mark.batch if self._mark else 0
+        self._write(Mark(app, batch, offsets, self.run, newest or {}), [])
+
+    def commit(
+        self,
+        app: str,
+        batch: int,
+        offsets: Offsets,
+        files: Sequence[DataFile],
+        newest: Times | None = None,
+    ) -> bool:
+        """See `Table.commit`."""
+        self._look()
+        if not is_next(self._mark, batch):
+            return False
+        self._write(Mark(app, batch, offsets, self.run, newest or {}), files)
+        return True
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Read the newest version; `TableConflict` if another run wrote a mark into it."""
+
+    @abstractmethod
+    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+        """Commit the files with the mark, in one transaction, and keep the mark."""
+
+
 def new_run() -> str:
     """An id that no other run has."""
     return uuid.uuid4().hex
@@ -120,6 +172,13 @@ def partition_path(topic: str, store_date: str) -> str:
     for char, escape in ESCAPED.items():
         topic = topic.replace(char, escape)
     return f"topic={topic}/{STORE_DATE}={store_date}"
+
+
+def plain(value: Any) -> Any:
+    """A bound in JSON's own types; times with milliseconds, as Delta has them (they sort)."""
+    if hasattr(value, "strftime"):
+        return f"{value.strftime('%Y-%m-%dT%H:%M:%S')}.{value.microsecond // 1000:03d}Z"
+    return value
 
 
 def data_file_name(batch: int, task: int) -> str:

@@ -16,17 +16,18 @@ from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import (
     PARTITION_COLUMNS,
-    TARGET_FILE_BYTES,
     DataFile,
     Mark,
+    MarkedTable,
     Offsets,
     TableConflict,
+    batch_of,
     check_mark,
     check_owner,
-    is_next,
     new_columns,
-    new_run,
+    plain,
 )
+from epochmq.spark.jobs.tables.rewriting import bins, rewrite
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 
 KEY = "epochmq"
@@ -36,7 +37,7 @@ _COMMIT = re.compile(r"/\d{20}\.(json|checkpoint\.)")
 _LOOK_BACK = (8, 64, 4096)
 
 
-class DeltaArchive:
+class DeltaArchive(MarkedTable):
     """See `base.Table`."""
 
     format = "delta"
@@ -45,7 +46,7 @@ class DeltaArchive:
         self._lib = need("deltalake", "lake")
         self.storage = Storage(uri)
         self.root = self.storage.root
-        self.run = new_run()
+        super().__init__()
         self._options = storage_options(self.root)
         self._table = self._open(schema, app)
         self._mark = self._find_mark()
@@ -98,32 +99,25 @@ class DeltaArchive:
         check_owner(self._mark, app, self.root)
         return (self._mark.batch, self._mark.offsets) if self._mark else None
 
-    def claim(self, app: str, offsets: Offsets) -> None:
-        self._look()
-        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
-
-    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
-        with clear_errors(self.root):
-            self._look()
-            if not is_next(self._mark, batch):
-                return False
-            self._write(Mark(app, batch, offsets, self.run), files)
-        return True
-
     def _look(self) -> None:
         """Take up the newest version; `TableConflict` if another run wrote a mark into it.
 
         Whatever comes after that version, Delta itself tells by the transaction id.
         """
-        self._table.update_incremental()
-        check_mark(self._find_mark(), self._mark, self.root)
+        with clear_errors(self.root):
+            self._table.update_incremental()
+            check_mark(self._find_mark(), self._mark, self.root)
 
     def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+        self._transact([self._action(each) for each in files], mark)
+        self._mark = mark
+
+    def _transact(self, actions: list[Any], mark: Mark) -> None:
         errors = need("deltalake.exceptions", "lake")
         try:
             with clear_errors(self.root):
                 self._table.create_write_transaction(
-                    [self._action(each) for each in files],
+                    actions,
                     mode="append",
                     schema=self._table.schema(),
                     partition_by=list(PARTITION_COLUMNS),
@@ -134,7 +128,6 @@ class DeltaArchive:
                 f"another archive writes to {self.root}; this run stops ({error})"
             ) from error
         self._table.update_incremental()
-        self._mark = mark
 
     def _properties(self, mark: Mark) -> Any:
         # Two runs that commit at once depend on the same transaction id: the later one fails.
@@ -143,14 +136,15 @@ class DeltaArchive:
             custom_metadata={KEY: mark.as_json()}, app_transactions=[transaction]
         )
 
-    def _action(self, file: DataFile) -> Any:
+    def _action(self, file: DataFile, *, is_new: bool = True) -> Any:
+        """`is_new` False: the rows were in the table before, in other files."""
         add = need("deltalake.transaction", "lake").AddAction
         return add(
             path=quote(file.path, safe="/=-_.~"),
             size=file.bytes,
-            partition_values={"topic": file.topic, "storeDate": file.store_date},
+            partition_values=_partition(file),
             modification_time=int(time.time() * 1000),
-            data_change=True,
+            data_change=is_new,
             stats=statistics(file),
         )
 
@@ -181,13 +175,28 @@ class DeltaArchive:
         return self._properties(self._mark) if self._mark else None
 
     def compact(self) -> dict[str, int]:
+        """By files of ours: delta-rs writes no checksums of pages, and compares none."""
         self._look()
-        with clear_errors(self.root):
-            done = self._table.optimize.compact(
-                target_size=TARGET_FILE_BYTES, commit_properties=self._kept()
-            )
-        self._table.update_incremental()
-        return {"removed": done["numFilesRemoved"], "added": done["numFilesAdded"]}
+        old = bins(self._own_files())
+        if not old or self._mark is None:
+            return {"removed": 0, "added": 0}
+        schema, mark = self.schema(), self._mark
+        new = [rewrite(self.storage, each, schema, mark.batch) for each in old]
+        gone = [file for each in old for file in each]
+        actions = [self._removal(each) for each in gone]
+        self._transact([*actions, *(self._action(each, is_new=False) for each in new)], mark)
+        return {"removed": len(gone), "added": len(new)}
+
+    def _own_files(self) -> list[DataFile]:
+        """The table's files that have an archive's names, as Delta's log tells of them."""
+        pa = need("pyarrow", "spark")
+        rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+        return [_told(row) for row in rows if batch_of(row["path"]) is not None]
+
+    def _removal(self, file: DataFile) -> Any:
+        remove = need("deltalake.transaction", "lake").RemoveAction
+        now = int(time.time() * 1000)
+        return remove(file.path, False, now, file.bytes, _partition(file))
 
     def vacuum(self, older_than_hours: float) -> int:
         self._look()
@@ -200,6 +209,23 @@ class DeltaArchive:
         )
         self._table.update_incremental()
         return len(gone)
+
+
+def _partition(file: DataFile) -> dict[str, str]:
+    return {"topic": file.topic, "storeDate": file.store_date}
+
+
+def _told(row: dict[str, Any]) -> DataFile:
+    """A file as a row of `get_add_actions` tells of it."""
+    names = [name[4:] for name in row if name.startswith("min.")]
+    bounds = {name: [row[f"min.{name}"], row[f"max.{name}"]] for name in names}
+    stats = {
+        name: [plain(low), plain(high)]
+        for name, (low, high) in bounds.items()
+        if low is not None and high is not None
+    }
+    topic, day = row["partition.topic"], row["partition.storeDate"].isoformat()
+    return DataFile(row["path"], row["num_records"], row["size_bytes"], topic, day, stats)
 
 
 def statistics(file: DataFile) -> str:

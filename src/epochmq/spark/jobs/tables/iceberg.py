@@ -16,13 +16,12 @@ from epochmq.spark.jobs.tables.base import (
     PARTITION_COLUMNS,
     DataFile,
     Mark,
+    MarkedTable,
     Offsets,
     TableConflict,
     check_mark,
     check_owner,
-    is_next,
     new_columns,
-    new_run,
 )
 from epochmq.spark.jobs.tables.parquet import remove_unused
 from epochmq.spark.jobs.tables.rewriting import bins, rewrite
@@ -34,7 +33,7 @@ CATALOG_FILE = "catalog.db"
 DEFAULT_NAME = "archive.messages"
 
 
-class IcebergArchive:
+class IcebergArchive(MarkedTable):
     """See `base.Table`. `uri` is the warehouse, `name` the table in it ("namespace.table")."""
 
     format = "iceberg"
@@ -53,7 +52,7 @@ class IcebergArchive:
         logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
         self.warehouse = normal(uri)
         self.name = check_name(name)
-        self.run = new_run()
+        super().__init__()
         with clear_errors(self.warehouse):
             self._catalog = open_catalog(self.warehouse, catalog, create=schema is not None)
             self._table = self._open(schema, app)
@@ -112,17 +111,6 @@ class IcebergArchive:
             )
         check_owner(self._mark, app, f"{self.name} in {self.warehouse}")
         return (self._mark.batch, self._mark.offsets) if self._mark else None
-
-    def claim(self, app: str, offsets: Offsets) -> None:
-        self._look()
-        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
-
-    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
-        self._look()
-        if not is_next(self._mark, batch):
-            return False
-        self._write(Mark(app, batch, offsets, self.run), files)
-        return True
 
     def _look(self) -> None:
         """Take up the newest snapshot; `TableConflict` if another run's mark is in it.

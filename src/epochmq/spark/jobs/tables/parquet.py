@@ -10,19 +10,18 @@ from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import (
     DataFile,
     Mark,
+    MarkedTable,
     Offsets,
     check_mark,
     check_owner,
-    is_next,
     new_columns,
-    new_run,
 )
 from epochmq.spark.jobs.tables.manifest import FOLDER, Manifest, State
-from epochmq.spark.jobs.tables.rewriting import bins, rewrite
+from epochmq.spark.jobs.tables.rewriting import bins, check_digests, rewrite
 from epochmq.spark.jobs.tables.storage import Storage
 
 
-class ParquetArchive:
+class ParquetArchive(MarkedTable):
     """See `base.Table`."""
 
     format = "parquet"
@@ -30,7 +29,7 @@ class ParquetArchive:
     def __init__(self, uri: str, schema: Any = None, app: str = "") -> None:
         self.storage = Storage(uri)
         self.root = self.storage.root
-        self.run = new_run()
+        super().__init__()
         self._manifest = Manifest(self.storage)
         self._state = self._open(schema, app)
         self._mark = self._state.mark
@@ -62,17 +61,6 @@ class ParquetArchive:
         check_owner(mark, app, self.root)
         return (mark.batch, mark.offsets) if mark else None
 
-    def claim(self, app: str, offsets: Offsets) -> None:
-        self._look()
-        self._write(Mark(app, self._mark.batch if self._mark else 0, offsets, self.run), [])
-
-    def commit(self, app: str, batch: int, offsets: Offsets, files: Sequence[DataFile]) -> bool:
-        self._look()
-        if not is_next(self._mark, batch):
-            return False
-        self._write(Mark(app, batch, offsets, self.run), files)
-        return True
-
     def _look(self) -> None:
         """Take up the newest version; `TableConflict` if another run wrote a mark into it."""
         self._state = self._manifest.load(self._state)
@@ -85,6 +73,11 @@ class ParquetArchive:
     def files(self) -> list[str]:
         self._state = self._manifest.load(self._state)
         return [self.storage.url(path) for path in sorted(self._state.files)]
+
+    def check_files(self) -> None:
+        """`StoreDamaged` when a file's bytes are not those that were written."""
+        self._state = self._manifest.load(self._state)
+        check_digests(self.storage, self._state.files.values())
 
     def schema(self) -> Any:
         pa = need("pyarrow", "spark")

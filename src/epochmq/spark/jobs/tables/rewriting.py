@@ -1,14 +1,17 @@
 """Many small Parquet files made into few large ones; used where no library does it."""
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from epochmq.base.errors import StoreDamaged
 from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import TARGET_FILE_BYTES, DataFile, data_file_name
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.spark.jobs.tables.storage import HashedFile, Storage
 
 Bin = list[DataFile]
 ROW_GROUP_BYTES = 32 * 1024 * 1024
+HASHED_AT_ONCE = 4
 
 
 def bins(files: Iterable[DataFile], target: int = TARGET_FILE_BYTES) -> list[Bin]:
@@ -29,11 +32,13 @@ def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
     pq = need("pyarrow.parquet", "spark")
     first = old[0]
     path = f"{first.path.rpartition('/')[0]}/{data_file_name(batch, 0)}"
-    with storage.create(path) as out:
-        with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+    check_digests(storage, old)
+    with storage.create(path) as file:
+        out = HashedFile(file)
+        with pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer:
             for table in _tables(storage, old, schema):
                 writer.write_table(table)
-        size = out.tell()
+        size, digest = out.tell(), out.sha256()
     return DataFile(
         path,
         sum(each.rows for each in old),
@@ -41,7 +46,26 @@ def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
         first.topic,
         first.store_date,
         _merged([each.stats for each in old]),
+        digest,
     )
+
+
+def check_digests(storage: Storage, files: Iterable[DataFile]) -> None:
+    """`StoreDamaged` that names the files whose bytes are not those that were written.
+
+    Files of tables that know no digests are passed over.
+    """
+    known = [each for each in files if each.sha256]
+    with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
+        found = pool.map(storage.sha256, [each.path for each in known])
+        wrong = [each.path for each, now in zip(known, found, strict=True) if each.sha256 != now]
+    if wrong:
+        raise StoreDamaged(
+            f"{storage.root}: {len(wrong)} of {len(known)} files are damaged, their bytes are not"
+            f" those that the archive wrote: {', '.join(sorted(wrong)[:5])}. Restore them from a"
+            " copy of the table, or archive these messages into another table while brokers have"
+            " them; nothing was read from them"
+        )
 
 
 def _tables(storage: Storage, files: Bin, schema: Any) -> Iterator[Any]:
@@ -50,7 +74,7 @@ def _tables(storage: Storage, files: Bin, schema: Any) -> Iterator[Any]:
     waiting: list[Any] = []
     for each in files:
         with storage.fs.open(storage.url(each.path), "rb") as file:
-            source = pq.ParquetFile(file)
+            source = pq.ParquetFile(file, page_checksum_verification=True)
             for group in range(source.num_row_groups):
                 waiting.append(conform(source.read_row_group(group), schema))
                 if sum(table.nbytes for table in waiting) >= ROW_GROUP_BYTES:

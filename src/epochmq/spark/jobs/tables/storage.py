@@ -5,15 +5,19 @@ AWS_REGION, AWS_ENDPOINT_URL ...): on a command line every process could read th
 """
 
 import errno
+import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from epochmq.base.errors import DiskFull, EnvironmentFault, UsageError
+from epochmq.base.errors import DiskFull, EnvironmentFault, EpochError, UsageError
 from epochmq.spark.jobs.needs import need
 
+_BLOCK_BYTES = 4 << 20
+_NO_BUCKET = ("NoSuchBucket", "NO_SUCH_BUCKET")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or disk is full")
 
@@ -48,6 +52,11 @@ def clear_errors(where: str) -> Iterator[None]:
             ) from error
         if isinstance(error, PermissionError):
             raise EnvironmentFault(f"{where}: not allowed to write there") from error
+        if not is_local(where) and _is_missing(error):
+            raise EnvironmentFault(
+                f"{where}: there is no such bucket or object; create the bucket, or check its name"
+                " and the endpoint (AWS_ENDPOINT_URL)"
+            ) from error
         raise
 
 
@@ -56,6 +65,40 @@ def _is_full(error: BaseException) -> bool:
         return False
     number = getattr(error, "errno", None)
     return number in _FULL or any(text in str(error) for text in _FULL_TEXTS)
+
+
+def _is_missing(error: BaseException) -> bool:
+    """Whether an object store says that a bucket or an object is not there."""
+    if isinstance(error, EpochError):
+        return False
+    return isinstance(error, FileNotFoundError) or any(t in str(error) for t in _NO_BUCKET)
+
+
+class HashedFile(io.RawIOBase):
+    """A file that is written from its begin to its end, and the SHA-256 of what was written."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        written = self._file.write(data)
+        return len(memoryview(data).cast("B")) if written is None else int(written)
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def sha256(self) -> str:
+        """In hexadecimal, of all that was written so far."""
+        return self._hash.hexdigest()
 
 
 class Storage:
@@ -107,6 +150,14 @@ class Storage:
                 # A commit names this file: it must not be younger on the device than its name.
                 os.fsync(file.fileno())
             sync_directory(target.parent)
+
+    def sha256(self, path: str) -> str:
+        """The SHA-256 of a file's bytes, in hexadecimal."""
+        found = hashlib.sha256()
+        with clear_errors(self.root), self.fs.open(self.url(path), "rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                found.update(block)
+        return found.hexdigest()
 
     def find(self) -> dict[str, tuple[int, float]]:
         """Relative path of every Parquet file -> (bytes, seconds of its last change)."""

@@ -11,7 +11,7 @@ from tests.runtime.sinks import connected, ended
 from tests.runtime.test_tls import CERT, options
 
 from epochmq.base.errors import NotReachable
-from epochmq.runtime import tls_door
+from epochmq.runtime import door
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.main import run
 from epochmq.runtime.peers import Peer, Peers
@@ -92,27 +92,71 @@ async def test_who_says_nothing_or_leaves_is_not_let_in() -> None:
         assert await ask(port, trusting()) == b"hello"
 
 
-async def test_too_many_that_say_nothing_are_closed_at_once(
+async def test_of_too_many_that_say_nothing_the_one_that_waits_longest_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tls_door, "WAITING_MAX", 1)
-    async with serving() as port, connected(port), connected(port) as (second, _):
-        assert await ended(second)
+    monkeypatch.setattr(door, "WAITING_MAX", 2)
+    async with serving() as port, connected(port) as (first, _), connected(port):
+        assert await ask(port, trusting()) == b"hello"
+        assert await ended(first)
+
+
+async def test_a_handshake_is_waited_for_a_few_seconds_at_most() -> None:
+    listener = socket.socket()
+    listener.setblocking(False)
+    listener.bind(("127.0.0.1", 0))
+    waits = door.Door(
+        listener, lambda: pytest.fail("not served"), None, lambda: None, handshake_ms=30_000
+    )
+    waits.close()
+    assert waits._timeout_s == 5
+
+
+async def test_a_connection_beyond_the_descriptors_is_closed_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = RemotingServer()
+    port = await server.start("127.0.0.1", 0, Dispatcher({105: echo}))
+    monkeypatch.setattr(door, "socket_refusal", lambda number: "no descriptor is left")
+    for _ in range(3):
+        async with connected(port) as (reader, _):
+            assert await ended(reader)
+    monkeypatch.undo()
+    assert await ask(port, None) == b"hello"
+    assert server.figures.refused == 3
+    await server.stop(grace_ms=200)
+    assert [line for line in caplog.messages if "no descriptor is left" in line] == [
+        "a connection was refused: no descriptor is left"
+    ]
 
 
 async def test_a_failing_accept_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_door, "PAUSE_S", 0.001)
-    loop = asyncio.get_running_loop()
-    accept, failures = loop.sock_accept, [OSError(errno.EMFILE, "too many open files")]
+    monkeypatch.setattr(door, "PAUSE_S", 0.001)
+    accept, failures = socket.socket.accept, [OSError(errno.EMFILE, "too many open files")]
 
-    async def sometimes(sock: socket.socket) -> tuple[socket.socket, Any]:
+    def sometimes(sock: socket.socket) -> tuple[socket.socket, Any]:
         if failures:
             raise failures.pop()
-        return await accept(sock)
+        return accept(sock)
 
-    monkeypatch.setattr(loop, "sock_accept", sometimes)
+    monkeypatch.setattr(socket.socket, "accept", sometimes)
     async with serving() as port:
         assert await ask(port, None) == b"hello"
+    assert not failures
+
+
+async def test_a_stop_while_accepts_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = asyncio.Event()
+
+    def never(sock: socket.socket) -> tuple[socket.socket, Any]:
+        tried.set()
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(socket.socket, "accept", never)
+    async with serving() as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await tried.wait()
+    writer.close()
 
 
 async def test_a_stop_drops_who_is_still_outside() -> None:
@@ -121,3 +165,20 @@ async def test_a_stop_drops_who_is_still_outside() -> None:
         await asyncio.sleep(0.01)
     assert await ended(reader)
     writer.close()
+
+
+@pytest.mark.parametrize("mode", ["permissive", "disabled"])
+async def test_a_stop_right_after_an_accept_closes_that_connection(mode: str) -> None:
+    """The task that lets it in has not begun when it is cancelled."""
+    server = RemotingServer(Bounds())
+    port = await server.start(
+        "127.0.0.1", 0, Dispatcher({105: echo}), tls=server_tls(options(mode))
+    )
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        (listener,) = server._listeners
+        listener._accept()
+        (task,) = listener._waiting
+        await server.stop(grace_ms=0)
+        await asyncio.wait([task])
+        client.settimeout(1)
+        assert client.recv(1) == b"", "closed, and not left to the garbage collector"

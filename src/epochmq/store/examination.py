@@ -1,0 +1,145 @@
+"""A second look at one block of the log: are its bytes what was written here?
+
+Its checksum says so, and each record that has bytes in the block: place, lengths, the body's own
+checksum. Everything is read by `File.read`, so that the look may run beside the loop.
+"""
+
+from collections.abc import Callable, Iterator
+
+from epochmq.base import limits
+from epochmq.base.errors import EnvironmentFault
+from epochmq.model.log_blocks import digest
+from epochmq.model.record import BLANK, MAGIC_BLANK, OFFSET_AT, offset_at
+from epochmq.store.checksums import BLOCK_BYTES, Block, BlockChecksums, Verdict
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.damaged_ranges import DamageTable
+from epochmq.store.scan import End, walk
+from epochmq.store.segment import Segment
+
+RECORD_BYTES_MAX = limits.FRAME_BYTES_MAX
+"""No record is larger. The walk begins so far before a block: then the record in which it begins
+is known, whatever bodies may hold that looks like a record."""
+MAGIC_FRONT = b"\xda\xa3\x20"
+"""What the magic numbers of both record versions begin with."""
+
+Bad = tuple[int, int, str]
+"""(start, end, reason) of bytes that are no sound record."""
+
+
+class Examination:
+    """One look; made on the loop, run beside it, concluded on the loop."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        checksums: BlockChecksums,
+        damage: DamageTable,
+        segment: Segment,
+        start: int,
+        end: int,
+    ) -> None:
+        self._checksums = checksums
+        self._damage = damage
+        self._segment = segment
+        self._log_end = min(log.committed, segment.end)
+        self._block: Block = checksums.block_at(start)
+        self._generation = checksums.generation
+        self._bad: list[Bad] = []
+        self._error = ""
+        self._start, self._end = start, end
+        self.digest = ""
+        """That of the bytes `[start, end)`."""
+
+    def run(self) -> None:
+        """Read; nothing is changed."""
+        segment, block = self._segment, self._block
+        try:
+            data = segment.file.read(block.start - segment.start, block.stop - block.start)
+            if block.verify(data) is Verdict.WRONG:
+                reason = "the bytes do not agree with their checksum"
+                self._bad.append((block.start, block.start + block.covered, reason))
+            elif block.start + block.covered < self._end:
+                records = Records(self._read, segment.start, segment.end, self._log_end)
+                self._bad += records.bad(self._start, self._end)
+            low = self._start - block.start
+            self.digest = digest([memoryview(data)[low : self._end - block.start]])
+        except EnvironmentFault as error:
+            self._error = str(error)
+
+    def conclude(self) -> str:
+        """Report what is damaged; why the block is not sound, '' when it is."""
+        if self._error:
+            return self._error
+        if self._generation != self._checksums.generation:
+            return "the log was cut meanwhile"
+        for start, end, reason in self._bad:
+            self._damage.report(start, end, reason)
+        return self._bad[0][2] if self._bad else ""
+
+    def _read(self, offset: int, size: int) -> bytes:
+        return self._segment.file.read(offset - self._segment.start, size)
+
+
+class Records:
+    """The records of one log file, `[start, end)`, of which `log_end` is written."""
+
+    def __init__(
+        self, read: Callable[[int, int], bytes], start: int, end: int, log_end: int
+    ) -> None:
+        self._read = read
+        self._start = start
+        self._end = end
+        self._log_end = log_end
+
+    def bad(self, low: int, high: int) -> list[Bad]:
+        """What of `[low, high)` is no part of a sound record, as far as that can be told."""
+        found: list[Bad] = []
+        first = max(self._start, low - RECORD_BYTES_MAX)
+        at = first if first == self._start else self._next_sound(first, high)
+        while at < high:
+            size, reason = self._look(at)
+            after = at + size
+            if reason:
+                if not size or self._look(after)[1]:
+                    after = self._next_sound(at + 1, high)
+                if after > low:
+                    found.append((at, after, reason))
+            at = after
+        return found
+
+    def _next_sound(self, low: int, default: int) -> int:
+        """Where the first sound record from `low` on begins."""
+        places = self._places(low, min(self._log_end, low + 2 * RECORD_BYTES_MAX))
+        return next((at for at in places if not self._look(at)[1]), default)
+
+    def _places(self, low: int, high: int) -> Iterator[int]:
+        """Where in `[low, high)` something begins that looks like a record of that place."""
+        for start in range(low, high, BLOCK_BYTES):
+            stop = min(start + BLOCK_BYTES, high)
+            data = self._read(start, stop - start + OFFSET_AT + 8)
+            at = data.find(MAGIC_FRONT, 4)
+            while 0 <= at < stop - start + 4:
+                place = at - 4
+                if place + OFFSET_AT + 8 <= len(data) and offset_at(data, place) == start + place:
+                    yield start + place
+                at = data.find(MAGIC_FRONT, at + 1)
+
+    def _look(self, at: int) -> tuple[int, str]:
+        """(bytes, '') of the record at `at`; else its bytes, 0 if unknown, and why it is not sound.
+
+        What goes on behind the log's end cannot be judged yet, and counts as sound.
+        """
+        room = self._end - at
+        if at >= self._log_end or room < BLANK.size:
+            return room, ""
+        size, magic = BLANK.unpack(self._read(at, BLANK.size))
+        if magic == MAGIC_BLANK and size == room:
+            return room, ""
+        if self._log_end < at + size <= self._end:
+            return room, ""
+        if not BLANK.size < size <= min(room, RECORD_BYTES_MAX):
+            return 0, "a record's length is wrong"
+        end = End()
+        if next(walk(memoryview(self._read(at, size)), at, 0, end), None) is None:
+            return size, end.reason
+        return size, ""

@@ -1,0 +1,121 @@
+"""Turns units of a queue into views of the log; records that lie side by side share one view.
+
+Each record must begin as it was written: magic number, size, log offset, queue and queue offset.
+Bytes that this process checked once may have changed on the device since, and be read from there
+again. The twin looks at many units at a time; without it nothing is looked at, because a page that
+cannot be read would end the process (`store/twin/guard.c`).
+"""
+
+from typing import NamedTuple
+
+from epochmq.model.record import MAGIC_V1, MAGIC_V2
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.layout import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
+from epochmq.store.twin import library
+from epochmq.store.twin.units import NEIGHBOURS_MAX, NeighboursTwin
+
+_MAGICS = (MAGIC_V1, MAGIC_V2)
+
+
+class Found(NamedTuple):
+    """Records in the order of their units."""
+
+    chunks: list[memoryview]
+    records: int
+    passed: int
+    """Units; those without a record count too."""
+    size: int
+    changed: bool
+    """The record of the next unit does not begin as it was written."""
+
+
+class Neighbours:
+    """Finds the records of units in one log."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        twin = library.library()
+        self._twin = None if twin is None else NeighboursTwin(twin)
+
+    def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> Found:
+        """The records of `units`, whose first one is number `first`, up to `room` bytes.
+
+        At least one record, if it is sound.
+        """
+        if self._twin is None:
+            return self._unseen(units, room)
+        if len(units) == UNIT_BYTES:
+            return self._one(queue, first, units)
+        return self._many(self._twin, queue, first, units, room)
+
+    def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> Found:
+        """As `_many`, faster for a single unit."""
+        at, size, _tags = UNIT.unpack(unit)
+        segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
+        if segment is None:
+            return Found([], 0, 1, 0, changed=False)
+        low = at - segment.start
+        record = segment.view[low : low + size]
+        if not self.begins(record, (at, size, first, queue.queue_id)):
+            return Found([], 0, 0, 0, changed=True)
+        return Found([record], 1, 1, size, changed=False)
+
+    def begins(self, record: memoryview, wanted: tuple[int, int, int, int]) -> bool:
+        """Whether a record begins as it was written: (log offset, size, queue offset, queue)."""
+        if self._twin is None:
+            return True
+        if len(record) < FRONT.size:
+            return False
+        size, magic, _crc, queue_id, _flag, number, own, _sys = FRONT.unpack_from(record)
+        return (own, size, number, queue_id) == wanted and magic in _MAGICS
+
+    def _many(
+        self, twin: NeighboursTwin, queue: ConsumeQueue, first: int, units: bytes, room: int
+    ) -> Found:
+        chunks: list[memoryview] = []
+        records = passed = total = 0
+        count = len(units) // UNIT_BYTES
+        while passed < count:
+            at, size, _tags = UNIT.unpack_from(units, passed * UNIT_BYTES)
+            if records and total + size > room:
+                break
+            segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
+            if segment is None:
+                passed += 1
+                continue
+            rest = units
+            if passed or count > NEIGHBOURS_MAX:
+                rest = units[passed * UNIT_BYTES : (passed + NEIGHBOURS_MAX) * UNIT_BYTES]
+            view = segment.view
+            found = twin.find(
+                view, segment.start, rest, first + passed, queue.queue_id, room - total
+            )
+            chunks += [view[low:high] for low, high in twin.spans()]
+            records += found.records
+            passed += found.passed
+            total += found.size
+            if found.changed or not found.passed:
+                return Found(chunks, records, passed, total, changed=True)
+        return Found(chunks, records, passed, total, changed=False)
+
+    def _unseen(self, units: bytes, room: int) -> Found:
+        """As `_many`, without a look at the records."""
+        spans: list[tuple[int, int]] = []
+        start = end = total = records = passed = 0
+        for at, size, _tags in UNIT.iter_unpack(units):
+            if size != PRE_BLANK_SIZE:
+                if records and total + size > room:
+                    break
+                if at != end:
+                    if records:
+                        spans.append((start, end))
+                    start = at
+                end = at + size
+                total += size
+                records += 1
+            passed += 1
+        if records:
+            spans.append((start, end))
+        chunks = [chunk for low, high in spans if (chunk := self._log.slice(low, high - low))]
+        return Found(chunks, records if chunks else 0, passed, total, changed=False)

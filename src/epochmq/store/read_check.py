@@ -1,0 +1,549 @@
+"""Decides which records may be handed out: bytes from the disk are not believed unseen.
+
+What this process appended, or derived at its start, was checked then: readers at a queue's end pay
+one comparison. Everything older is looked at once, when it is first read:
+
+- each block of 64 KiB is read by `File.read`, which raises where the map would kill the process,
+  and compared with its checksum when it has one (`checksums`);
+- each unit of a queue is compared with its record: place, size, topic, queue, queue offset, hash of
+  the tag; and the record's body with its own checksum when its blocks have none.
+
+A damaged unit is derived from the log again. A damaged record is reported in the `DamageTable`, and
+refused until it is repaired.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.base.errors import DiskFailed, EnvironmentFault
+from epochmq.base.ports import Disk
+from epochmq.model.record import check
+from epochmq.store.batch_queue import BatchQueue, inner_count
+from epochmq.store.checksums import BLOCK_BYTES, BlockChecksums, Verdict
+from epochmq.store.chores import Chores
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damaged_ranges import Damaged, DamageTable
+from epochmq.store.layout import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
+from epochmq.store.scan import End, Entry, walk
+from epochmq.store.segment import Segment
+from epochmq.store.twin import library
+from epochmq.store.twin.guard import guard
+from epochmq.store.twin.units import UnitsTwin
+from epochmq.store.unit_search import UnitSearch
+
+_log = logging.getLogger(__name__)
+
+SLICES_AT_ONCE = 4
+"""So much of the log is searched for one record at once; what takes longer becomes a chore."""
+
+NEIGHBOURS_MAX = 64
+"""Units on each side that are looked at for a sound one."""
+
+_UNSEEN, _READABLE, _SOUND, _WRONG = range(4)
+_FAR = 1 << 62
+
+TagsCode = Callable[[Entry, str], int]
+
+
+class ReadCheck:
+    """What this process knows of the bytes that it has not written itself."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        checksums: BlockChecksums,
+        damage: DamageTable,
+        tags_code: TagsCode,
+        chores: Chores,
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._checksums = checksums
+        self.damage = damage
+        self._tags_code = tags_code
+        self._chores = chores
+        twin = library.library()
+        self._twin = None if twin is None else UnitsTwin(twin)
+        self._states: dict[int, bytearray] = {}
+        """What is known of each block, by the start of its log file."""
+        self.fresh = 0
+        """This process wrote, or checked at its start, what lies behind this log offset."""
+        self._faults = 0 if (guarded := guard()) is None else guarded.faults
+        self.on_distrust: Callable[[], None] = lambda: None
+        """Called when bytes may have changed under this process: no unit counts as checked."""
+        self.on_shortened: Callable[[int, str], None] = lambda _offset, _reason: None
+        """Called with where a log file ends that somebody has shortened."""
+
+    # Blocks -----------------------------------------------------------------------------------
+
+    def forget(self, start: int, end: int) -> None:
+        """The bytes `[start, end)` were written again: look at their blocks once more."""
+        for segment in self._log.between(start, end):
+            states = self._states.get(segment.start)
+            if states is not None:
+                first = max(start - segment.start, 0) // BLOCK_BYTES
+                last = -(-(min(end, segment.end) - segment.start) // BLOCK_BYTES)
+                states[first:last] = bytes(last - first)
+
+    def cut(self, end: int) -> None:
+        """The log was cut to `end`; what comes there next is new."""
+        self.fresh = min(self.fresh, end)
+        self.damage.clear(end, _FAR)
+
+    def restart(self, offset: int) -> None:
+        """The log was given up, and begins again at `offset`."""
+        self.fresh = offset
+        self._states.clear()
+        self.damage.clear(0, _FAR)
+
+    def drop_below(self, log_start: int) -> None:
+        """Retention deleted the log below `log_start`."""
+        if self.damage.ranges:
+            self.damage.clear(0, log_start)
+        for start in [start for start in self._states if start < log_start]:
+            del self._states[start]
+
+    def fault_in(self, offset: int, size: int) -> Damaged | None:
+        """What keeps `[offset, offset + size)` of one log file from being handed out."""
+        if self.damage.ranges and (known := self.damage.find(offset, offset + size)):
+            return known
+        if offset >= self.fresh:
+            return None
+        segment = self._log.find(offset)
+        if segment is None:
+            return None
+        self._look_at_size(segment)
+        self._look(segment, offset, min(offset + size, segment.end))
+        return self.damage.find(offset, offset + size) if self.damage.ranges else None
+
+    def look_at_faults(self) -> None:
+        """Notice that a page of a map could not be read: zeros were in its place meanwhile."""
+        guarded = guard()
+        if guarded is None or guarded.faults == self._faults:
+            return
+        self._faults = guarded.faults
+        _log.error("a page of a mapped file could not be read; the log is checked again")
+        for segment in self._log.segments:
+            segment.forget_view()
+        self._states.clear()
+        self.look_at_sizes()
+        self.distrust()
+
+    def look_at_sizes(self) -> None:
+        """Notice that somebody shortened a log file, before its map is touched."""
+        for segment in self._log.segments:
+            self._look_at_size(segment)
+
+    def distrust(self) -> None:
+        """Believe nothing that is in the log now."""
+        self.fresh = self._log.end
+        self.on_distrust()
+
+    def found_changed(self, queue: ConsumeQueue, number: int) -> None:
+        """The record of a unit that was checked is not any more as it was then."""
+        _log.error("%s: the record of message %d has changed on the disk; the log is checked again",
+                   queue.folder, number)  # fmt: skip
+        self.distrust()
+
+    def _look_at_size(self, segment: Segment) -> None:
+        try:
+            size = self._disk.size(segment.path)
+        except EnvironmentFault as error:
+            _log.debug("%s: %s", segment.path, error)
+            return
+        if size >= segment.end - segment.start:
+            return
+        start, end = segment.start + size, min(segment.end, self._log.end)
+        if start < end and not self.damage.find(start, end):
+            reason = f"{segment.path} was shortened to {size} bytes"
+            self.damage.report(start, end, reason)
+            self._states.pop(segment.start, None)
+            self.distrust()
+            self.on_shortened(start, reason)
+
+    def _look(self, segment: Segment, low: int, high: int) -> bool:
+        """Read the blocks of `[low, high)` that were not read before; whether all have checksums
+        and agree with them."""
+        states = self._states.get(segment.start)
+        if states is None:
+            count = -(-(segment.end - segment.start) // BLOCK_BYTES)
+            states = self._states[segment.start] = bytearray(count)
+        first = (low - segment.start) // BLOCK_BYTES
+        last = (high - 1 - segment.start) // BLOCK_BYTES
+        sound = True
+        for number in range(first, last + 1):
+            state = states[number] or self._read_block(segment, number, states)
+            sound = sound and state == _SOUND
+        return sound
+
+    def _read_block(self, segment: Segment, number: int, states: bytearray) -> int:
+        start = segment.start + number * BLOCK_BYTES
+        if start >= self.fresh:
+            return _READABLE
+        end = min(start + BLOCK_BYTES, segment.end)
+        try:
+            data = segment.file.read(start - segment.start, end - start)
+        except DiskFailed as error:
+            self.damage.report(start, end, str(error))
+            return _UNSEEN
+        except EnvironmentFault:
+            return _UNSEEN  # no memory: that says nothing about the file
+        if len(data) < end - start:
+            self._look_at_size(segment)
+            return _UNSEEN
+        block = self._checksums.block_at(start)
+        verdict = block.verify(data)
+        if verdict is Verdict.WRONG:
+            self.damage.report(
+                start, start + block.covered, "the bytes do not agree with their checksum"
+            )
+            states[number] = _WRONG
+        elif verdict is Verdict.OK and start + block.covered == end:
+            states[number] = _SOUND
+        else:
+            states[number] = _READABLE
+        return states[number]
+
+    # Units ------------------------------------------------------------------------------------
+
+    def units(
+        self, queue: ConsumeQueue, first: int, data: bytes, room: int
+    ) -> tuple[bytes, Damaged | None]:
+        """The leading ones of a queue's units `data` that may be used, and what stops there.
+
+        `first` is the number of the first one; behind records of `room` bytes no more are needed.
+        Units that were damaged come rebuilt.
+        """
+        run = _run(queue)
+        stop = first + len(data) // run.unit_bytes
+        if not (data and self.damage.ranges and self._reaches_damage(run, data)):
+            stop = min(stop, max(run.trusted, first))
+            if run.checked.covers(first, stop):
+                return data, None
+        at, total = first, 0
+        while at < stop and total < room:
+            low, high = (at - first) * run.unit_bytes, (stop - first) * run.unit_bytes
+            good, size = self._agreeing(queue, run, at, data[low:high], room - total)
+            if not good:
+                high = low + run.unit_bytes
+                unit = self._examine(queue, run, at, data[low:high])
+                if isinstance(unit, Damaged):
+                    return data[:low], unit
+                data = data[:low] + unit + data[high:]
+                good, size = 1, _size(run, unit)
+            run.checked.add(at, at + good)
+            at += good
+            total += size
+        return (data if at == stop else data[: (at - first) * run.unit_bytes]), None
+
+    def _reaches_damage(self, run: ConsumeQueue, data: bytes) -> bool:
+        """Whether there is known damage between the records of the first and the last unit."""
+        low, _, _ = run.shape.unpack_from(data)
+        high, size, _ = run.shape.unpack_from(data, len(data) - run.unit_bytes)
+        return self.damage.find(low, high + size) is not None
+
+    def set_floor(self, queue: ConsumeQueue, log_start: int) -> None:
+        """Let `queue` begin where the log does, by units that are sound there."""
+        run = _run(queue)
+        if run is not queue and run.min < run.next:
+            self.units(queue, run.min, run.units(run.min, 1), 1)  # it says where the queue begins
+        before = run.min
+        queue.set_floor(log_start)
+        if before < run.min <= run.trusted and self._hides(queue, run, run.min - 1):
+            run.min, queue.floor, run.floor = before, -1, -1
+            queue.set_floor(log_start)
+
+    def _hides(self, queue: ConsumeQueue, run: ConsumeQueue, number: int) -> bool:
+        """Whether a unit that claims to lie before the log is one bit away from its record's
+        place; then it is rebuilt. Nothing else would ever read such a unit."""
+        data = run.units(number, 1)
+        offset, size, _ = run.shape.unpack(data)
+        after = run.unit(number + 1)
+        if size == PRE_BLANK_SIZE or after is None:
+            return False
+        for bit in range(63):
+            place = offset ^ 1 << bit
+            if self._log.start <= place < after[0] and self._begins(place):
+                unit = self._unit_at(queue, number, place, data)
+                if unit is not None:
+                    return not isinstance(self._rebuilt(queue, run, number, data, unit), Damaged)
+        return False
+
+    def _begins(self, offset: int) -> bool:
+        """Whether a record has `offset` as its own; reads no more than its front."""
+        segment = self._log.find(offset)
+        if segment is None:
+            return False
+        try:
+            front = segment.file.read(offset - segment.start, FRONT.size)
+        except EnvironmentFault:
+            return False
+        return len(front) == FRONT.size and FRONT.unpack(front)[6] == offset
+
+    def _agreeing(
+        self, queue: ConsumeQueue, run: ConsumeQueue, first: int, data: bytes, room: int
+    ) -> tuple[int, int]:
+        """(how many leading units agree with sound records, bytes of those), by the twin."""
+        if self._twin is None or run is not queue or queue.delay_ms is not None:
+            return 0, 0
+        segment: Segment | None = None
+        count = total = 0
+        crc = False
+        for at, size, _tags in UNIT.iter_unpack(data):
+            if segment is None:
+                segment = self._log.find(at)
+                if segment is None:
+                    return 0, 0
+                self._look_at_size(segment)
+                end = min(segment.end, self._log.committed)
+            if at < segment.start or size <= 0 or at + size > end or total >= room:
+                break
+            crc = not self._look(segment, at, at + size) or crc
+            if self.damage.ranges and self.damage.find(at, at + size):
+                break
+            count += 1
+            total += size
+        if segment is None or not count:
+            return 0, 0
+        return self._twin.verify(
+            segment,
+            end,
+            data[: count * UNIT.size],
+            first,
+            queue.queue_id,
+            queue.topic.encode(),
+            crc=crc,
+            room=room,
+        )
+
+    def _examine(
+        self, queue: ConsumeQueue, run: ConsumeQueue, number: int, data: bytes
+    ) -> bytes | Damaged:
+        """One unit that was not found to agree: as it is, as it must be, or why it is refused."""
+        offset, size, _ = run.shape.unpack(data)
+        if size == PRE_BLANK_SIZE and run is queue:
+            return data
+        low, high = self._bounds(queue, run, number)
+        if low <= offset < high:
+            found = self._unit_at(queue, number, offset, data)
+            if found is not None:
+                return self._rebuilt(queue, run, number, data, found)
+            if 0 < size <= high - offset and (known := self.fault_in(offset, size)):
+                return known
+        return self._search(queue, run, number, data, (low, high))
+
+    def _unit_at(
+        self, queue: ConsumeQueue, number: int, offset: int, data: bytes
+    ) -> bytes | Damaged | None:
+        """The unit for the record at `offset` if that is the one; its damage if it has any."""
+        segment = self._log.find(offset)
+        if segment is None:
+            return None
+        head = min(segment.end, self._log.committed, offset + BLOCK_BYTES)
+        if self.fault_in(offset, 8):
+            return None
+        self._look(segment, offset, head)
+        size = int.from_bytes(segment.view[offset - segment.start :][:4])
+        if offset + size > min(segment.end, self._log.committed):
+            return None
+        if self.fault_in(offset, size):
+            return None
+        at = offset - segment.start
+        view = segment.view[at : at + size]
+        entry = next(walk(view, offset, 0, End(), crc=False), None)
+        if entry is None or not self._is_of(queue, number, entry):
+            return None
+        if check(view, 0, size, crc=True) <= 0:
+            return self.damage.report(offset, offset + size, "a body does not have its checksum")
+        unit = self._derive(queue, entry, data)
+        if unit != data and isinstance(queue, BatchQueue) and not _fits(queue, number, unit):
+            return self.damage.report(
+                offset, offset + size, f"it is not between its neighbours in {queue.folder}"
+            )
+        return unit
+
+    def _is_of(self, queue: ConsumeQueue, number: int, entry: Entry) -> bool:
+        """Whether a record is of this queue, and the one that unit `number` stands for."""
+        if entry.queue_id != queue.queue_id or entry.topic != queue.topic.encode():
+            return False
+        return isinstance(queue, BatchQueue) or entry.queue_offset == number
+
+    def _derive(self, queue: ConsumeQueue, entry: Entry, data: bytes) -> bytes:
+        """The unit for a record; `data` is what the file has."""
+        tags = self._tags_code(entry, queue.topic)
+        if isinstance(queue, BatchQueue):
+            count = inner_count(entry.sys_flag, entry.properties)
+            place = (entry.offset, entry.size, tags, entry.store_wall_ms)
+            return BATCH_UNIT.pack(*place, entry.queue_offset, count, -1, 0)
+        written = UNIT.unpack(data)[2]
+        if queue.delay_ms is not None and (tags ^ written).bit_count() != 1:
+            tags = written  # its level may have had another delay then
+        return UNIT.pack(entry.offset, entry.size, tags)
+
+    def _rebuilt(
+        self,
+        queue: ConsumeQueue,
+        run: ConsumeQueue,
+        number: int,
+        data: bytes,
+        unit: bytes | Damaged,
+    ) -> bytes | Damaged:
+        """Write `unit` where the file has `data`, if that is another."""
+        if isinstance(unit, Damaged) or unit == data:
+            return unit
+        self.damage.units_rebuilt += 1
+        _log.warning(
+            "%s: unit %d was damaged (%s); it was derived from the log again (%s)",
+            run.folder,
+            number,
+            run.shape.unpack(data),
+            run.shape.unpack(unit),
+        )
+        try:
+            run.put_unit(number, unit)
+        except EnvironmentFault as error:
+            _log.warning("%s: unit %d cannot be written: %s", run.folder, number, error)
+        return unit
+
+    # Searching --------------------------------------------------------------------------------
+
+    def _bounds(self, queue: ConsumeQueue, run: ConsumeQueue, number: int) -> tuple[int, int]:
+        """Between which log offsets the record of unit `number` begins, by sound units beside."""
+        low, high = self._log.start, self._log.committed
+        for other in range(number - 1, max(run.min, number - NEIGHBOURS_MAX) - 1, -1):
+            if (place := self._place_of(queue, run, other)) is not None:
+                low = max(low, sum(place))
+                break
+        for other in range(number + 1, min(run.next, number + NEIGHBOURS_MAX)):
+            if (place := self._place_of(queue, run, other)) is not None:
+                high = min(high, place[0])
+                break
+        return low, max(low, high)
+
+    def _place_of(
+        self, queue: ConsumeQueue, run: ConsumeQueue, number: int
+    ) -> tuple[int, int] | None:
+        """(log offset, size) of a unit whose record is there, at least by its head."""
+        unit = run.unit(number)
+        if unit is None or unit[1] == PRE_BLANK_SIZE:
+            return None
+        segment = self._log.find(unit[0])
+        if segment is None or not 0 < unit[1] <= segment.end - unit[0]:
+            return None
+        if self.fault_in(unit[0], unit[1]):
+            return None
+        at = unit[0] - segment.start
+        view = segment.view[at : at + unit[1]]
+        entry = next(walk(view, unit[0], 0, End(), crc=False), None)
+        good = entry is not None and entry.size == unit[1] and self._is_of(queue, number, entry)
+        return unit[:2] if good else None
+
+    def _search(
+        self,
+        queue: ConsumeQueue,
+        run: ConsumeQueue,
+        number: int,
+        data: bytes,
+        bounds: tuple[int, int],
+    ) -> bytes | Damaged:
+        search = UnitSearch(self._log, *bounds, partial(self._is_of, queue, number))
+        for _ in range(SLICES_AT_ONCE):
+            if search.over or not _step(search):
+                return self._conclude(queue, run, number, data, search, bounds[0])
+        if search.over:
+            return self._conclude(queue, run, number, data, search, bounds[0])
+        self._search_on(queue, run, number, data, search, bounds[0])
+        return Damaged(
+            *bounds, f"unit {number} of {run.folder} is damaged; it is looked for in the log"
+        )
+
+    def _search_on(
+        self,
+        queue: ConsumeQueue,
+        run: ConsumeQueue,
+        number: int,
+        data: bytes,
+        search: UnitSearch,
+        low: int,
+    ) -> None:
+        """Go on beside the loop, some slices a chore."""
+        name = f"unit {number} of {run.folder}"
+        if self._chores.busy(name):
+            return
+
+        def step() -> None:
+            for _ in range(SLICES_AT_ONCE):
+                if not search.over:
+                    _step(search)
+
+        def done(_error: EnvironmentFault | None) -> None:
+            if run.units(number, 1) != data:
+                return  # cut, deleted or rebuilt meanwhile
+            if search.over:
+                self._conclude(queue, run, number, data, search, low)
+            else:
+                self._search_on(queue, run, number, data, search, low)
+
+        self._chores.add(name, [step], done)
+
+    def _conclude(
+        self,
+        queue: ConsumeQueue,
+        run: ConsumeQueue,
+        number: int,
+        data: bytes,
+        search: UnitSearch,
+        low: int,
+    ) -> bytes | Damaged:
+        """What the search for the record of a unit has brought."""
+        offset, size, _ = run.shape.unpack(data)
+        if search.found is not None:
+            unit = self._unit_at(queue, number, search.found.offset, data)
+            if unit is not None:
+                return self._rebuilt(queue, run, number, data, unit)
+            offset, size = search.found.offset, search.found.size
+            return self.fault_in(offset, size) or self.damage.report(offset, offset + size, "?")
+        if search.bad is not None:
+            end = offset + size if offset == search.at and 0 < size < _FAR else search.at + 8
+            return self.damage.report(search.at, end, search.bad)
+        if low <= offset and 0 < size <= search.high - offset:
+            return self.damage.report(
+                offset, offset + size, f"it is not message {number} of {queue.folder}"
+            )
+        if run is not queue:
+            return self.damage.report(low, low + 8, f"no record for unit {number} of {run.folder}")
+        _log.error("%s: the log has no message %d; it is passed over", queue.folder, number)
+        unit = UNIT.pack(low, PRE_BLANK_SIZE, 0)
+        return self._rebuilt(queue, run, number, data, unit)
+
+
+def _run(queue: ConsumeQueue) -> ConsumeQueue:
+    """Where a queue's units are counted one by one."""
+    return queue.run if isinstance(queue, BatchQueue) else queue
+
+
+def _fits(queue: BatchQueue, position: int, unit: bytes) -> bool:
+    """Whether a unit begins where the one before it ends, and ends where the next one begins."""
+    base, count = BATCH_UNIT.unpack(unit)[4:6]
+    before = queue.at(position - 1) if position > queue.run.min else None
+    after = queue.at(position + 1) if position + 1 < queue.run.next else None
+    begins = base if before is None else before[4] + before[5]
+    ends = queue.next if after is None else after[4]
+    return (begins, ends) == (base, base + count)
+
+
+def _size(run: ConsumeQueue, unit: bytes) -> int:
+    size: int = run.shape.unpack_from(unit)[1]
+    return 0 if size == PRE_BLANK_SIZE else size
+
+
+def _step(search: UnitSearch) -> bool:
+    """One slice; False when the log cannot be read there."""
+    try:
+        search.step()
+    except EnvironmentFault as error:
+        search.bad = str(error)
+    return search.bad is None

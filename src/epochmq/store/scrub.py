@@ -1,0 +1,338 @@
+"""Looks for damage in old parts of the log while the broker runs, and repairs it from a replica.
+
+The search reads blocks beside the loop, as many bytes at a time as its caller asks for, and
+compares them with their checksums. A repair writes a replica's bytes over damaged ones only if they
+are what was written here: the block's checksum says so, or, where it has none, the record's own,
+and all bytes beside the damage are the same. What was there is kept in `cut/` before.
+
+Who wants to compare replicas is given digests of what the search has read; `examination` is a
+second look at a block that differs, and `give_checksums` believes one that does not.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
+from epochmq.base.ports import Disk
+from epochmq.model.crc import crc32
+from epochmq.model.log_blocks import digest
+from epochmq.model.record import DAMAGED, check, offset_at
+from epochmq.store.checksums import BLOCK_BYTES, Block, BlockChecksums, Verdict
+from epochmq.store.chores import Chores
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.damage import flipped_bit
+from epochmq.store.damaged_ranges import Damaged, DamageTable
+from epochmq.store.examination import MAGIC_FRONT, Examination
+from epochmq.store.layout import FRONT
+from epochmq.store.log_end import keep
+from epochmq.store.pointers import Pointers
+from epochmq.store.read_check import ReadCheck
+from epochmq.store.segment import Segment
+
+_log = logging.getLogger(__name__)
+
+CHORE = "scrub"
+REPAIR_CHORE = "repair"
+BLOCKS_A_STEP = 16
+
+
+class Wanted(NamedTuple):
+    """Bytes `[start, end)` of the log, whole blocks of one file, that a replica is asked for."""
+
+    start: int
+    end: int
+    damaged: Damaged
+
+
+class Seen(NamedTuple):
+    """What the search has read of a block, `size` bytes from `start` on, and found no fault in."""
+
+    start: int
+    size: int
+    digest: str
+    crc: int
+    generation: int
+    """That of the checksums then: another one says that the log was cut since."""
+
+
+Told = Callable[[list[Seen]], None]
+
+
+class Scrub:
+    """The search and the repairs of one log. All methods are for the loop; steps run beside it."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        pointers: Pointers,
+        checksums: BlockChecksums,
+        read_check: ReadCheck,
+        chores: Chores,
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._pointers = pointers
+        self._checksums = checksums
+        self._check = read_check
+        self._damage: DamageTable = read_check.damage
+        self._chores = chores
+        self.position = 0
+        """Up to here the present round has come."""
+        self.rounds = 0
+        self.bytes_compared = 0
+        self.bytes_unknown = 0
+        """Bytes without a checksum that the search has passed."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a search or a repair is waiting or running."""
+        return self._chores.busy(CHORE) or self._chores.busy(REPAIR_CHORE)
+
+    # The search -------------------------------------------------------------------------------
+
+    def search(self, size: int, told: Told | None = None) -> None:
+        """Compare about the next `size` bytes below the confirmed offset, then from the start.
+
+        `told` wants digests of them, blocks without a checksum included.
+        """
+        pointers = self._pointers
+        stop = min(pointers.confirmed, pointers.synced)
+        self.position = max(self.position, pointers.start)
+        if self.position >= stop:
+            self.position, self.rounds = pointers.start, self.rounds + 1
+        blocks: list[tuple[Segment, Block, int]] = []
+        while size > 0 and self.position < stop:
+            segment = self._log.find(self.position)
+            if segment is None:
+                break
+            block = self._checksums.block_at(self.position)
+            wanted = min(block.stop, stop) - block.start if told is not None else 0
+            if block.covered or wanted:
+                blocks.append((segment, block, wanted))
+            if not block.covered:
+                self.bytes_unknown += block.stop - block.start
+            size -= block.stop - block.start
+            self.position = block.stop
+        if not blocks:
+            return
+        wrong: list[tuple[Block, int, str]] = []
+        seen: list[Seen] = []
+        generation = self._checksums.generation
+        steps = [
+            partial(_compare, blocks[at : at + BLOCKS_A_STEP], generation, wrong, seen)
+            for at in range(0, len(blocks), BLOCKS_A_STEP)
+        ]
+
+        def done(_error: EnvironmentFault | None) -> None:
+            if generation != self._checksums.generation:
+                return  # the log was cut meanwhile
+            self.bytes_compared += sum(block.covered for _, block, _ in blocks)
+            for block, size, reason in wrong:
+                if self._checksums.block_at(block.start).crc == block.crc:
+                    self._damage.report(block.start, block.start + size, reason)
+            if told is not None and seen:
+                told(seen)
+
+        self._chores.add(CHORE, list(steps), done)
+
+    # Other replicas ---------------------------------------------------------------------------
+
+    def examination(self, start: int, end: int) -> Examination | None:
+        """A second look at bytes `[start, end)` of one block; None where the log has none."""
+        segment = self._log.find(start)
+        if segment is None or not start < end <= self._checksums.block_at(start).stop:
+            return None
+        return Examination(self._log, self._checksums, self._damage, segment, start, end)
+
+    def give_checksums(self, same: Sequence[Seen]) -> None:
+        """Another replica has the same bytes: full blocks without a checksum get theirs."""
+        for seen in same:
+            block = self._checksums.block_at(seen.start)
+            full = block.stop - block.start
+            # Behind what is covered so far each block gets its own soon.
+            if block.covered < seen.size == full and block.stop <= self._checksums.covered:
+                block.covered, block.crc = full, seen.crc
+                self._checksums.record([(block, full)], seen.generation)
+
+    # Repairs ----------------------------------------------------------------------------------
+
+    def wanted(self) -> list[Wanted]:
+        """What must be asked of a replica, one entry for each damaged range that it may have."""
+        found = []
+        stop = self._pointers.confirmed
+        for damaged in self._damage.ranges:
+            segment = self._log.find(damaged.start)
+            if segment is None or not self._pointers.start <= damaged.start < stop:
+                continue
+            start = damaged.start - (damaged.start - segment.start) % BLOCK_BYTES
+            last = min(damaged.end, segment.end) - segment.start
+            end = min(segment.start + -(-last // BLOCK_BYTES) * BLOCK_BYTES, segment.end, stop)
+            found.append(Wanted(start, end, damaged))
+        return found
+
+    def repair(self, wanted: Wanted, data: bytes, source: str, done: Callable[[str], None]) -> None:
+        """Put `data`, which `source` has from `wanted.start` on, in place if it is right.
+
+        `done` is told why it was not, '' when it was.
+        """
+        segment = self._log.find(wanted.start)
+        if segment is None or wanted.damaged not in self._damage.ranges:
+            done("")
+            return
+        outcome: list[str] = []
+        generation = self._checksums.generation
+        blocks = [
+            self._checksums.block_at(at)
+            for at in range(wanted.start, wanted.start + len(data), BLOCK_BYTES)
+        ]
+
+        def step() -> None:
+            reason = _why_not(segment, blocks, wanted, data)
+            if not reason and generation == self._checksums.generation:
+                reason = self._replace(segment, wanted.start, data)
+            outcome.append(reason)
+
+        def finished(error: EnvironmentFault | None) -> None:
+            reason = str(error) if error is not None else outcome[0] if outcome else "not done"
+            if not reason:
+                end = wanted.start + len(data)
+                self._check.forget(wanted.start, end)
+                self._damage.mark_repaired(wanted.start, end, f"by the bytes of {source}")
+            done(reason)
+
+        self._chores.add(REPAIR_CHORE, [step], finished)
+
+    def mend(self, wanted: Wanted, done: Callable[[str], None]) -> None:
+        """Without a replica: flip the one bit back whose change explains a block's checksum.
+
+        `done` as for `repair`. All records in the block must be sound with it.
+        """
+        segment = self._log.find(wanted.start)
+        block = self._checksums.block_at(wanted.damaged.start)
+        if segment is None or not block.covered:
+            done("its block has no checksum")
+            return
+        outcome: list[str | bytes] = []
+
+        def step() -> None:
+            outcome.append(_mended(segment, block))
+
+        def finished(error: EnvironmentFault | None) -> None:
+            found = str(error) if error is not None else outcome[0]
+            if isinstance(found, str):
+                done(found)
+                return
+            whole = Wanted(block.start, block.start + block.covered, wanted.damaged)
+            self.repair(whole, found, "this broker, but for one bit that had changed", done)
+
+        self._chores.add(REPAIR_CHORE, [step], finished)
+
+    def _replace(self, segment: Segment, start: int, data: bytes) -> str:
+        """Overwrite durably; the bytes that were there are kept, if they can be read."""
+        at = start - segment.start
+        try:
+            keep(self._disk, segment, at, len(data), f"damaged-{start}")
+        except DiskFull:
+            return "there is no space to keep the damaged bytes"
+        except DiskFailed as error:
+            _log.warning("the damaged bytes at log offset %d cannot be kept: %s", start, error)
+        segment.file.write(at, data)
+        segment.file.sync()
+        return ""
+
+    def statistics(self) -> dict[str, int]:
+        """Plain figures."""
+        return {
+            "scrub_rounds": self.rounds,
+            "scrub_position": self.position,
+            "scrub_compared_bytes": self.bytes_compared,
+            "scrub_unknown_bytes": self.bytes_unknown,
+        }
+
+
+def _mended(segment: Segment, block: Block) -> bytes | str:
+    """The block's bytes as they were before one bit changed; else why they are not known."""
+    data = segment.file.read(block.start - segment.start, block.covered)
+    if block.verify(data) is Verdict.OK:
+        return data
+    bit = flipped_bit(data, block.crc)
+    if bit is None:
+        return "more than one bit of its block has changed"
+    right = bytearray(data)
+    right[bit // 8] ^= 1 << bit % 8
+    at = right.find(MAGIC_FRONT, 4)
+    while at >= 0:
+        start = at - 4
+        size = check(right, start, len(right), crc=True)
+        own = start + FRONT.size <= len(right) and offset_at(right, start) == block.start + start
+        if own and size == DAMAGED:
+            return "one bit would explain its block's checksum, but then a record is not sound"
+        at = right.find(MAGIC_FRONT, at + 1)
+    return bytes(right)
+
+
+def _compare(
+    blocks: list[tuple[Segment, Block, int]],
+    generation: int,
+    wrong: list[tuple[Block, int, str]],
+    seen: list[Seen],
+) -> None:
+    """One step beside the loop; digests are made of as many bytes as each block has there."""
+    for segment, block, wanted in blocks:
+        size = max(block.covered, wanted)
+        try:
+            data = segment.file.read(block.start - segment.start, size)
+        except DiskFailed as error:
+            if segment.file.fileno() >= 0:  # else retention closed it
+                wrong.append((block, size, str(error)))
+            continue
+        if len(data) < size:
+            wrong.append((block, size, "the file is shorter than it was"))
+        elif block.verify(data) is Verdict.WRONG:
+            wrong.append((block, block.covered, "the bytes do not agree with their checksum"))
+        elif wanted:
+            part = memoryview(data)[:wanted]
+            seen.append(Seen(block.start, wanted, digest([part]), crc32(part), generation))
+
+
+def _why_not(segment: Segment, blocks: list[Block], wanted: Wanted, data: bytes) -> str:
+    """Why a replica's bytes are not what was written here; '' when they are."""
+    damaged = wanted.damaged
+    low, high = damaged.start - wanted.start, min(damaged.end, wanted.end) - wanted.start
+    if len(data) < high:
+        return f"it has only {len(data)} bytes there"
+    is_sure = True
+    for block in blocks:
+        part = memoryview(data)[block.start - wanted.start :][: block.stop - block.start]
+        verdict = block.verify(part)
+        if verdict is Verdict.WRONG:
+            return f"its block at log offset {block.start} does not have the checksum of ours"
+        covered = block.covered if verdict is Verdict.OK else 0
+        end = min(damaged.end, block.stop)
+        is_sure = is_sure and (end <= block.start + covered or damaged.start >= block.stop)
+        if covered < len(part) and (reason := _differs(segment, block, covered, part, damaged)):
+            return reason
+    if is_sure:
+        return ""
+    size = check(data, low, len(data), crc=True)
+    if size != high - low or offset_at(data, low) != damaged.start:
+        return "no sound record of that size begins there, and the block has no checksum"
+    return ""
+
+
+def _differs(
+    segment: Segment, block: Block, covered: int, part: memoryview, damaged: Damaged
+) -> str:
+    """Why bytes without a checksum cannot be taken: beside the damage they must be the same."""
+    try:
+        mine = segment.file.read(block.start - segment.start + covered, len(part) - covered)
+    except DiskFailed as error:
+        return f"ours cannot be compared: {error}"
+    first = block.start + covered
+    for place, (one, other) in enumerate(zip(mine, part[covered:], strict=False), first):
+        if one != other and not damaged.start <= place < damaged.end:
+            return f"its log differs at {place}, which is not known to be damaged here"
+    return ""

@@ -1,0 +1,33 @@
+"""A master with a damaged record: its follower neither spins nor fills the log with lines."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from .brokers import LiveBroker, until
+
+
+async def test_a_follower_of_a_damaged_master_backs_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    master, follower = LiveBroker(tmp_path, 1), LiveBroker(tmp_path, 2)
+    await master.start()
+    await master.lead(1)
+    master.write(20)
+    whole = master.end
+    master.write(20)
+    segment = master.store._log.segments[0]
+    byte = segment.file.read(whole + 90, 1)[0]  # of the body
+    segment.write(whole + 90, bytes([byte ^ 1]))
+    try:
+        await follower.start()
+        await follower.follow(1, master)
+        await until(lambda: caplog.text.count("link to the master closed") >= 5)
+        assert follower.end == whole
+        assert len(follower.troubles) == 1
+        assert sum(r.levelno >= logging.WARNING for r in caplog.records) == 2  # the cut, its cause
+    finally:
+        await follower.stop()
+        await master.stop()

@@ -1,0 +1,84 @@
+import asyncio
+import logging
+import time
+
+import pytest
+
+from epochmq.runtime import watchdog
+from epochmq.runtime.watchdog import BEAT_MS, Watchdog, describe_frame, loop_figures, watch_loop
+
+
+def hold_the_loop(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+async def test_a_slow_turn_is_counted_and_reported_with_what_ran(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING), watch_loop() as watched:
+        await asyncio.sleep(2 * BEAT_MS / 1000)
+        hold_the_loop(0.3)
+        await asyncio.sleep(2 * BEAT_MS / 1000)
+        assert watched.longest_ms > 200
+        assert watched.counts[200] >= 1
+        assert loop_figures()["epochmqLoopTurnMaxMs"] == str(watched.longest_ms)
+    assert "hold_the_loop" in caplog.text
+
+
+async def test_waiting_is_no_slow_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the machine does meanwhile must not decide: the clock that is looked at stands still.
+    stands = time.monotonic_ns()
+    watched = Watchdog(lambda: stands)
+    watched.start()
+    await asyncio.sleep(4 * BEAT_MS / 1000)
+    watched.stop()
+    assert watched.longest_ms == 0
+
+
+def test_one_line_in_a_while_that_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0]
+    watched = Watchdog(lambda: now[0])
+    for _ in range(5):
+        watched.note(120, 100, "")
+    now[0] += watchdog.REPORT_MS * 1_000_000
+    watched.note(60, 50, "read (store/read.py:7)")
+    assert len(caplog.records) == 2
+    assert "took 120 ms (100 ms of it computing)" in caplog.messages[0]
+    assert "in read (store/read.py:7); 4 more slow turns" in caplog.messages[1]
+    assert watched.counts == {**dict.fromkeys(watchdog.BOUNDS_MS, 0), 50: 6, 100: 5}
+
+
+def test_a_turn_that_does_not_end_is_reported_while_it_lasts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hold() -> None:
+        with watch_loop():
+            await asyncio.sleep(2 * BEAT_MS / 1000)
+            hold_until("the event loop is held", caplog)
+
+    monkeypatch.setattr(watchdog, "STUCK_MS", 100)
+    asyncio.run(hold())
+    assert "hold_until" in caplog.text
+
+
+def hold_until(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    end = time.monotonic() + 30
+    while text not in caplog.text and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+async def test_nobody_watches() -> None:
+    assert loop_figures() == {}
+
+
+def test_a_stack_is_shown_from_its_inner_end() -> None:
+    def inner() -> str:
+        import sys
+
+        return describe_frame(sys._getframe())
+
+    shown = inner()
+    assert shown.startswith("inner (runtime/test_watchdog.py:")
+    assert "< test_a_stack_is_shown_from_its_inner_end (" in shown

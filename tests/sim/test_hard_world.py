@@ -1,0 +1,47 @@
+"""What a lost disk takes along in the world `hard`: what ADR 0064 says may be lost, no more."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sim.faults import Fault
+from sim.hard_world import HardInjector, HardWorld
+from sim.host import Host
+from sim.net import Net
+from sim.world import MS
+
+
+def idle(_host: Host) -> Any:
+    return SimpleNamespace(wake=lambda now: None)
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_who_shares_a_process_with_a_lost_disk_keeps_what_its_flush_promises(flush: str) -> None:
+    world = HardWorld(1)
+    world.syncs = flush == "SYNC_FLUSH"
+    world.mates = {"a0": "b1", "b1": "a0"}
+    lost, mate = (world.add_host(name, idle) for name in ("a0", "b1"))
+    world.start(lost)
+    mate.disk.write_file("copied", b"acknowledged by b0, and not on the device")
+    HardInjector(world, Net(world))._wipe(Fault(0, "wipe_master", 0, 0, ("a0",), 1))
+    assert lost.power_cuts == 1
+    assert not mate.up
+    assert mate.power_cuts == (1 if world.syncs else 0)
+    assert world.syncs or mate.disk.read_file("copied")
+    assert world.torn == {"a"}
+
+
+def test_who_shares_a_process_with_one_that_is_paused_is_not_heard_either() -> None:
+    """Name servers forget both, so a master need not wait for either (ADR 0050)."""
+    world = HardWorld(1)
+    world.mates = {"a0": "b1", "b1": "a0"}
+    for host in [world.add_host(name, idle) for name in ("a0", "b1")]:
+        world.start(host)
+    injector = HardInjector(world, Net(world))
+    undo = injector._pause(Fault(0, "pause", 0, 0, ("a0",), 1))
+    assert world.hosts["b1"].paused
+    assert injector.hindered("b1", 0)
+    undo()
+    world.time_us = 2 * MS
+    assert not injector.hindered("b1", MS)
+    assert not world.hosts["b1"].paused

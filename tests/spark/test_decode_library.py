@@ -1,0 +1,28 @@
+"""The decoder's structures, which C lays out as well."""
+
+import pytest
+
+from epochmq.base.errors import OurBug
+from epochmq.spark import decode_library
+from epochmq.store.twin import library
+
+twin = library.library()
+pytestmark = pytest.mark.skipif(twin is None, reason=library.which())
+
+
+def test_both_sides_have_one_layout() -> None:
+    assert twin is not None
+    sizes = {name: twin.size_of(name) for name in decode_library.MIRRORED}
+    assert sizes == decode_library.MIRRORED
+    assert decode_library.library() is not None
+
+
+@pytest.mark.parametrize("structure", sorted(decode_library.MIRRORED))
+def test_a_field_on_one_side_only_is_an_error_and_no_crash(
+    structure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(decode_library.MIRRORED, structure, 8)
+    decode_library.library.cache_clear()
+    with pytest.raises(OurBug, match=f"`{structure}`"):
+        decode_library.library()
+    decode_library.library.cache_clear()

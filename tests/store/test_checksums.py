@@ -1,0 +1,191 @@
+"""Checksums beside the log: every bit counts, cuts take them back, what is missing is no error."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from sim.disk import SimDisk
+from tests.store.world import HOST, SMALL, World, draft
+
+from epochmq.store.checksums import BLOCK_BYTES, FOLDER, Verdict
+from epochmq.store.store import Store
+
+WALL = 1_700_000_000_000
+OPTIONS = replace(SMALL, commit_log_file_bytes=4 * BLOCK_BYTES)
+
+
+def filled(size: int, seed: int = 1) -> World:
+    """A store with `size` bytes of messages at least, all of them synced."""
+    world = World(OPTIONS)
+    store = world.open()
+    rng = Random(seed)
+    while store.pointers.appended < size:
+        world.append([draft(len(world.sent) + number, rng) for number in range(20)])
+    world.sync()
+    return world
+
+
+def tick(world: World) -> None:
+    """Long enough for everything that is due now and then."""
+    world.pass_time(1000)
+    world.tick()
+
+
+def flip(disk: SimDisk, path: str, bit: int) -> None:
+    inode = disk.inode_at(path)
+    assert inode is not None
+    inode.data[bit >> 3] ^= 1 << (bit & 7)
+
+
+def path_of(offset: int) -> tuple[str, int]:
+    """(log file, position in it)"""
+    start = offset - offset % OPTIONS.commit_log_file_bytes
+    return f"commitlog/{start:020d}", offset - start
+
+
+def test_every_block_gets_its_checksum_in_passing() -> None:
+    world = filled(9 * BLOCK_BYTES)
+    store = world.store
+    assert store is not None
+    assert store.checksums.covered == 0
+    for _ in range(3):
+        tick(world)
+    assert store.checksums.covered == store.pointers.synced
+    for offset in range(0, store.pointers.appended, BLOCK_BYTES):
+        assert store.checksums.verify(offset) is Verdict.OK
+    assert store.checksums.verify(store.pointers.appended + BLOCK_BYTES) is Verdict.UNKNOWN
+
+
+def test_what_is_not_synced_has_none() -> None:
+    world = filled(BLOCK_BYTES // 2)
+    store = world.store
+    assert store is not None
+    synced = store.pointers.synced
+    world.append([draft(1 << 20, Random(2))])
+    store.tick(world.now, world.wall)  # its chores are not run: nothing is synced by them
+    steps, found = store.checksums.steps(store._housekeeping.checksum_limit(), partial=True)
+    for step in steps:
+        step()
+    assert [(block.start, size) for block, size in found] == [(0, synced)]
+
+
+def test_any_bit_of_any_part_of_a_record_is_found() -> None:
+    world = filled(BLOCK_BYTES + 5000)
+    store = world.store
+    assert store is not None
+    tick(world)
+    rng = Random(3)
+    for _ in range(300):
+        offset = rng.randrange(store.pointers.appended)
+        path, at = path_of(offset)
+        bit = at * 8 + rng.randrange(8)
+        flip(world.disk, path, bit)
+        assert store.checksums.verify(offset) is Verdict.WRONG
+        flip(world.disk, path, bit)
+        assert store.checksums.verify(offset) is Verdict.OK
+
+
+def test_any_bit_of_an_entry_makes_its_block_unknown() -> None:
+    world = filled(BLOCK_BYTES + 5000)
+    assert world.store is not None
+    world.store.close(world.wall)
+    for bit in range(2 * 12 * 8):
+        disk = world.disk.kill()
+        flip(disk, f"{FOLDER}/{0:020d}", bit)
+        store = Store.open(disk, OPTIONS, HOST, world.wall)
+        verdicts = [store.checksums.verify(offset) for offset in (0, BLOCK_BYTES)]
+        expected = [Verdict.OK, Verdict.OK]
+        expected[bit // 96] = Verdict.UNKNOWN
+        assert verdicts == expected, bit
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(36), None])
+def test_a_damaged_or_missing_file_is_made_again(data: bytes | None) -> None:
+    world = filled(BLOCK_BYTES + 5000)
+    assert world.store is not None
+    world.store.close(world.wall)
+    path = f"{FOLDER}/{0:020d}"
+    world.disk.remove(path)
+    if data is not None:
+        world.disk.write_file(path, data)
+    store = world.open()
+    assert store.checksums.verify(0) is Verdict.UNKNOWN
+    tick(world)
+    assert store.checksums.verify(0) is Verdict.OK
+    store.close(world.wall)
+    assert world.open().checksums.verify(0) is Verdict.OK
+
+
+def test_a_clean_stop_leaves_nothing_without_a_checksum() -> None:
+    world = filled(BLOCK_BYTES + 5000)
+    assert world.store is not None
+    end = world.store.pointers.appended
+    world.store.close(world.wall)
+    disk = world.disk.crash(1)
+    store = Store.open(disk, OPTIONS, HOST, world.wall)
+    assert store.checksums.covered == end
+
+
+def test_damage_is_not_covered_up_by_a_longer_checksum() -> None:
+    world = filled(BLOCK_BYTES // 2)
+    store = world.store
+    assert store is not None
+    tick(world)
+    flip(world.disk, path_of(0)[0], 99)
+    world.append([draft(1 << 20, Random(2))])
+    world.sync()
+    tick(world)
+    assert store.checksums.verify(0) is Verdict.WRONG
+    assert store.checksums.damaged == {0}
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_a_cut_takes_checksums_back_at_every_crash_point(power_cut: bool) -> None:
+    """No crash leaves an entry that the bytes written at its place later do not have."""
+    operation = 0
+    while True:
+        world = filled(6 * BLOCK_BYTES)
+        store = world.store
+        assert store is not None
+        for _ in range(2):
+            tick(world)
+        marks = sorted(world.placed)
+        end = marks[len(marks) // 2]
+        operation += 1
+        world.disk.stop_at = world.disk.operations + operation
+        try:
+            store.truncate(end, "test", operator=True)
+            done = True
+        except BaseException:
+            done = False
+        disk = world.disk.crash(operation) if power_cut else world.disk.kill()
+        again = Store.open(disk, OPTIONS, HOST, world.wall)
+        assert again.pointers.appended >= end
+        other = World(OPTIONS, disk)
+        other.store, other.wall = again, world.wall
+        rng = Random(operation)
+        other.append([draft(1 << 20 | number, rng) for number in range(400)])
+        again.sync()
+        for _ in range(2):
+            tick(other)
+        for offset in range(0, again.pointers.appended, BLOCK_BYTES):
+            allowed = (Verdict.OK, Verdict.UNKNOWN) if power_cut else (Verdict.OK,)
+            assert again.checksums.verify(offset) in allowed, (operation, offset)
+        assert again.checksums.damaged == set()
+        if done:
+            break
+    assert operation > 5
+
+
+def test_checksums_go_with_their_log_file() -> None:
+    world = filled(9 * BLOCK_BYTES)
+    store = world.store
+    assert store is not None
+    for _ in range(3):
+        tick(world)
+    assert len(world.disk.list(FOLDER)) == 3
+    store.retention.adopt(replace(OPTIONS, disk_forcibly_ratio=-1.0, delete_batch=1))
+    world.pass_time(20_000)
+    world.tick()
+    assert world.disk.list(FOLDER) == world.disk.list("commitlog")[: len(world.disk.list(FOLDER))]
+    assert len(world.disk.list(FOLDER)) == 2

@@ -1,0 +1,192 @@
+"""The search for damage, and repairs from a replica: only by what was written, nothing else."""
+
+from dataclasses import replace
+
+import pytest
+from sim.disk import SimDisk
+from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
+
+from epochmq.base.errors import DiskFailed
+from epochmq.model.log_blocks import digest
+from epochmq.store.checksums import Verdict
+from epochmq.store.scrub import BLOCK_BYTES, Seen, Wanted
+from epochmq.store.store import Store
+
+OPTIONS = replace(REPLICATED, commit_log_file_bytes=3 * BLOCK_BYTES)
+
+
+def replicas(*, checksums: bool = True) -> tuple[Store, Store]:
+    """A master after a restart, its log over two files, and a follower with the same log."""
+    disk = SimDisk()
+    master, follower = opened(disk, OPTIONS), opened(None, OPTIONS)
+    while master.pointers.appended < 4 * BLOCK_BYTES:
+        fill(master, 50, seed=master.pointers.appended)
+    master.limit_confirm(master.pointers.appended)
+    ship(master, follower)
+    follower.limit_confirm(follower.pointers.appended)
+    master.close(WALL)
+    if not checksums:
+        disk.remove("checksums")
+    return opened(disk.kill(), OPTIONS), follower
+
+
+def flip(store: Store, at: int, bit: int = 0) -> None:
+    segment = store._log.find(at)
+    assert segment is not None
+    byte = segment.file.read(at - segment.start, 1)[0]
+    segment.file.write(at - segment.start, bytes([byte ^ 1 << bit]))
+
+
+def search_all(store: Store) -> None:
+    rounds = store.scrub.rounds
+    while store.scrub.rounds == rounds:
+        store.scrub.search(2 * BLOCK_BYTES)
+        store.chores.run_all()
+
+
+def offer(store: Store, wanted: Wanted, data: bytes) -> str:
+    told: list[str] = []
+    store.scrub.repair(wanted, data, "a test", told.append)
+    store.chores.run_all()
+    (reason,) = told
+    return reason
+
+
+def bytes_of(store: Store, start: int, end: int) -> bytes:
+    return bytes(store.slice(start, end - start))
+
+
+@pytest.mark.parametrize("place", [4, 30, 95, 700, BLOCK_BYTES + 5, 3 * BLOCK_BYTES + 99])
+def test_a_flipped_bit_is_found_and_repaired(place: int) -> None:
+    master, follower = replicas()
+    right = log_bytes(follower)
+    flip(master, place, place % 8)
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    assert wanted.damaged.start <= place < wanted.damaged.end
+    assert not master.slice(wanted.damaged.start, 10)
+    data = bytes_of(follower, wanted.start, wanted.end)
+    wrong = bytearray(data)
+    wrong[7] ^= 4
+    assert "checksum" in offer(master, wanted, bytes(wrong))
+    assert "only" in offer(master, wanted, data[:-1])
+    assert master.damage.ranges
+    assert offer(master, wanted, data) == ""
+    assert (master.damage.ranges, master.damage.repaired) == ([], 1)
+    assert log_bytes(master) == right
+    assert len(master._disk.list("cut")) == 1
+    search_all(master)
+    assert master.damage.found == 1
+
+
+def test_without_a_checksum_the_record_decides() -> None:
+    master, follower = replicas(checksums=False)
+    ((at, size, _),) = follower.units("T0", 0, 2, 1)
+    right = log_bytes(follower)
+    flip(master, at + 91)
+    assert "damaged" in master.read_queue("T0", 0, 2, 1, 1).reason
+    (wanted,) = master.scrub.wanted()
+    assert (wanted.damaged.start, wanted.damaged.end) == (at, at + size)
+    data = bytearray(bytes_of(follower, wanted.start, wanted.end))
+    for place, why in ((at + 91, "no sound record"), (at - 1, "differs at")):
+        data[place - wanted.start] ^= 2
+        assert why in offer(master, wanted, bytes(data))
+        data[place - wanted.start] ^= 2
+    assert offer(master, wanted, bytes(data)) == ""
+    assert log_bytes(master) == right
+
+
+def test_the_search_goes_round_below_what_is_confirmed() -> None:
+    master, _ = replicas()
+    flip(master, master.pointers.appended - 5)
+    master.scrub.search(BLOCK_BYTES)
+    assert master.scrub.is_busy
+    master.chores.run_all()
+    assert (master.scrub.position, master.damage.found) == (BLOCK_BYTES, 0)
+    search_all(master)
+    search_all(master)
+    assert (master.scrub.rounds, master.damage.found) == (2, 1)
+    assert master.scrub.statistics()["scrub_unknown_bytes"] == 0
+    empty = opened(None, OPTIONS)
+    empty.scrub.search(1)
+    assert not empty.scrub.is_busy
+
+
+def test_digests_of_all_blocks_for_who_wants_them() -> None:
+    master, follower = replicas(checksums=False)
+    flip(master, 2 * BLOCK_BYTES + 7)
+    seen: list[Seen] = []
+    master.scrub.search(1 << 30, seen.extend)
+    master.chores.run_all()
+    assert sum(one.size for one in seen) == master.pointers.confirmed
+    same = [digest([follower.slice(one.start, one.size)]) == one.digest for one in seen]
+    assert same == [True, True, False, True, *([True] * (len(seen) - 4))]
+    assert master.damage.found == 0
+    assert master.checksums.covered == OPTIONS.commit_log_file_bytes == 3 * BLOCK_BYTES
+    master.scrub.give_checksums([seen[0], seen[3]])
+    assert master.checksums.verify(0) is Verdict.OK
+    assert master.checksums.verify(3 * BLOCK_BYTES) is Verdict.UNKNOWN  # its own turn is to come
+    master.checksums.invalidate(master.pointers.appended)
+    master.scrub.give_checksums(seen[1:2])  # read before the log was cut
+    assert master.checksums.verify(BLOCK_BYTES) is Verdict.UNKNOWN
+
+
+def test_a_block_that_cannot_be_read_is_damaged_also_without_checksum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    master, _ = replicas(checksums=False)
+    segment = master._log.segments[0]
+    read = segment.file.read
+
+    def fails(at: int, size: int) -> bytes:
+        if at == BLOCK_BYTES:
+            raise DiskFailed("Input/output error")
+        return read(at, size)
+
+    monkeypatch.setattr(segment.file, "read", fails)
+    monkeypatch.setattr(segment.file, "fileno", lambda: 1)
+    master.scrub.search(1 << 30, lambda _seen: None)
+    master.chores.run_all()
+    assert [one[:2] for one in master.damage.ranges] == [(BLOCK_BYTES, 2 * BLOCK_BYTES)]
+
+
+def test_what_was_cut_or_deleted_meanwhile_is_no_damage() -> None:
+    master, follower = replicas()
+    flip(master, 700)
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    master.damage.clear(0, 1 << 60)
+    assert offer(master, wanted, bytes_of(follower, wanted.start, wanted.end)) == ""
+    assert master.damage.repaired == 0
+
+
+def mend(store: Store, wanted: Wanted) -> str:
+    told: list[str] = []
+    store.scrub.mend(wanted, told.append)
+    store.chores.run_all()
+    (reason,) = told
+    return reason
+
+
+@pytest.mark.parametrize("place", [2, 13, 30, 95, BLOCK_BYTES + 5, 3 * BLOCK_BYTES + 99])
+def test_one_bit_is_mended_without_a_replica(place: int) -> None:
+    master, follower = replicas()
+    flip(master, place, place % 8)
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    assert mend(master, wanted) == ""
+    assert log_bytes(master) == log_bytes(follower)
+    assert (master.damage.ranges, master.damage.repaired) == ([], 1)
+
+
+def test_more_than_one_bit_is_not() -> None:
+    master, follower = replicas()
+    flip(master, 700, 1)
+    flip(master, 705, 3)
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    assert "more than one bit" in mend(master, wanted)
+    assert len(master.damage.ranges) == 1
+    assert offer(master, wanted, bytes_of(follower, wanted.start, wanted.end)) == ""
+    unknown, _ = replicas(checksums=False)
+    assert "no checksum" in mend(unknown, wanted)
