@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak-spark fix bench clean
+.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -68,9 +68,11 @@ spark: setup
 	fi
 
 # Serial too: real groups whose masters are killed and paused under load.
-# EPOCHMQ_CHAOS_COUNT=60 runs each fault that often.
 chaos: setup
 	$(PYTEST) tests/chaos/test_failover.py -q --timeout=3600 $(PYTEST_ARGS)
+
+soak: setup ## everything that test only samples: hours, in stages that can be resumed
+	$(PY) scripts/soak.py $(STAGES)
 
 # FORMAT is delta, iceberg or parquet; COUNT drivers die, and a third as many executors and masters.
 FORMAT ?= delta

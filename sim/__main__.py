@@ -8,7 +8,7 @@ from sim.campaign import campaign, plans
 from sim.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
 from sim.plan import SWITCHES, Plan
 from sim.report import report
-from sim.seeds import landing_seeds
+from sim.seeds import history_seeds
 from sim.shrink import shrink
 from sim.worlds import MODULES, run
 
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         ("run", "play seeds one after the other, stop at the first violation"),
         ("replay", "play one history and tell all"),
         ("campaign", "play seeds on several processes for some time"),
-        ("landing", "play what a landing plays"),
+        ("kept", "play the seeds that failed once, then COUNT from --seed on"),
     ):
         verb = verbs.add_parser(name, help=text)
         verb.add_argument("--world", choices=sorted(MODULES), default="group")
@@ -61,8 +61,8 @@ def _replay(options: argparse.Namespace) -> int:
 def _many(options: argparse.Namespace) -> int:
     off = tuple(options.off)
     count = options.count
-    if options.verb == "landing":
-        seeds = landing_seeds(options.world, count or 500)
+    if options.verb == "kept":
+        seeds = history_seeds(options.world, count or 0, options.seed)
         todo = iter([Plan(options.world, seed, off) for seed in seeds])
     else:
         if count is None and options.seconds is None:

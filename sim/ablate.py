@@ -19,7 +19,7 @@ class Ablation:
     world: str
     scenario: str = ""
     seed: int | None = None
-    """The first seed that is caught; kept, so that the landing run needs one history."""
+    """The first seed that is caught; kept, so that the tests need one history."""
     rules: tuple[str, ...] = ()
     """The rules that may break; empty: any."""
 

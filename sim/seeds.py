@@ -1,6 +1,7 @@
-"""Which seeds a landing plays: always the same, those that failed once first.
+"""Seeds that the tests play: those that failed once first, then a run of numbers.
 
-A landing must not depend on luck. New ground is for `python -m sim campaign`.
+The first number is always the same in `make test`, so that its result does not depend on luck;
+`make soak` and `python -m sim campaign` play numbers that nobody played before.
 """
 
 FAILED_ONCE: dict[str, tuple[int, ...]] = {
@@ -72,9 +73,9 @@ FAILED_ONCE: dict[str, tuple[int, ...]] = {
 """A seed that ever failed is played for ever."""
 
 
-def landing_seeds(world: str, count: int) -> list[int]:
-    """`count` seeds: those that failed once, then 0, 1, 2 and so on."""
-    return list(dict.fromkeys([*FAILED_ONCE.get(world, ()), *range(count)]))[:count]
+def history_seeds(world: str, count: int, first: int = 0) -> list[int]:
+    """Return the seeds that failed once and then `count` seeds from `first` on, each seed once."""
+    return list(dict.fromkeys([*FAILED_ONCE.get(world, ()), *range(first, first + count)]))
 
 
 def chunks(seeds: list[int], size: int) -> list[list[int]]:

@@ -1,8 +1,8 @@
 """Settings shared by all tests: how hard properties are tried, the order of files, logging.
 
 A test is run once, and a failure stands: one that comes and goes is a bug, in the test or in the
-product. So nothing here depends on luck: properties try the same examples each time. New ones are
-for `EPOCHMQ_PROPERTIES=campaign`, new histories of the simulator for `python -m sim campaign`.
+product. So nothing here depends on luck: properties try the same examples each time. `make soak`
+tries new ones, and plays new histories of the simulator.
 """
 
 import gc
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.same_code import check_same_code
+from tests.tiers import FIRST_SEED, SOAK
 
 import epochmq
 
@@ -28,18 +29,23 @@ settings.register_profile(
     suppress_health_check=_QUIET,
     derandomize=True,
     database=None,
+    print_blob=True,
 )
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, print_blob=True)
 settings.register_profile(
-    "campaign",
-    max_examples=10_000,
+    "soak",
+    max_examples=2_000,
     deadline=None,
     suppress_health_check=_QUIET,
     derandomize=False,
+    print_blob=True,
 )
-settings.load_profile(
-    os.environ.get("EPOCHMQ_PROPERTIES") or ("ci" if os.environ.get("CI") else "dev")
-)
+settings.load_profile(os.environ.get("EPOCHMQ_PROPERTIES", "dev"))
+
+
+def pytest_report_header() -> str:
+    """Print which tests this run plays, see `tests/tiers.py`."""
+    played = "everything" if SOAK else "a sample"
+    return f"histories: {played}, fresh seeds from EPOCHMQ_SEED={FIRST_SEED} on"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

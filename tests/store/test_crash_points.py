@@ -20,6 +20,7 @@ from tests.store.world import (
     script,
     state,
 )
+from tests.tiers import choose
 
 from epochmq.store.store import Store
 
@@ -36,10 +37,11 @@ MODES = {
 @pytest.mark.parametrize(("mode", "seed"), [(mode, seed) for seed, mode in enumerate(MODES)])
 def test_any_crash_point_recovers(mode: str, seed: int) -> None:
     options = MODES[mode]
-    operation = 0
+    step = choose(sample=5, soak=1)
+    operation = -(seed % step)
     topics = BATCH_TOPICS if mode == "batches" else TOPICS
     run = partial(script, seed=seed, topics=topics)
-    while world := crash_at(operation := operation + 1, run, options):
+    while world := crash_at(operation := operation + step, run, options):
         for cut in range(2):
             place = f"seed {seed} operation {operation} cut {cut}"
             disk = world.disk.crash(f"{seed}.{operation}.{cut}") if cut else world.disk.kill()

@@ -14,6 +14,7 @@ import pytest
 from sim.disk import PowerCut, SimDisk
 from tests.store.replicas import REPLICATED, WALL, log_bytes, opened
 from tests.store.world import draft, everything, state
+from tests.tiers import choose
 
 from epochmq.model.record import decode
 from epochmq.store.epochs import EpochFile
@@ -232,9 +233,10 @@ def test_any_crash_point_recovers(mode: str, seed: int) -> None:
 
 
 def sweep(mode: str, seed: int) -> None:
-    operation = 0
+    step = choose(sample=5, soak=1)
+    operation = -(seed % step)
     while True:
-        operation += 1
+        operation += step
         topics = BATCHES if mode == "batches" else PLAIN
         group = Group(MODES[mode], Random(f"{seed}:replicas"), topics)
         group.disk.stop_at = operation

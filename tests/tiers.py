@@ -1,0 +1,18 @@
+"""How much of the tests a run plays: a sample in `make test`, everything in `make soak`.
+
+`make test` has 15 minutes on 2 cores. It plays every history that failed once, and a sample of the
+others. `make soak` takes hours: it plays all of them, with seeds that nobody played before.
+
+EPOCHMQ_TESTS   `sample` (the default) or `soak`
+EPOCHMQ_SEED    the first seed of the histories that are not kept; 0 by default, printed by pytest
+"""
+
+import os
+
+SOAK = os.environ.get("EPOCHMQ_TESTS", "sample") == "soak"
+FIRST_SEED = int(os.environ.get("EPOCHMQ_SEED", "0"))
+
+
+def choose(sample: int, soak: int) -> int:
+    """Return how often this run does something: `sample` or `soak` times."""
+    return soak if SOAK else sample
