@@ -1,6 +1,7 @@
 """Every bit of every table under `config/`, flipped: refused with one clear error, or not believed.
 
-Tables with a journal: `tests/broker/metadata/test_journal.py`; those of the timer: beside.
+Tables with a journal: `tests/broker/metadata/test_journal.py`; those of the timer: beside; the name
+server's file: `tests/nameserver/test_kv_config.py`.
 """
 
 from collections.abc import Callable, Iterator

@@ -164,7 +164,7 @@ def test_the_key_value_configuration_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "kvConfig.json"
     file.write_text("{")
     more = ["--set", f"kvConfigPath={file}", "--set", f"listenPort={free_port()}"]
-    fails(["namesrv", *more], FAILED, "kvConfig.json cannot be read", "repair it or move it away")
+    fails(["namesrv", *more], FAILED, "kvConfig.json", "malformed JSON", "from another name server")
 
 
 # Ports ----------------------------------------------------------------------------------------

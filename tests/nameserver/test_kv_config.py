@@ -1,4 +1,5 @@
 import json
+import logging
 
 import pytest
 from tests.nameserver.world import FileDisk
@@ -21,9 +22,9 @@ def test_every_change_is_in_the_file_in_upstreams_shape() -> None:
     kv.put("ns", "k2", "ä")
     kv.put("other", "k", "x")
     kv.save()
-    assert json.loads(disk.files["kv.json"]) == {
-        "configTable": {"ns": {"k": "v", "k2": "ä"}, "other": {"k": "x"}}
-    }
+    content = json.loads(disk.files["kv.json"])
+    assert content.pop("epochmqSaved").startswith("0-0-")
+    assert content == {"configTable": {"ns": {"k": "v", "k2": "ä"}, "other": {"k": "x"}}}
     assert kv.delete("ns", "k")
     kv.save()
     again = config(disk)
@@ -45,8 +46,85 @@ def test_a_file_of_an_older_or_foreign_writer_is_read() -> None:
 
 
 def test_a_damaged_file_is_one_clear_error() -> None:
-    with pytest.raises(StoreDamaged, match=r"kv.json cannot be read .* repair it or move it away"):
+    message = r"key-value configuration: kv.json: .*; restore the file from another name server, or"
+    with pytest.raises(StoreDamaged, match=message):
         config(FileDisk({"kv.json": b'{"configTable":[1'}))
+
+
+def two_saves() -> dict[str, bytes]:
+    """A file that was saved twice, and its `.bak`."""
+    disk = FileDisk()
+    kv = config(disk)
+    kv.put("ns", "k", "v")
+    kv.save()
+    kv.put("ns", "k2", "1ä")
+    kv.save()
+    assert set(disk.files) == {"kv.json", "kv.json.bak"}
+    return disk.files
+
+
+def test_the_backup_is_used_with_an_error_line(caplog: pytest.LogCaptureFixture) -> None:
+    files = two_saves()
+    files["kv.json"] = cut = files["kv.json"][:-5]
+    disk = FileDisk(files)
+    assert config(disk).list("ns") == {"k": "v"}
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "kv.json is damaged" in record.getMessage()
+    assert "was replaced by kv.json.bak: the changes after it are lost" in record.getMessage()
+    assert disk.files["kv.json.damaged"] == cut
+    assert disk.files["kv.json"] == disk.files["kv.json.bak"]
+    caplog.clear()
+    assert config(disk).list("ns") == {"k": "v"}
+    assert not caplog.records, "the file is whole again"
+
+
+def test_a_file_of_rocketmq_without_checksum_has_a_backup_too() -> None:
+    java = b'{"configTable":{"ns":{"k":"v"}}}'
+    assert config(FileDisk({"kv.json": java[:20], "kv.json.bak": java})).get("ns", "k") == "v"
+    for files in ({"kv.json.bak": java}, {"kv.json": b"", "kv.json.bak": java}):
+        disk = FileDisk(files)
+        assert config(disk).get("ns", "k") == "v"
+        assert disk.files["kv.json.bak"] == java, "an empty file never becomes the backup"
+
+
+def test_an_edited_file_is_refused_until_its_checksum_is_removed() -> None:
+    files = two_saves()
+    files["kv.json"] = text = files["kv.json"].replace(b'"v"', b'"w"')
+    with pytest.raises(StoreDamaged, match=r"kv.json does not match its checksum .* remove the"):
+        config(FileDisk(dict(files)))
+    files["kv.json"] = text[: text.rindex(b",")] + b"}"
+    assert config(FileDisk(files)).get("ns", "k") == "w"
+
+
+@pytest.mark.parametrize("backup", [True, False], ids=["backup", "alone"])
+def test_no_flipped_bit_changes_the_table_in_silence(
+    caplog: pytest.LogCaptureFixture, backup: bool
+) -> None:
+    """A flip in the field's own name leaves the content right, and a file without a checksum."""
+    files = two_saves()
+    data, wanted = files["kv.json"], config(FileDisk(dict(files))).list("ns")
+    kept = {"kv.json.bak": files["kv.json.bak"]} if backup else {}
+    refused = replaced = 0
+    for at in range(len(data)):
+        for mask in (1, 2, 4, 8, 16, 32, 64, 128, 255):
+            flipped = bytearray(data)
+            flipped[at] ^= mask
+            caplog.clear()
+            try:
+                found = config(FileDisk({**kept, "kv.json": bytes(flipped)})).list("ns")
+            except StoreDamaged:
+                refused += 1
+                continue
+            if caplog.records:
+                replaced += 1
+                assert (backup, found) == (True, {"k": "v"}), (at, mask)
+                assert [record.levelno for record in caplog.records] == [logging.ERROR]
+            else:
+                assert found == wanted, (at, mask)
+    assert refused > 2 * len(data)
+    assert (replaced > 2 * len(data)) is backup
+    assert refused + replaced > 6 * len(data)
 
 
 def test_what_cannot_be_saved_is_not_changed() -> None:

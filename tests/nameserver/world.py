@@ -22,7 +22,7 @@ from epochmq.wire.session import Session
 
 
 class FileDisk:
-    """The two verbs of `Disk` that a key-value configuration uses, in memory."""
+    """The verbs of `Disk` that a key-value configuration uses, in memory."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = files if files is not None else {}
@@ -34,7 +34,12 @@ class FileDisk:
     def write_file(self, path: str, data: bytes, *, backup: bool = False) -> None:
         if self.full:
             raise DiskFull("no space left")
+        if backup and path in self.files:
+            self.files[f"{path}.bak"] = self.files[path]
         self.files[path] = data
+
+    def remove(self, path: str) -> None:
+        self.files.pop(path, None)
 
 
 def configs(*names: str, perm: int = 6, queues: int = 4) -> dict[str, TopicConfig]:

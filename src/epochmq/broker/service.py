@@ -19,7 +19,7 @@ from epochmq.broker.handlers.heartbeat import expire_clients
 from epochmq.broker.locks.service import LockVotes
 from epochmq.broker.membership.build import build_member
 from epochmq.broker.membership.service import Member
-from epochmq.broker.metadata.files import Table, load_table, report_replaced, save_dirty
+from epochmq.broker.metadata.files import Table, load_table, save_dirty
 from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.metadata.topics import TopicTable
@@ -35,6 +35,7 @@ from epochmq.broker.scrub.service import ScrubService
 from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import log_dir, store_options
 from epochmq.model.host import pack
+from epochmq.model.saved_file import report_replaced
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock

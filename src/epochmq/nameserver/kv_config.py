@@ -1,12 +1,14 @@
 """The key-value configuration: texts by namespace and key, kept in one JSON file.
 
-File shape as upstream: {"configTable": {namespace: {key: value}}}; rewritten whole, for all changes
-that came meanwhile at once, before they are answered.
+File shape as upstream: {"configTable": {namespace: {key: value}}}, and a checksum as last field,
+which RocketMQ skips (`model/saved_file.py`); rewritten whole, for all changes that came meanwhile
+at once, before they are answered.
 """
 
 from epochmq.base import limits
-from epochmq.base.errors import EpochError, HeaderError, Refused, StoreDamaged
+from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Disk
+from epochmq.model.saved_file import load_saved, report_replaced, seal
 from epochmq.wire.bodies.base import Body, decode_answer, encode_body
 from epochmq.wire.codes import ResponseCode
 
@@ -30,22 +32,30 @@ class KvConfig:
         self._name = name
         self._tables: dict[str, dict[str, str]] = {}
         self._saved = b""
-        """What the file has."""
+        """What the file has, without its checksum."""
         self._bytes = 0
 
     def load(self) -> None:
-        """Read the file, if there is one; `StoreDamaged` when it is no such file."""
-        data = self._disk.read_file(self._name)
-        if not data:
+        """Read the file, or its `.bak` with an ERROR line; without both the table is empty.
+
+        Raises `StoreDamaged` when nothing of it can be read or the checksum is wrong.
+        """
+        loaded = load_saved(
+            self._disk,
+            self._name,
+            _parse,
+            self._fill,
+            what="the key-value configuration",
+            source="another name server",
+        )
+        if loaded is None:
             return
-        try:
-            self._fill(data)
-        except HeaderError as error:
-            raise StoreDamaged(
-                f"the key-value configuration {self._name} cannot be read ({error}); "
-                "repair it or move it away"
-            ) from None
-        self._saved = data
+        self._saved = self.encode()
+        if loaded.replaced:
+            report_replaced(
+                self._disk, self._name, loaded.replaced, "the changes after it are lost"
+            )
+            self.write(self._saved)
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._tables.get(namespace, {}).get(key)
@@ -83,8 +93,8 @@ class KvConfig:
         return encode_body(KvFile(self._tables))
 
     def write(self, data: bytes) -> None:
-        """Make `data` the file's content; blocks, and may run beside the loop."""
-        self._disk.write_file(self._name, data, backup=True)
+        """Save `data` with its checksum; blocks, and may run beside the loop."""
+        self._disk.write_file(self._name, seal(data), backup=True)
 
     def settle(self, data: bytes, error: EpochError | None) -> Refused | None:
         """`data` was written, or could not be: then the table is again what the file has.
@@ -94,7 +104,7 @@ class KvConfig:
         if error is None:
             self._saved = data
             return None
-        self._fill(self._saved)
+        self._fill(_parse(self._saved) if self._saved else KvFile({}))
         return Refused(_FAILED, f"not changed, for it cannot be saved: {error}")
 
     def save(self) -> None:
@@ -109,13 +119,17 @@ class KvConfig:
         if refused is not None:
             raise refused
 
-    def _fill(self, data: bytes) -> None:
-        self._tables = decode_answer(KvFile, data).config_table if data else {}
+    def _fill(self, content: KvFile) -> None:
+        self._tables = content.config_table
         self._bytes = sum(
             _size(namespace, key, value)
             for namespace, table in self._tables.items()
             for key, value in table.items()
         )
+
+
+def _parse(data: bytes) -> KvFile:
+    return decode_answer(KvFile, data)
 
 
 def _size(*texts: str) -> int:

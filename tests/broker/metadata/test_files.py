@@ -1,19 +1,10 @@
 """Tables and their files: the backup is used, damage is never taken for emptiness."""
 
-import json
-
 import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.broker.metadata.files import (
-    Mark,
-    check_seal,
-    load_table,
-    readable,
-    save_dirty,
-    seal,
-)
+from epochmq.broker.metadata.files import load_table, readable, save_dirty
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
 
@@ -82,16 +73,6 @@ def test_an_edited_file_is_refused_until_its_checksum_is_removed() -> None:
     accepted = TopicTable()
     load_table(FakeDisk({PATH: text[: text.rindex(b",")] + b"}"}), accepted)
     assert set(accepted.table) == {"Edited"}
-
-
-@pytest.mark.parametrize("data", [b"{}", b'{"a":1}', b'{\n  "a": 1\n}'])
-def test_a_sealed_file_is_json_with_one_field_more(data: bytes) -> None:
-    sealed = seal(data, Mark("1f", 7))
-    assert check_seal(sealed) == Mark("1f", 7)
-    content = json.loads(sealed)
-    assert content.pop("epochmqSaved").startswith("1f-7-")
-    assert content == json.loads(data)
-    assert check_seal(data) is None
 
 
 def test_save_writes_only_what_is_dirty_and_keeps_the_previous() -> None:

@@ -9,11 +9,11 @@ import pytest
 from sim.disk import PowerCut, SimDisk
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
-from epochmq.broker.metadata.files import FIELD
 from epochmq.broker.metadata.groups import GroupTable
 from epochmq.broker.metadata.journal import FILE, TableJournal, parse_generation
 from epochmq.broker.metadata.keeper import FOLD_MS, FOLD_SMALL_MS, MetadataKeeper
 from epochmq.broker.metadata.topics import TopicTable
+from epochmq.model.saved_file import FIELD
 from epochmq.model.topic import TopicConfig
 
 WALL = 1_700_000_000_000

@@ -17,8 +17,8 @@ import msgspec
 from epochmq.base.errors import StoreDamaged
 from epochmq.base.limits import EPOCH_MAX
 from epochmq.base.ports import Disk
-from epochmq.broker.metadata.files import Edited, check_seal, edited, seal
 from epochmq.model.crc import crc32
+from epochmq.model.saved_file import Edited, check_seal, edited, seal
 
 IDENTITY = "brokerIdentity"
 UNCLEAN = "unclean"

@@ -28,8 +28,9 @@ import msgspec
 
 from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged
 from epochmq.base.ports import Disk, File
-from epochmq.broker.metadata.files import Loaded, Mark, Table, load_table, report_replaced, seal
+from epochmq.broker.metadata.files import Table, load_table
 from epochmq.model.crc import crc32
+from epochmq.model.saved_file import Loaded, Mark, report_replaced, seal
 from epochmq.wire import json_tolerant
 
 FILE = "config/tables.journal"

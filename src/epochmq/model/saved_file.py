@@ -1,0 +1,142 @@
+"""A small JSON file with a checksum: written whole, read with a fallback to its `.bak`.
+
+The checksum is a last field of our own, which RocketMQ skips when it reads the file and leaves out
+when it writes it:
+
+    "epochmqSaved": "<journal>-<number>-<CRC-32 of the file with these eight digits as zeros>"
+
+`journal` and `number` say which changes of a journal the file includes; both are 0 for a file
+without a journal. A file without the field was written by RocketMQ, by an older version or by a
+person, and is believed. A file whose checksum is wrong was damaged, or edited by somebody who left
+the field in it: nobody can tell which, so the server does not start with it.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from epochmq.base.errors import PeerError, StoreDamaged
+from epochmq.base.ports import Disk
+from epochmq.model.crc import crc32
+
+FIELD = "epochmqSaved"
+_SAVED = re.compile(rb'"epochmqSaved": ?"([0-9a-z]+)-(\d+)-([0-9a-f]{8})"')
+_ZEROS = b"00000000"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Which changes of which journal a file includes."""
+
+    journal: str = "0"
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Where a content came from."""
+
+    mark: Mark | None = None
+    """None for a file without our field."""
+    replaced: str = ""
+    """Why the file was replaced by its `.bak`; empty when it was not."""
+    damaged: bool = False
+    """The file is there and cannot be read; the `.bak` is used in its place."""
+
+
+class Edited(ValueError):
+    """A file is well-formed, but its checksum belongs to another content."""
+
+
+def seal(data: bytes, mark: Mark = Mark()) -> bytes:
+    """`data`, a JSON object, with our field as its last one."""
+    body = data.rstrip()[:-1].rstrip()
+    comma = b"" if body.endswith(b"{") else b","
+    head = b'%s%s\n  "epochmqSaved": "%s-%d-' % (body, comma, mark.journal.encode(), mark.number)
+    tail = b'"\n}'
+    return b"%s%08x%s" % (head, crc32(head + _ZEROS + tail), tail)
+
+
+def check_seal(data: bytes) -> Mark | None:
+    """What our field in `data` says, None without one; `Edited` when the checksum is wrong."""
+    all_found = list(_SAVED.finditer(data))
+    if not all_found:
+        return None
+    found = all_found[-1]  # a name inside the table may look like it: the field is the last one
+    at, end = found.span(3)
+    if crc32(data[:at] + _ZEROS + data[end:]) != int(found[3], 16):
+        raise Edited
+    return Mark(found[1].decode(), int(found[2]))
+
+
+def load_saved(
+    disk: Disk,
+    path: str,
+    parse: Callable[[bytes], T],
+    fill: Callable[[T], None],
+    *,
+    what: str,
+    source: str = "a replica",
+) -> Loaded | None:
+    """Give the content of a file, or of the `.bak` beside it, to `fill`; None without both.
+
+    A file may be cut short: a Java 5.3 broker rewrites it in place and may have died in it. Then
+    the `.bak` is loaded, and `Loaded.replaced` says why; the caller tells it (`report_replaced`).
+    Raises `StoreDamaged` when something is there but nothing of it can be read, and for a
+    well-formed file whose checksum is wrong. `parse` and `fill` raise `PeerError` or `ValueError`
+    for a content of the wrong form. The message says `what` cannot be read, and from which `source`
+    the file can be restored.
+    """
+    problems: list[str] = []
+    for name in (path, f"{path}.bak"):
+        data = disk.read_file(name)
+        if not data or not data.strip():
+            continue
+        try:
+            content = parse(data)
+            mark = check_seal(data)
+            fill(content)
+        except Edited:
+            if problems:  # the file itself is malformed: this is its .bak, which nobody edits
+                problems.append(f"{name}: its checksum ({FIELD}) is wrong")
+                continue
+            raise StoreDamaged(edited(name, source)) from None
+        except (PeerError, ValueError) as error:
+            problems.append(f"{name}: {error}")
+            continue
+        missing = "" if name == path else "it is missing or empty"
+        return Loaded(mark, problems[0] if problems else missing, bool(problems))
+    if problems:
+        raise StoreDamaged(
+            f"cannot read {what}: {'; '.join(problems)}; restore the file from {source}, or move"
+            " it and its .bak away to start with an empty table"
+        )
+    return None
+
+
+def edited(path: str, source: str = "a replica") -> str:
+    """What to do about a file that is well-formed and has a wrong checksum."""
+    return (
+        f"{path} does not match its checksum ({FIELD}): it was damaged, or edited by hand. If its"
+        f" content is right, remove the line with {FIELD} (and the comma before it) and start"
+        f" again; if not, restore the file from {source} or from {path}.bak, which is one"
+        " save older"
+    )
+
+
+def report_replaced(disk: Disk, path: str, replaced: str, lost: str) -> None:
+    """Say loudly that a table came from its `.bak`, and keep the damaged file aside."""
+    data = disk.read_file(path)
+    if data is not None:
+        disk.write_file(f"{path}.damaged", data)
+        disk.remove(path)  # or the next save would make a .bak of it
+    kept = f"; the damaged file is kept as {path}.damaged" if data is not None else ""
+    log.error(
+        "%s is damaged (%s) and was replaced by %s.bak: %s%s", path, replaced, path, lost, kept
+    )
