@@ -1,14 +1,12 @@
 """SubscriptionGroupConfig."""
 
 import msgspec
-import pytest
 
 from epochmq.model.group import (
     CustomizedRetryPolicy,
     GroupRetryPolicy,
     SimpleSubscription,
     SubscriptionGroupConfig,
-    is_tried_out,
 )
 
 
@@ -51,13 +49,3 @@ def test_two_configs_share_no_retry_policy() -> None:
     one, other = SubscriptionGroupConfig("a"), SubscriptionGroupConfig("b")
     one.group_retry_policy.type = "EXPONENTIAL"
     assert other.group_retry_policy == GroupRetryPolicy()
-
-
-@pytest.mark.parametrize(
-    ("retries", "allowed", "dead"),
-    [(0, 16, False), (15, 16, False), (16, 16, True), (17, 16, True), (0, 0, True), (0, -1, True)],
-)
-def test_after_as_many_retries_as_allowed_it_is_a_dead_letter(
-    retries: int, allowed: int, dead: bool
-) -> None:
-    assert is_tried_out(retries, allowed) is dead

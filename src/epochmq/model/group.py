@@ -2,6 +2,8 @@
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from epochmq.model.retries import RETRIES_DEFAULT
+
 
 class SimpleSubscription(Struct, rename="camel"):
     """What a group is expected to subscribe to (5.1+)."""
@@ -34,18 +36,6 @@ class GroupRetryPolicy(Struct, rename="camel"):
     customized_retry_policy: CustomizedRetryPolicy | UnsetType | None = UNSET
 
 
-RETRIES_UNLIMITED = 2**31 - 1
-"""`maxReconsumeTimes` of a consumer that never gives a message up; Java's clients say it so."""
-
-
-def is_tried_out(retries: int, allowed: int) -> bool:
-    """Whether a message goes to the dead letters that failed after `retries` retries.
-
-    `allowed` is a consumer's `maxReconsumeTimes`, or else the group's `retryMaxTimes`.
-    """
-    return retries >= allowed
-
-
 class SubscriptionGroupConfig(Struct, rename="camel"):
     """Defaults are upstream's; fields a 4.9 peer does not send take them."""
 
@@ -55,9 +45,9 @@ class SubscriptionGroupConfig(Struct, rename="camel"):
     consume_broadcast_enable: bool = True
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
-    retry_max_times: int = 16
+    retry_max_times: int = RETRIES_DEFAULT
     """How often a message comes again before it is a dead letter, where the consumer does not say
-    so itself. With 0 or -1 the first failure is the last, as in RocketMQ."""
+    so itself (`retries.py`). With 0 or -1 the first failure is the last, as in RocketMQ."""
     group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1

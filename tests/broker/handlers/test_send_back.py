@@ -19,6 +19,9 @@ from epochmq.wire.command import FLAG_ONEWAY, Command
 
 RETRY, DEAD = "%RETRY%G", "%DLQ%G"
 
+LIMITS = [(-1, 0), (0, 0), (1, 1), (16, 16), (None, 16)]
+"""`maxReconsumeTimes` of the request, and after how many retries a failure is the last."""
+
 
 @pytest.fixture
 def desk() -> Desk:
@@ -113,6 +116,22 @@ def test_dead_letters(
         (letter,) = desk.stored(DEAD)
         assert letter.properties["DELAY"] == "0"
         assert letter.reconsume_times == message.reconsume_times + 1
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize(("limit", "last"), LIMITS)
+def test_below_at_and_above_the_limit(desk: Desk, limit: int | None, last: int, more: int) -> None:
+    tries = max(last + more, 0)
+    message = put(desk, reconsumeTimes=tries)
+    asked = {} if limit is None else {"maxReconsumeTimes": limit}
+    assert back(desk.client(), message, **asked).code == ResponseCode.SUCCESS
+    assert len(desk.stored(DEAD)) == int(tries >= last)
+
+
+def test_the_group_s_limit(desk: Desk) -> None:
+    desk.node.groups.put(SubscriptionGroupConfig("G", retry_max_times=-1), 0)
+    back(desk.client(), put(desk))
+    assert len(desk.stored(DEAD)) == 1
 
 
 def test_refusals(desk: Desk) -> None:

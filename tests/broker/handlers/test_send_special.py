@@ -17,6 +17,9 @@ from epochmq.wire.codes import ResponseCode
 
 RETRY, DEAD = "%RETRY%G", "%DLQ%G"
 
+LIMITS = [(-1, 0), (0, 0), (1, 1), (16, 16), (None, 16)]
+"""`maxReconsumeTimes` of the request, and after how many retries a failure is the last."""
+
 
 @pytest.fixture
 def desk() -> Desk:
@@ -69,6 +72,22 @@ def test_a_retry_is_given_up_when_tried_more_often_than_allowed(
         assert message.properties["DELAY"] == "-1"
         assert ext(answer)["queueId"] == "0"
     assert message.reconsume_times == times
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize(("limit", "last"), LIMITS)
+def test_below_at_and_above_the_limit(desk: Desk, limit: int | None, last: int, more: int) -> None:
+    """A copy counts the retry to come: one that failed after N retries says N + 1."""
+    tries = max(last + more, 0)
+    desk.client().ask(
+        send(
+            topic=RETRY,
+            defaultTopicQueueNums=1,
+            reconsumeTimes=tries + 1,
+            maxReconsumeTimes=limit,
+        )
+    )
+    assert len(desk.stored(DEAD)) == int(tries >= last)
 
 
 @pytest.mark.parametrize(("version", "topic"), [(401, DEAD), (100, RETRY)])

@@ -1,12 +1,19 @@
 """What becomes of a message whose listener fails, where the push consumer's tests do not reach."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import first_dead
+from tests.client.aio.test_subscribing import message as failing
 
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer
+from epochmq.client.aio.consuming import Ordered
 from epochmq.model.message import Message, StoredMessage
+from epochmq.model.queue import MessageQueue
+from epochmq.model.retries import consumer_limit
 from epochmq.model.topic import TopicConfig
 
 
@@ -29,6 +36,34 @@ async def test_an_ordered_message_is_given_up_after_its_tries(namesrv: str, topi
         await collector.wait()
     assert [m.body for m in collector.seen] == [b"bad", b"bad", b"good"]
     assert (await first_dead(namesrv, group)).body == b"bad"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "retries", "dead"),
+    [
+        (-1, 1_000, False),
+        (0, 0, True),
+        (1, 0, False), (1, 1, True), (1, 2, True),
+        (16, 15, False), (16, 16, True), (16, 17, True),
+        (None, 1_000, False),
+    ],
+)  # fmt: skip
+async def test_in_order_below_at_and_above_the_limit(
+    wanted: int | None, retries: int, dead: bool
+) -> None:
+    sent: list[int] = []
+
+    async def send_back(message: StoredMessage, name: str, level: int, limit: int) -> None:
+        sent.append(level)
+
+    options = SimpleNamespace(max_reconsume_times=consumer_limit(wanted, ordered=True))
+    member = SimpleNamespace(options=options, calls=SimpleNamespace(send_back=send_back))
+    handling = Ordered(cast(Any, member), cast(Any, None))
+    failed = failing("A")
+    failed.reconsume_times = retries
+    owned = SimpleNamespace(queue=MessageQueue("T", "a", 0))
+    assert await handling._gave_up(cast(Any, owned), failed) is dead
+    assert sent == ([-1] if dead else [])
 
 
 async def test_a_broadcast_failure_is_not_repeated(namesrv: str, topic: str, tmp_path) -> None:

@@ -12,9 +12,9 @@ from epochmq.client.aio import ConsumeResult
 from epochmq.client.aio.pop_handling import Fates, PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import Share, Taken
 from epochmq.client.core.pop_handle import Handle, handle_of
-from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
+from epochmq.model.retries import consumer_limit
 
 Fate = tuple[str, int, int]
 
@@ -195,9 +195,32 @@ async def test_after_the_last_try(problem: Exception | None, monkeypatch: Any) -
     await place.member.instance.close()
 
 
-async def test_without_a_limit_nothing_is_given_up() -> None:
-    place = Place(max_reconsume_times=retries_allowed(-1, ordered=False))
-    taken = place.taken(1)
-    taken.message.reconsume_times = 1_000
-    assert not await Fates(place.member).gave_up(taken)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(
+    ("wanted", "retries", "dead"),
+    [
+        (-1, 1_000, False),
+        (0, 0, True),
+        (1, 0, False), (1, 1, True), (1, 2, True),
+        (16, 15, False), (16, 16, True), (16, 17, True),
+        (None, 15, False), (None, 16, None),
+    ],
+)  # fmt: skip
+async def test_below_at_and_above_the_limit(
+    wanted: int | None, retries: int, dead: bool | None, ordered: bool, monkeypatch: Any
+) -> None:
+    """Without a limit (None) a consumer in order gives nothing up."""
+    place = Place(max_reconsume_times=consumer_limit(wanted, ordered=ordered))
+    place.wants = ConsumeResult.LATER
+    taken, sent = place.taken(1), list[int]()
+    taken.message.reconsume_times = retries
+
+    async def send_back(self: object, message: object, name: str, level: int, limit: int) -> None:
+        sent.append(level)
+
+    monkeypatch.setattr("epochmq.client.aio.broker_calls.BrokerCalls.send_back", send_back)
+    handled = place.in_order if ordered else place.concurrently
+    ((what, _, _),) = await handled(taken)
+    is_dead = not ordered if dead is None else dead
+    assert (what, sent) == (("ack", [-1]) if is_dead else ("hide", []))
     await place.member.instance.close()

@@ -1,11 +1,10 @@
 """Copies of messages that failed."""
 
-import pytest
 from tests.client.aio.test_subscribing import message
 
-from epochmq.client.core.retrying import retries_allowed, retry_of, send_request
-from epochmq.model.group import RETRIES_UNLIMITED
+from epochmq.client.core.retrying import retry_of, send_request
 from epochmq.model.properties import decode
+from epochmq.model.retries import RETRIES_UNLIMITED, is_tried_out
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.send import SendHeaderV2
@@ -45,16 +44,8 @@ def test_the_request() -> None:
     assert (header.reconsumeTimes, header.maxReconsumeTimes, header.batch) == (1, 16, False)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize(
-    ("wanted", "limit"), [(-1, RETRIES_UNLIMITED), (0, 0), (5, 5), (None, None)]
-)
-def test_how_many_retries_a_consumer_allows(
-    wanted: int | None, limit: int | None, ordered: bool
-) -> None:
-    default = RETRIES_UNLIMITED if ordered else 16
-    assert retries_allowed(wanted, ordered=ordered) == (default if limit is None else limit)
-
-
-def test_a_dead_letter_of_a_consumer_without_a_limit_can_be_said() -> None:
-    assert retry_of(message("A"), "g", -1, RETRIES_UNLIMITED).reconsume_times == RETRIES_UNLIMITED
+def test_a_dead_letter_of_a_consumer_without_a_limit_is_one_for_brokers() -> None:
+    copy = retry_of(message("A"), "g", -1, RETRIES_UNLIMITED)
+    assert copy.reconsume_times == RETRIES_UNLIMITED  # a larger number is none on the wire
+    assert copy.max_reconsume_times is not None
+    assert is_tried_out(copy.reconsume_times - 1, copy.max_reconsume_times)

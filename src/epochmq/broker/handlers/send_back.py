@@ -10,13 +10,14 @@ takes it lets it wait (facts/acting-master.md 2.6).
 from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
+from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_properties import encode_loosely
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.schedule.delayed import delay, index_keys
 from epochmq.broker.stats import names as stat
 from epochmq.model import record
-from epochmq.model.group import SubscriptionGroupConfig, is_tried_out
+from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import dlq_topic, retry_topic
@@ -29,11 +30,12 @@ from epochmq.model.property_names import (
     TAGS,
     WAIT,
 )
+from epochmq.model.retries import is_tried_out
 from epochmq.model.sys_flag import INNER_BATCH
 from epochmq.model.tags import tags_code
 from epochmq.model.topic import PERM_READ_WRITE, is_writable
 from epochmq.store.draft import Draft
-from epochmq.wire.codes import VERSION_3_4_9, ResponseCode
+from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Handler
 from epochmq.wire.headers.base import decode_header
@@ -100,9 +102,7 @@ def _is_dead(
     message: StoredMessage, group: SubscriptionGroupConfig, header: SendBackHeader, version: int
 ) -> bool:
     """Tried as often as allowed, or the consumer says so by a negative level."""
-    allowed = group.retry_max_times
-    if version >= VERSION_3_4_9 and header.maxReconsumeTimes is not None:
-        allowed = header.maxReconsumeTimes
+    allowed = retry_limit(header.maxReconsumeTimes, version, group)
     return header.delayLevel < 0 or is_tried_out(message.reconsume_times, allowed)
 
 

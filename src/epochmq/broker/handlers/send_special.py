@@ -4,6 +4,7 @@ import msgspec
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, TRANSACTIONS_OPEN_MAX
+from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
@@ -11,13 +12,13 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
-from epochmq.model.group import is_tried_out
 from epochmq.model.names import REVIVE_TOPIC_PREFIX, dlq_topic
 from epochmq.model.property_names import DELAY
+from epochmq.model.retries import is_tried_out
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.topic import PERM_READ_WRITE
 from epochmq.store.draft import Draft, PutStatus
-from epochmq.wire.codes import VERSION_3_4_9, ResponseCode
+from epochmq.wire.codes import ResponseCode
 
 
 def special_draft(
@@ -99,10 +100,9 @@ def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:
 
 
 def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, version: int) -> bool:
-    """Tried as often as allowed: what a consumer sends itself counts the retry to come."""
-    allowed = check_group(node, group, node.clock.wall_ms()).retry_max_times
-    if version >= VERSION_3_4_9 and header.maxReconsumeTimes is not None:
-        allowed = header.maxReconsumeTimes
+    """Whether a copy that a consumer sent is a dead letter: its message is tried out."""
+    config = check_group(node, group, node.clock.wall_ms())
+    allowed = retry_limit(header.maxReconsumeTimes, version, config)
     return is_tried_out(draft.reconsume_times - 1, allowed)
 
 

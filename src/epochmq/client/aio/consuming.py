@@ -7,8 +7,8 @@ from epochmq.base.errors import EpochError
 from epochmq.client.aio.group_member import GroupMember, Owned
 from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
 from epochmq.model import property_names as names
-from epochmq.model.group import is_tried_out
 from epochmq.model.message import StoredMessage
+from epochmq.model.retries import is_tried_out
 
 log = logging.getLogger(__name__)
 

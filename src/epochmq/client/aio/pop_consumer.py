@@ -13,10 +13,10 @@ from epochmq.client.aio.subscribing import Sql, subscription
 from epochmq.client.core import pop_state
 from epochmq.client.core.arguments import check_callable, check_text
 from epochmq.client.core.pull_state import StartPoint
-from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE
 from epochmq.model.names import check_group, check_topic, retry_topic
 from epochmq.model.queue import MessageQueue
+from epochmq.model.retries import consumer_limit
 
 _STARTS = {"first": StartPoint.FIRST, "last": StartPoint.LAST}
 
@@ -61,7 +61,7 @@ class PopConsumer(Closing):
             invisible_ms=invisible_ms,
             in_flight_max=in_flight_max,
             poll_ms=poll_ms,
-            max_reconsume_times=retries_allowed(max_reconsume_times, ordered=ordered),
+            max_reconsume_times=consumer_limit(max_reconsume_times, ordered=ordered),
             strategy=strategy,
         )
         self.group = group

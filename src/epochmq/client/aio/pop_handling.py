@@ -14,7 +14,7 @@ from epochmq.client.aio.consuming import DEAD_LETTER, SUSPEND_MS
 from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
 from epochmq.client.aio.pop_member import PopMember, Taken
 from epochmq.client.core.pop_state import GIVE_BACK_MS, retry_delay_ms
-from epochmq.model.group import is_tried_out
+from epochmq.model.retries import is_tried_out
 
 log = logging.getLogger(__name__)
 

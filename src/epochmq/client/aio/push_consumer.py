@@ -15,10 +15,10 @@ from epochmq.client.aio.subscribing import Sql, subscription
 from epochmq.client.core.arguments import check_callable, check_text
 from epochmq.client.core.process_queue import BYTES_MAX
 from epochmq.client.core.pull_state import StartPoint
-from epochmq.client.core.retrying import retries_allowed
 from epochmq.model.allocate import Strategy, average
 from epochmq.model.names import check_group, check_topic
 from epochmq.model.queue import MessageQueue
+from epochmq.model.retries import consumer_limit
 
 __all__ = ["ConsumeResult", "PushConsumer"]
 
@@ -66,7 +66,7 @@ class PushConsumer(Closing):
             start_wall_ms=start_wall_ms,
             batch_size=batch_size,
             pull_count=pull_count,
-            max_reconsume_times=retries_allowed(max_reconsume_times, ordered=ordered),
+            max_reconsume_times=consumer_limit(max_reconsume_times, ordered=ordered),
             offsets_dir=offsets_dir or Path.home() / ".epochmq_offsets",
             strategy=strategy,
             max_buffered_bytes=max_buffered_bytes,

@@ -6,34 +6,26 @@ RocketMQ's clients do so when a broker does not take a message back by its place
 
 from epochmq.client.core.outgoing import Outgoing
 from epochmq.model import property_names as names
-from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import DEFAULT_TOPIC, retry_topic
 from epochmq.model.properties import encode
+from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.send import SendHeaderV2
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
-RETRIES = 16
-"""After which a message that fails becomes a dead letter, unless it is consumed in order."""
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry; each further one is a level later."""
-
-
-def retries_allowed(wanted: int | None, *, ordered: bool) -> int:
-    """How many retries a consumer allows that was told `wanted`; negative numbers are no limit."""
-    if wanted is None:
-        return RETRIES_UNLIMITED if ordered else RETRIES
-    return RETRIES_UNLIMITED if wanted < 0 else wanted
 
 
 def retry_of(message: StoredMessage, group: str, delay_level: int, max_reconsume: int) -> Outgoing:
     """The copy: a negative `delay_level` makes it a dead letter, 0 leaves the level to us."""
     tries = message.reconsume_times + 1
-    if delay_level < 0:
-        tries = min(max_reconsume, RETRIES_UNLIMITED - 1) + 1  # one retry more than allowed
+    if delay_level < 0:  # one retry more than the copy says are allowed
+        max_reconsume = min(max_reconsume, RETRIES_UNLIMITED - 1)
+        tries = max_reconsume + 1
     properties = dict(message.properties)
     properties.setdefault(names.RETRY_TOPIC, message.topic)
     properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_msg_id)
