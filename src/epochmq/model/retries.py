@@ -10,6 +10,8 @@ Who looks, and what `retries` is there:
   the message that failed;
 - a broker that a consumer sends a copy to, to the retry topic: one less than the copy's
   `reconsumeTimes`, which already counts the retry to come (RocketMQ tests `>` there);
+  A copy of a group that holds a queue lock is a dead letter at once, as in RocketMQ 5.3: its
+  consumers are in order, and send what is tried out without one retry more;
 - a consumer in order, and a POP consumer: the `reconsumeTimes` of the message that failed. Brokers
   do not make dead letters of messages that were popped.
 

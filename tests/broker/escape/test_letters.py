@@ -3,7 +3,6 @@
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
 from epochmq.broker.escape.letters import (
     ANY_QUEUE,
-    RETRIES_MAX,
     here,
     item_of,
     letter,
@@ -14,6 +13,7 @@ from epochmq.broker.escape.pins import pinned, place_of
 from epochmq.model.escape_mark import ESCAPE_ID
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import decode, encode
+from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.sys_flag import BORN_V6, COMPRESSED, INNER_BATCH, TX_COMMIT
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
@@ -52,7 +52,7 @@ def test_what_was_delayed_is_not_delayed_again() -> None:
     assert header["e"] == str(ANY_QUEUE)
     assert (header["a"], header["c"], header["d"]) == ("IG", "TBW102", "8")
     assert (header["g"], header["h"], header["j"]) == ("99", "7", "2")
-    assert header["l"] == str(RETRIES_MAX)
+    assert header["l"] == str(RETRIES_UNLIMITED)
 
 
 def test_what_a_consumer_sent_back_waits_where_it_goes() -> None:

@@ -10,8 +10,11 @@ from tests.broker.transaction.around import (
     tick,
 )
 
+from epochmq.broker.locks.core import LIFE_MS
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
+from epochmq.model.queue import MessageQueue
+from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 
@@ -88,6 +91,33 @@ def test_below_at_and_above_the_limit(desk: Desk, limit: int | None, last: int, 
         )
     )
     assert len(desk.stored(DEAD)) == int(tries >= last)
+
+
+@pytest.mark.parametrize(
+    ("lock_ms", "limit", "topic"),
+    [
+        (0, 2, DEAD),
+        (LIFE_MS, 2, DEAD),
+        (LIFE_MS + 1, 2, RETRY),
+        (None, 2, RETRY),
+        (0, None, DEAD),
+        (0, RETRIES_UNLIMITED, RETRY),
+    ],
+)
+def test_a_copy_of_a_group_that_holds_a_queue_is_a_dead_letter(
+    desk: Desk, lock_ms: int | None, limit: int | None, topic: str
+) -> None:
+    """Java's consumers in order send what failed after `limit` retries, and say just that number.
+
+    A stand-in's letter has no limit, and goes where it belongs.
+    """
+    if lock_ms is not None:
+        queue = MessageQueue("T", "b", 0)
+        desk.node.locks.lock("G", [queue], "one", desk.clock.now)
+        desk.clock.step(lock_ms)
+    sent = send(topic=RETRY, defaultTopicQueueNums=1, reconsumeTimes=2, maxReconsumeTimes=limit)
+    assert desk.client().ask(sent).code == ResponseCode.SUCCESS
+    assert len(desk.stored(topic)) == 1
 
 
 @pytest.mark.parametrize(("version", "topic"), [(401, DEAD), (100, RETRY)])

@@ -8,6 +8,7 @@ from epochmq.base.errors import EpochError, UsageError
 from epochmq.client.core.outgoing import prepare
 from epochmq.model.message import Message
 from epochmq.model.properties import decode
+from epochmq.model.retries import RETRIES_UNLIMITED
 
 
 def test_properties_carry_tag_keys_level_and_id() -> None:
@@ -52,3 +53,9 @@ def test_what_no_broker_takes_is_refused_at_once(message: Message) -> None:
 def test_the_error_says_what_to_do() -> None:
     with pytest.raises(UsageError, match="split it"):
         prepare(Message("T", b"x" * 5_000_000), "ID")
+
+
+def test_what_is_sent_anew_to_a_group_is_no_dead_letter() -> None:
+    """A group in order holds a queue, and a broker takes a copy with a limit for its last one."""
+    assert prepare(Message("%RETRY%g", b""), "id").max_reconsume_times == RETRIES_UNLIMITED
+    assert prepare(Message("T", b""), "id").max_reconsume_times is None

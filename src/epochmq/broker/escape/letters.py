@@ -16,6 +16,7 @@ from epochmq.model import names
 from epochmq.model import property_names as prop
 from epochmq.model.escape_mark import ESCAPE_ID, escape_id
 from epochmq.model.properties import decode_bytes
+from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.sys_flag import HOSTS_V6_MASK, INNER_BATCH
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
@@ -26,8 +27,6 @@ DEFAULT_QUEUES = 8
 """Queues that a topic gets which is made by our send, as upstream asks for."""
 ANY_QUEUE = -1
 """The master chooses: it knows its queues best."""
-RETRIES_MAX = 2**31 - 1
-"""A retry was counted where it was consumed; nobody else gives it up."""
 _KEPT_TIMES = (prop.DELAY, prop.TIMER_DELAY_SEC, prop.TIMER_DELAY_MS, prop.TIMER_DELIVER_MS)
 _MARK_ROOM = 256
 
@@ -91,7 +90,8 @@ def letter(item: Item, group: str) -> Command:
         properties=text,
         reconsumeTimes=draft.reconsume_times,
         unitMode=False,
-        maxReconsumeTimes=RETRIES_MAX,
+        # A retry was counted where it was consumed; nobody else gives it up.
+        maxReconsumeTimes=RETRIES_UNLIMITED,
         batch=False,
     )
     return request(RequestCode.SEND_MESSAGE_V2, header, draft.body)

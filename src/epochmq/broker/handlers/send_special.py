@@ -14,7 +14,7 @@ from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
 from epochmq.model.names import REVIVE_TOPIC_PREFIX, dlq_topic
 from epochmq.model.property_names import DELAY
-from epochmq.model.retries import is_tried_out
+from epochmq.model.retries import RETRIES_UNLIMITED, is_tried_out
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.topic import PERM_READ_WRITE
 from epochmq.store.draft import Draft, PutStatus
@@ -100,10 +100,17 @@ def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:
 
 
 def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, version: int) -> bool:
-    """Whether a copy that a consumer sent is a dead letter: its message is tried out."""
+    """Whether a copy that a consumer sent is a dead letter: its message is tried out.
+
+    Java's consumers in order send a copy only of what is tried out, and count no retry to come: a
+    group that holds a queue lock consumes in order (facts/remoting.md 2.1). What another broker
+    hands over, and what our producer sends anew, has no limit and is no dead letter.
+    """
     config = check_group(node, group, node.clock.wall_ms())
     allowed = retry_limit(header.maxReconsumeTimes, version, config)
-    return is_tried_out(draft.reconsume_times - 1, allowed)
+    if is_tried_out(draft.reconsume_times - 1, allowed):
+        return True
+    return allowed < RETRIES_UNLIMITED and node.locks.any_live(group, node.clock.now_ms())
 
 
 def _refused(node: BrokerNode, status: PutStatus) -> Refused:

@@ -9,8 +9,9 @@ from epochmq.client.core.arguments import check_kind, check_text, kind_of
 from epochmq.model import property_names as names
 from epochmq.model import sys_flag
 from epochmq.model.message import Message
-from epochmq.model.names import check_topic
+from epochmq.model.names import check_topic, is_retry_topic
 from epochmq.model.properties import encode
+from epochmq.model.retries import RETRIES_UNLIMITED
 
 COMPRESS_OVER_BYTES = 4_096
 COMPRESS_LEVEL = 5
@@ -47,7 +48,10 @@ def prepare(
     if len(text.encode()) > PROPERTIES_BYTES_MAX:
         raise UsageError(f"properties are over {PROPERTIES_BYTES_MAX} bytes; move data to the body")
     body, flags = _compressed(message.body, compress_over_bytes)
-    return Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
+    outgoing = Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
+    if is_retry_topic(message.topic):  # what is sent anew was not tried, whoever holds a queue
+        outgoing.max_reconsume_times = RETRIES_UNLIMITED
+    return outgoing
 
 
 def body_bytes(message: object) -> int:
