@@ -44,6 +44,26 @@ def test_a_refusal_goes_back_to_probing_and_old_ones_count_for_nothing() -> None
     assert progress.next == 7, "never below what is known to be there"
 
 
+def test_an_old_answer_that_comes_late_ends_no_probe() -> None:
+    progress = Progress(5, 0)
+    progress.accepted(6)
+    progress.sent(9, 1)
+    assert progress.refused(9, 7)
+    progress.sent(9, 1)
+    assert not progress.accepted(5), "no news"
+    assert (progress.pace, progress.waiting, progress.next) == (Pace.PROBE, True, 8)
+    assert progress.accepted(7), "it was under way, and is news"
+    assert (progress.pace, progress.next) == (Pace.STREAM, 8)
+
+
+def test_an_empty_probe_that_fits_ends_the_probe() -> None:
+    progress = Progress(5, 0)
+    progress.accepted(6)
+    progress.probe_from(7)
+    assert not progress.accepted(6), "no news"
+    assert progress.pace is Pace.STREAM
+
+
 def test_a_snapshot_is_awaited() -> None:
     progress = Progress(5, 0)
     progress.sent_snapshot(20, now=7)

@@ -79,6 +79,18 @@ def test_small_appends_go_one_after_the_other_within_the_window() -> None:
     assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [14]
 
 
+def test_answers_in_another_order_begin_one_stream_and_not_one_each() -> None:
+    leading = Leading(append_bytes_max=1, in_flight_max=9)
+    leading.accept("n1", 13)
+    assert len(leading.take()) == 7
+    leading.refuse("n1", 17, 13, 2)  # that append overtook others
+    for index in (12, 11, 12):  # sent before, and answered late
+        leading.accept("n1", index)
+    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [13]
+    leading.accept("n1", 14)
+    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [*range(14, 20)]
+
+
 def test_a_heartbeat_never_commits_what_the_follower_may_lack() -> None:
     leading = Leading()
     leading.log.commit_to(20)

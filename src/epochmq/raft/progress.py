@@ -60,15 +60,19 @@ class Progress:
         self._empty_window()
 
     def accepted(self, index: int) -> bool:
-        """The follower has all up to `index`; whether that is news."""
+        """The follower has all up to `index`; whether that is news.
+
+        The answer to a probe says at least the index that the probe follows, `next - 1`. What says
+        less, and nothing new, answers an older append and comes late. It must not begin a stream,
+        which sends the whole window again.
+        """
         while self._window and self._window[0][0] <= index:
             self._window_bytes -= self._window.popleft()[1]
         news = index > self.match
+        ends_probe = self.pace is Pace.PROBE and (news or index >= self.next - 1)
         self.match = max(self.match, index)
         self.next = max(self.next, index + 1)
-        if self.pace is Pace.PROBE or (
-            self.pace is Pace.SNAPSHOT and self.match >= self.snapshot_index
-        ):
+        if ends_probe or (self.pace is Pace.SNAPSHOT and self.match >= self.snapshot_index):
             self.pace, self.waiting, self.next = Pace.STREAM, False, self.match + 1
         return news
 
