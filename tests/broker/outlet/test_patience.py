@@ -178,6 +178,9 @@ TestWaits = Waits.TestCase
 TestWaits.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
+STEPS = 40
+
+
 class Slowly(RuleBasedStateMachine):
     """A broker with delayed and timed messages whose replicas take the log when they like."""
 
@@ -278,7 +281,17 @@ class SlowlyInRoles(Slowly):
         assert again <= self.roles * 2 * BATCH_MAX
 
 
+@pytest.mark.parametrize("delay", ["DELAY", "TIMER_DELAY_MS"])
+def test_the_longest_row_of_sends_comes_out(delay: str) -> None:
+    """All of it in one queue: a `Desk.stored` that read 1,000 messages found some missing."""
+    machine = Slowly()
+    for _ in range(STEPS):
+        machine.send(40, delay)
+    machine.teardown()
+    assert machine.sent == STEPS * 40 > 1_000
+
+
 TestSlowly = Slowly.TestCase
-TestSlowly.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestSlowly.settings = settings(max_examples=40, stateful_step_count=STEPS, deadline=None)
 TestSlowlyInRoles = SlowlyInRoles.TestCase
 TestSlowlyInRoles.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
