@@ -17,7 +17,11 @@ def test_changes_gather() -> None:
     assert file(disk).load() == {}
     file(disk).save({"b": "1", "a": "2"})
     file(disk).save({"b": "3"})
-    assert disk.files == {"c.properties": b"# crc32=%08x\na=2\nb=3\n" % crc32(b"a=2\nb=3\n")}
+    first, second = b"a=2\nb=1\n", b"a=2\nb=3\n"
+    assert disk.files == {
+        "c.properties": b"# crc32=%08x\n%s" % (crc32(second), second),
+        "c.properties.bak": b"# crc32=%08x\n%s" % (crc32(first), first),
+    }
     assert file(disk).load() == {"a": "2", "b": "3"}
 
 
