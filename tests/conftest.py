@@ -57,18 +57,36 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(str(error)) from error
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make soak` plays, order the files, and give each to one worker.
 
-    A worker takes file by file (`--dist=loadfile --no-loadscope-reorder`): the longest begin, so
-    that none of them is left to one worker at the end. Histories of the simulator go first: other
-    slow files start Java's broker, which then uses a good part of a core until the session ends.
+    A worker plays file by file (`--dist=loadgroup --no-loadscope-reorder`): the longest begin, so
+    that none of them is left to one worker at the end. The files of `tests/client/aio` that start
+    Java's broker are played by one worker, one after the other.
     """
+    if not SOAK:
+        left_out = [item for item in items if item.get_closest_marker("soak") is not None]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     counts = Counter(item.path for item in items)
     slow = {item.path for item in items if _is_slow(item)}
+    java = {item.path for item in items if _JAVA.intersection(getattr(item, "fixturenames", ()))}
     items.sort(  # files stay whole
-        key=lambda item: (not _is_history(item), item.path not in slow, -counts[item.path])
+        key=lambda item: (
+            item.path not in java,
+            not _is_history(item),
+            item.path not in slow,
+            -counts[item.path],
+        )
     )
+    for item in items:
+        group = "java" if item.path in java else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+_JAVA = frozenset(("java_cluster", "any_cluster", "pop_cluster"))
+"""Fixtures of `tests/client/aio` that start RocketMQ's broker."""
 
 
 def _is_slow(item: pytest.Item) -> bool:

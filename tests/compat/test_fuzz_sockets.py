@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
+from tests.tiers import choose
 
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message
@@ -24,7 +25,7 @@ from .hostile import UNKNOWN_CODE, Line, Watch, check_remark, frame, json_header
 from .hostile_frames import BROKER, NAMESRV, TOPIC, Golden, draw
 from .peers.epochmq import EpochCluster
 
-FRAMES = int(os.environ.get("EPOCHMQ_FUZZ_FRAMES", "20000"))
+FRAMES = int(os.environ.get("EPOCHMQ_FUZZ_FRAMES", choose(sample=5_000, soak=20_000)))
 SEED = int(os.environ.get("EPOCHMQ_FUZZ_SEED", "20221"))
 ONLY = os.environ.get("EPOCHMQ_FUZZ_ONLY")
 NUMBERS = range(FRAMES) if ONLY is None else range(int(ONLY), int(ONLY) + 1)

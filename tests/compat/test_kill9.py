@@ -11,6 +11,8 @@ import os
 import random
 from dataclasses import dataclass, field
 
+from tests.tiers import choose
+
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message, StoredMessage
@@ -18,7 +20,7 @@ from epochmq.model.queue import MessageQueue
 
 from .peers.epochmq import EpochCluster
 
-KILLS = int(os.environ.get("EPOCHMQ_KILLS", "100"))
+KILLS = int(os.environ.get("EPOCHMQ_KILLS", choose(sample=15, soak=100)))
 SEED = int(os.environ.get("EPOCHMQ_SEED", "20221"))
 SENDERS = 8
 QUEUES = 4

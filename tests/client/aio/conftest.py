@@ -48,9 +48,10 @@ async def another_instance(namesrv: str) -> AsyncIterator[Instance]:
     await made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_cluster() -> Iterator[Cluster]:
-    """RocketMQ's own; started once for each test process too, whatever tests want in between."""
+    """RocketMQ's own. One process plays all files that want it (tests/conftest.py), and stops it
+    when it leaves this folder: a Java broker that does nothing takes a quarter of a core."""
     try:
         peer = JavaCluster()
     except UnavailableError as missing:
@@ -67,13 +68,13 @@ def ours_or_javas(request: pytest.FixtureRequest) -> Cluster:
     return found
 
 
-@pytest.fixture(scope="session", params=["epochmq", "java"])
+@pytest.fixture(scope="package", params=["epochmq", "java"])
 def any_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Ours, then RocketMQ's own: administration must work on both."""
     return ours_or_javas(request)
 
 
-@pytest.fixture(scope="session", params=["epochmq", "java"])
+@pytest.fixture(scope="package", params=["epochmq", "java"])
 def pop_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Ours, then RocketMQ's own: each revives what was popped in a time of its own."""
     return ours_or_javas(request)
