@@ -57,6 +57,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(str(error)) from error
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups afterwards
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make soak` plays, order the files, and give each to one worker.
 
