@@ -19,9 +19,8 @@ from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
 
-EXEMPT = ("_open", "_serve", "_begin", "stop", "close", "build_member", "make_ready")
-"""Before a broker serves, and after, nobody waits for the loop. And `make_ready` makes the first
-file of a log that has none; all others are made ahead of their use."""
+EXEMPT = ("_open", "_serve", "_begin", "stop", "close", "build_member")
+"""Before a broker serves, and after, nobody waits for the loop."""
 
 
 class Syncs:

@@ -56,8 +56,16 @@ def test_the_next_file_is_made_ahead() -> None:
     store.tick(0, WALL)
     assert len(disk.list("commitlog")) == 1
     store.append([Draft("T", 0, b"x" * 1500, b"", born_host=HOST)], WALL)
+    operations: list[str] = []
+    disk.on_operation = lambda _number, what: operations.append(what)
     store.tick(1, WALL)
+    waits = [what for what in operations if what.startswith(("sync", "allocate"))]
+    assert (waits, len(disk.list("commitlog"))) == ([], 1)  # beside the loop
+    store.chores.run_all()
     assert len(disk.list("commitlog")) == 2
+    operations.clear()
+    store.append([Draft("T", 0, b"x" * 3000, b"", born_host=HOST)], WALL)
+    assert [what for what in operations if not what.startswith("write commitlog")] == []
 
 
 def test_no_space_in_a_tick_is_tried_again() -> None:

@@ -330,6 +330,7 @@ def test_clean_stop_leaves_no_extra_file_and_no_abort() -> None:
     store = opened(disk)
     store.append([plain(size=2000)], WALL)
     store.tick(0, WALL)
+    store.chores.run_all()
     assert disk.list("commitlog") == ["0".zfill(20), "4096".zfill(20)]
     assert disk.exists("abort")
     store.close(WALL)

@@ -6,6 +6,7 @@ from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources, StoreDamag
 from epochmq.base.ports import Disk
 from epochmq.base.types import Buffer
 from epochmq.model.record import blank
+from epochmq.store.chores import Step
 from epochmq.store.layout import file_name
 from epochmq.store.options import StoreOptions
 from epochmq.store.segment import Segment
@@ -22,6 +23,8 @@ class CommitLog:
         self.segments: list[Segment] = []
         self.ready: Segment | None = None
         """The next file, made ahead of its use."""
+        self._nameless: Segment | None = None
+        """The file made ahead, while a power cut may take its name."""
         self.end = 0
         self.active_end = 0
         """Where the file being written ends; equal to `end` when the next one must be opened."""
@@ -115,12 +118,21 @@ class CommitLog:
         )
         return True
 
-    def adopt_ready(self, path: str) -> None:
-        """Take the whole, synced file at `path` as the next one."""
+    def adopt_ready(self, path: str) -> Step:
+        """Take the whole, synced file at `path` as the next one.
+
+        The step returned makes its name durable; `named` is to be told then. A log that is in a
+        hurry does it in `roll`.
+        """
         name = file_name(self.active_end)
         self._disk.rename(path, f"{self._folder}/{name}")
-        self._disk.sync_dir(self._folder)
-        self.ready = Segment.load(self._disk, self._folder, name, self.file_bytes)
+        segment = Segment.load(self._disk, self._folder, name, self.file_bytes)
+        self.ready = self._nameless = segment
+        return self.sync_names
+
+    def named(self) -> None:
+        """The names of all files are on the device."""
+        self._nameless = None
 
     def roll(self) -> None:
         """Fill the active file with a blank and go on in the next one."""
@@ -130,6 +142,9 @@ class CommitLog:
             self._put(self.end, blank(self.active_end - self.end))
         ready = self.ready
         assert ready is not None
+        if ready is self._nameless:
+            self.sync_names()
+            self.named()
         self.ready = None
         self.segments.append(ready)
         self.end = ready.start

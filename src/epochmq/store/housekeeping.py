@@ -17,11 +17,11 @@ from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
 from epochmq.store.index import Index
+from epochmq.store.next_file import NextFile
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.retention import Retention
-from epochmq.store.zero_fill import ZeroFill
 
 QUEUES_A_TICK = 16
 SYNCS_A_STEP = 8
@@ -78,7 +78,7 @@ class Housekeeping:
         """Changes when the log is cut: claims of before are void."""
         self._on_failure = on_failure
         self.chores = Chores()
-        self._zero_fill = ZeroFill(disk, log, self.chores)
+        self._next_file = NextFile(disk, log, self.chores, options, on_failure)
         self._write_queues = Every(options.queue_write_interval_ms)
         self._sync_queues = Every(options.queue_sync_interval_ms)
         self._sync_index = Every(options.index_sync_interval_ms)
@@ -244,18 +244,15 @@ class Housekeeping:
         self._checksums.sync()
         self._checkpoint.write()
         self._checkpoint.sync()
-        self._zero_fill.clean()
+        self._next_file.clean()
 
     def _tick_log(self) -> None:
-        """Make the next file ahead once a quarter of the active one is used."""
+        """Begin to make the next file once a quarter of the active one is used."""
         log = self._log
         if log.ready is None and log.segments:
             left = log.active_end - log.end
             if left < log.file_bytes - log.file_bytes // 4:
-                if self._options.zero_fill:
-                    self._zero_fill.begin()
-                else:
-                    log.make_ready()
+                self._next_file.begin()
 
 
 def _folders(path: str) -> list[str]:

@@ -1,14 +1,16 @@
-"""A file of zeros made ahead joins the log by a rename, or not at all."""
+"""A file made ahead joins the log by a rename, or not at all."""
 
 from dataclasses import replace
 
+import pytest
 from sim.disk import SimDisk
+from tests.store.replicas import REPLICATED, fill, opened
 from tests.store.world import HOST, SMALL
 
 from epochmq.base.errors import DiskFull
 from epochmq.store.draft import Draft
+from epochmq.store.next_file import CHORE, PATH
 from epochmq.store.store import Store
-from epochmq.store.zero_fill import PATH
 
 OPTIONS = replace(SMALL, zero_fill=True)
 WALL = 1_700_000_000_000
@@ -56,7 +58,7 @@ def test_a_failure_leaves_nothing() -> None:
     def fail() -> None:
         raise DiskFull("full")
 
-    chore = next(c for c in store.chores._waiting if c.name == "zeros")
+    chore = next(c for c in store.chores._waiting if c.name == CHORE)
     chore.steps.appendleft(fail)
     store.chores.run_all()
     assert not disk.exists(PATH)
@@ -71,3 +73,43 @@ def test_a_crash_in_between_is_no_damage() -> None:
     put(again, 3000)
     again.tick(0, WALL)
     again.close(WALL)
+
+
+def test_a_log_in_a_hurry_makes_the_name_durable_itself() -> None:
+    """A file whose name a power cut may take holds no messages that count as synced."""
+    disk, store = filled()
+    store.tick(1, WALL)
+    while store._log.ready is None:
+        (store.chores.next_step() or (lambda: None))()
+    operations: list[str] = []
+    disk.on_operation = lambda _number, what: operations.append(what)
+    put(store, 3000)
+    assert "sync_dir commitlog" in operations
+    store.sync()
+    again = Store.open(disk.crash(1), OPTIONS, HOST, WALL)
+    assert again.queue_bounds("T", 0) == (0, 2)
+
+
+def test_a_name_that_cannot_be_synced_fences() -> None:
+    disk, store = filled()
+    disk.sync_fails = lambda path: path == "commitlog"
+    store.chores.run_all()
+    assert store.fenced
+
+
+@pytest.mark.parametrize("zero_fill", [False, True])
+def test_a_cut_while_it_is_made(zero_fill: bool) -> None:
+    """The file takes the place behind the log's new end, or none."""
+    disk = SimDisk()
+    options = replace(REPLICATED, zero_fill=zero_fill)
+    store = opened(disk, options)
+    placed = fill(store, 30)
+    store.tick(0, WALL)
+    while store.chores.busy(CHORE) and (step := store.chores.next_step()) is not None:
+        store.truncate(placed[3].offset, "cut")
+        step()
+    store.chores.run_all()
+    assert store._log.ready is None or store._log.ready.start == store._log.active_end
+    fill(store, 30, seed=2)
+    store.sync()
+    assert opened(disk.crash(1), options).pointers.appended == store.pointers.appended

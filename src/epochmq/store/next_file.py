@@ -1,0 +1,85 @@
+"""Makes the next log file ahead, beside the loop, with zeros written into it where that is wanted.
+
+A sync after writing into a file of zeros is cheaper than into one that is merely reserved, where it
+must also record which blocks hold data now (facts/performance.md section 5). The file grows up
+under another name and joins the log by a rename: no write of zeros can ever meet a write of
+messages, and when the log needs a file before this one is finished, it makes one without it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.base.ports import Disk, File
+from epochmq.store.chores import Chores, Step
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.options import StoreOptions
+
+PATH = "prealloc/next"
+SLICE_BYTES = 4 * 1024 * 1024
+CHORE = "next file"
+NAME_CHORE = "name of the next file"
+
+
+class NextFile:
+    """At most one file on the way."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        chores: Chores,
+        options: StoreOptions,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._chores = chores
+        self._on_failure = on_failure
+        self._zeros = options.zero_fill
+        self._reserve = options.preallocate
+
+    def begin(self) -> None:
+        """Start a file unless one is being made or is ready."""
+        if self._log.ready is not None or self._chores.busy(CHORE):
+            return
+        size = self._log.file_bytes
+        self._disk.remove(PATH)
+        file = self._disk.open(PATH, create_size=size)
+        steps: list[Step] = []
+        if self._zeros:
+            zeros = bytes(min(SLICE_BYTES, size))
+            steps = [
+                lambda at=at: file.write(at, zeros[: size - at])  # type: ignore[misc]
+                for at in range(0, size, len(zeros))
+            ]
+        elif self._reserve:
+            steps = [partial(file.allocate, 0, size)]
+
+        def done(error: EnvironmentFault | None) -> None:
+            self._finish(file, failed=error is not None)
+            if error is not None:
+                self._on_failure(error)
+
+        self._chores.add(CHORE, [*steps, file.sync], done)
+
+    def _finish(self, file: File, *, failed: bool) -> None:
+        """Hand the file to the log, if that still wants one."""
+        file.close()
+        if failed or self._log.ready is not None:
+            self._disk.remove(PATH)
+            return
+        name = self._log.adopt_ready(PATH)
+        made = self._log.ready
+
+        def named(error: EnvironmentFault | None) -> None:
+            if error is not None:
+                self._on_failure(error)
+            elif self._log.ready is made:
+                self._log.named()
+
+        self._chores.add(NAME_CHORE, [name], named)
+
+    def clean(self) -> None:
+        """Remove what a crash left behind."""
+        self._disk.remove(PATH.partition("/")[0])
