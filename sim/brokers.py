@@ -152,6 +152,28 @@ class Broker(Member):
     def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
         """As the service does: between two roles there is none, while the entry is written."""
         node = self._node()
+        self.dialling = self.dial_at = None
+        if not node.reshaping and isinstance(switch, BecomeMaster):
+            node.check_epoch(switch.epoch)
+            node.shed_tail()
+            self.settle()
+        if node.reshaping:
+            node.when_shaped(partial(self._become_now, switch, done))
+        else:
+            self._become(switch, done)
+
+    def _become_now(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
+        """The log is whole, or it could not be cut."""
+        if self._node().reshaping:
+            self._node().when_shaped(partial(self._become_now, switch, done))
+            return
+        try:
+            self._become(switch, done)
+        except EpochError as error:
+            done(error)
+
+    def _become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
+        node = self._node()
         now, wall = self.host.now, self.host.wall
         self.dialling = self.dial_at = None
         if isinstance(switch, BecomeMaster):
@@ -313,9 +335,7 @@ class Broker(Member):
     def _feed(self) -> None:
         """Give what was read, log right into the log's window as the service does."""
         node = self.node
-        while (
-            self.unread and node is not None and node.follower is not None and node.follower.wants
-        ):
+        while self.unread and node is not None and node.reading:
             now, wall = self.host.now, self.host.wall
             try:
                 space = node.direct_space()

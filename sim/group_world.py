@@ -8,11 +8,9 @@ nothing by kills, and nothing by the power cut of one.
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from epochmq.controller.options import ControllerOptions
 from epochmq.replication.options import ReplicationOptions
-from epochmq.store.log_end import Cut
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 from sim.brokers import Broker
@@ -294,14 +292,15 @@ class GroupHistory:
             safeguards=self.cluster.safe,
             boot=f"{host.name} {host.power_cuts}",
         )
-        cut: Callable[..., Cut] = store._cut
+        hide = store._hide
 
-        def watched(offset: int, *rest: Any) -> Cut:
+        def watched(offset: int) -> None:
+            """The bytes are kept, and readers do not see them any more: the cut begins."""
             self.world.tell("truncated", host, offset)
             self.world.mark("covered.truncated")
-            return cut(offset, *rest)
+            hide(offset)
 
-        store._cut = watched  # type: ignore[method-assign, assignment]
+        store._hide = watched  # type: ignore[method-assign]
         return store
 
     def clean_start(self, host: Host, store: Store) -> bool:

@@ -173,6 +173,15 @@ def test_what_is_cut_is_kept_whole_however_large() -> None:
     assert "of them confirmed" in str(cut)
 
 
+def test_what_comes_after_an_unclean_cut_is_not_confirmed_at_once() -> None:
+    store = opened()
+    placed = fill(store, 10)
+    store.limit_confirm(placed[9].offset)
+    store.truncate(placed[2].offset, "unclean", operator=True)
+    fill(store, 10, seed=2)
+    assert store.pointers.confirmed == placed[2].offset
+
+
 def test_a_failed_sync_fences() -> None:
     disk = SimDisk()
     store = opened(disk)

@@ -4,6 +4,9 @@ All verbs are plain calls. What concerns this store is done here, in order; what
 the controller comes out of `take`. Steps that wait for a device go through `run_blocking`, which
 the service replaces by a thread; the core on whose behalf one runs takes nothing meanwhile.
 
+A cut of the log goes on to its end whatever becomes of the role or the link meanwhile. Until then
+no bytes are taken from any master, and no role begins: see `reshaping` and `when_shaped`.
+
 Roles: none, master (links of followers are numbered by the caller, from 1), follower (of one
 master, on link 0).
 """
@@ -11,6 +14,7 @@ master, on link 0).
 from collections.abc import Callable
 from functools import partial
 
+from epochmq.base.check import check
 from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.ack_policy import AckStatus, Done
@@ -39,6 +43,7 @@ from epochmq.replication.link import Chunk
 from epochmq.replication.master import MasterCore
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.store_view import StoreView
+from epochmq.store.chores import Steps
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 
@@ -93,6 +98,9 @@ class ReplicationNode(Copying):
         self.log = StoreView(store)
         self._late_entry: tuple[int, int] | None = None
         self._forgetting = False
+        self.reshaping = False
+        """The log is being cut, or begins elsewhere; it belongs to the blocking steps."""
+        self._when_shaped: list[Callable[[], None]] = []
         epochs.reconcile(store.pointers.start, store.pointers.appended)
 
     # Roles ------------------------------------------------------------------------------------
@@ -113,10 +121,19 @@ class ReplicationNode(Copying):
 
     def prepare_master(self, epoch: int, now: int) -> int:
         """Where `epoch` will start; until `start_master` this broker has no role."""
+        check(not self.reshaping, "no role begins while the log is cut")
         self.check_epoch(epoch)
         self.leave(now)
         self._adopt()
         return self.store.seal_tail()
+
+    def shed_tail(self) -> None:
+        """Give up the role, and cut a record that never became whole; then `when_shaped`.
+
+        `prepare_master` would cut it too, but here and now.
+        """
+        self.leave(self._now)
+        self._reshape(self.store.cutting_tail(), lambda _error: None)
 
     def check_epoch(self, epoch: int) -> None:
         """`StaleEpoch` when this log knows a newer master than that of `epoch`."""
@@ -160,6 +177,7 @@ class ReplicationNode(Copying):
 
         `unclean_epoch`: see `FollowerCore`.
         """
+        check(not self.reshaping, "no role begins while the log is cut")
         self.check_epoch(epoch)
         self.leave(now)
         self._now, self._wall = now, wall
@@ -406,30 +424,65 @@ class ReplicationNode(Copying):
 
         if isinstance(effect, Persist):
             self.run_blocking(partial(self._persist, effect.entries), then)
-        else:
-            # The store's state belongs to the loop, so these two wait for the device right here;
-            # both are rare: once in a change of masters, once in the life of a replica.
-            run_inline(partial(self._reshape, follower, effect), then)
+        elif isinstance(effect, Reset):
+            self._reshape(self.store.resetting(effect.offset), then)
+        elif isinstance(effect, Truncate):
+            self._reshape(self._truncation(follower, effect), then)
 
     def _persist(self, entries: tuple[tuple[int, int], ...]) -> None:
         for epoch, start in entries:
             self.epochs.append(epoch, start)
 
-    def _reshape(self, follower: FollowerCore, effect: Effect) -> None:
-        if isinstance(effect, Reset):
-            self.store.reset_to(effect.offset)
-        elif isinstance(effect, Truncate):
-            entries = follower.master_entries
-            if not self.safeguards.durable_truncation_first:
-                self.epochs.adopt(entries, effect.offset)
-            if effect.offset < self.store.pointers.appended:
-                self.store.truncate(
-                    effect.offset,
-                    effect.reason,
-                    operator=effect.operator,
-                    epochs=self.epochs.entries,
-                )
-            self.epochs.adopt(entries, effect.offset)
+    def _truncation(self, follower: FollowerCore, effect: Truncate) -> Steps:
+        """Cut the log, then the epochs."""
+        entries = list(follower.master_entries)
+        adopt = partial(self.epochs.adopt, entries, effect.offset)
+        if not self.safeguards.durable_truncation_first:
+            yield adopt
+        if effect.offset < self.store.pointers.appended:
+            yield from self.store.cutting(
+                effect.offset,
+                effect.reason,
+                operator=effect.operator,
+                epochs=self.epochs.entries,
+            )
+        yield adopt
+
+    def _reshape(self, steps: Steps, then: Then) -> None:
+        """Run the steps to their end, one at a time, then `then` with the error that ended them."""
+        self.reshaping = True
+
+        def go_on(error: Exception | None) -> None:
+            ended: Exception | None = None
+            try:
+                step = next(steps) if error is None else steps.throw(error)
+            except StopIteration:
+                pass
+            except OurBug:
+                raise
+            except EpochError as caught:
+                ended = caught
+            else:
+                self.run_blocking(step, go_on)
+                return
+            self.reshaping = False
+            then(ended)
+            self._shaped()
+
+        go_on(None)
+
+    def when_shaped(self, call: Callable[[], None]) -> None:
+        """Call when the log is not being cut: now, or after its last step."""
+        self._when_shaped.append(call)
+        self._shaped()
+
+    def _shaped(self) -> None:
+        while self._when_shaped and not self.reshaping:
+            self._when_shaped.pop(0)()
+
+    @property
+    def reading(self) -> bool:
+        return super().reading and not self.reshaping
 
     def transferred(self) -> dict[int, int]:
         """Bytes of log by link since it began; 0 is the link to the master."""

@@ -257,6 +257,10 @@ class Replication(Shell):
     async def stop(self) -> None:
         """No role, no links, no listener, nothing on its way to the disk."""
         await super().stop()
+        await self._steps_done()
+
+    async def _steps_done(self) -> None:
+        """Nothing is on its way to the disk: a cut of the log goes on after its link is gone."""
         while self._steps:
             await asyncio.wait(self._steps)
 
@@ -272,6 +276,11 @@ class Replication(Shell):
             node = self.node
             node.check_epoch(epoch)
             await self._hang_up()
+            await self._steps_done()
+            node.check_epoch(epoch)
+            node.shed_tail()
+            self._after()
+            await self._steps_done()
             start = node.prepare_master(epoch, self._clock.now_ms())
             self._after()
             await self._run(partial(node.epochs.append, epoch, start))
@@ -310,6 +319,7 @@ class Replication(Shell):
                 return
             node.check_epoch(epoch)
             await self._hang_up()
+            await self._steps_done()
             node.become_follower(
                 epoch,
                 self._clock.now_ms(),
@@ -405,15 +415,18 @@ class Replication(Shell):
     async def _step(self, call: Callable[[], None], then: Then) -> None:
         error: EpochError | None = None
         try:
-            await self._run(call)
-        except OurBug:
-            raise
-        except EpochError as caught:
-            error = caught
-        then(error)
-        self._after()
-        if self._peer is not None:
-            self._peer.resume()
+            try:
+                await self._run(call)
+            except OurBug:
+                raise
+            except EpochError as caught:
+                error = caught
+            then(error)
+            self._after()
+            if self._peer is not None:
+                self._peer.resume()
+        except Exception as bug:
+            self._broken(bug)
 
     async def _run(self, call: Callable[[], None]) -> None:
         if self._blocking is None:

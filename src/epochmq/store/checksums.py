@@ -260,21 +260,43 @@ class BlockChecksums:
         To be called before those bytes change. An error is raised: with an old entry, new bytes
         would count as damage.
         """
+        self.take_back(offset)()
+
+    def take_back(self, offset: int) -> Step:
+        """As `invalidate`: forgets here and now, and returns the step that makes it durable."""
         self._generation += 1
-        for name in reversed(self._names()):
-            if int(name) >= offset:
-                self._remove(int(name))
+        gone = [int(name) for name in reversed(self._names()) if int(name) >= offset]
         segment = self._log.find(offset)
+        clear: Step | None = None
         if segment is not None and segment.start < offset:
             if self._table(segment) is None:
-                self._remove(segment.start)
+                gone.append(segment.start)
             else:
-                self._clear(segment, offset)
-        self._sync_names()
+                clear = self._clear(segment, offset)
+        for start in gone:
+            self._drop(start)
         self.covered = min(self.covered, offset)
         self.damaged = {start for start in self.damaged if start + BLOCK_BYTES <= offset}
 
-    def _clear(self, segment: Segment, offset: int) -> None:
+        def step() -> None:
+            for start in gone:
+                self._disk.remove(_path(start))
+            if clear is not None:
+                clear()
+            self._sync_names()
+
+        return step
+
+    def read_again(self, offset: int) -> None:
+        """The step of `take_back` is done: a table that was read before it may be an old one."""
+        for start in [start for start in self._tables if start + self._log.file_bytes > offset]:
+            del self._tables[start]
+
+    def _clear(self, segment: Segment, offset: int) -> Step:
+        """Forget the entries of one file from `offset` on; the step that clears them in the file.
+
+        The step has a handle of its own: the loop may close the other one meanwhile.
+        """
         table = self._tables[segment.start]
         block = self.block_at(offset)
         number = (block.start - segment.start) // BLOCK_BYTES
@@ -284,10 +306,19 @@ class BlockChecksums:
             self.covered = min(self.covered, block.start)
         place = number * _ENTRY.size
         # Even if they are zeros already: an earlier process may have died before its sync.
-        table[place:] = bytes(len(table) - place)
-        file = self._open(segment.start, len(table))
-        file.write(place, table[place:])
-        file.sync()
+        size, zeros = len(table), bytes(len(table) - place)
+        table[place:] = zeros
+        path = _path(segment.start)
+
+        def step() -> None:
+            file = self._disk.open(path, create_size=size)
+            try:
+                file.write(place, zeros)
+                file.sync()
+            finally:
+                file.close()
+
+        return step
 
     def blocks_of(self, start: int, stop: int) -> list[int]:
         """Where the blocks begin that have bytes of `[start, stop)`."""
@@ -322,10 +353,11 @@ class BlockChecksums:
         self.record(found, self._generation)
         self.sync()
 
-    def restart(self, offset: int) -> None:
-        """Durably forget everything: the log begins again at `offset`."""
-        self.invalidate(0)
+    def restart(self, offset: int) -> Step:
+        """Forget everything, the log begins again at `offset`; the step makes that durable."""
+        step = self.take_back(0)
         self.covered = offset
+        return step
 
     def drop_below(self, log_start: int) -> None:
         """Delete the checksums of log files that retention deleted."""
@@ -340,11 +372,15 @@ class BlockChecksums:
         return [name for name in self._disk.list(FOLDER) if len(name) == 20 and name.isdecimal()]
 
     def _remove(self, start: int) -> None:
+        self._drop(start)
+        self._disk.remove(_path(start))
+
+    def _drop(self, start: int) -> None:
+        """Forget one file, which is to be removed."""
         if self._file_start == start:
             self.close()
         self._tables.pop(start, None)
         self._unsynced.discard(start)
-        self._disk.remove(_path(start))
 
     # Durability -------------------------------------------------------------------------------
 

@@ -1,12 +1,31 @@
 """Work that blocks: steps that may run beside the loop, and what to do on the loop afterwards."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from epochmq.base.errors import EnvironmentFault
 
 Step = Callable[[], None]
+
+Steps = Generator[Step, None, None]
+"""Work on the loop that gives out blocking steps. Whoever runs it goes on when the step is done, or
+throws the step's error into it."""
+
+
+def run_steps(steps: Steps) -> None:
+    """Run the blocking steps here and now."""
+    error: EnvironmentFault | None = None
+    while True:
+        try:
+            step = next(steps) if error is None else steps.throw(error)
+        except StopIteration:
+            return
+        error = None
+        try:
+            step()
+        except EnvironmentFault as caught:
+            error = caught
 
 
 @dataclass
@@ -23,6 +42,8 @@ class Chores:
 
     def __init__(self) -> None:
         self._waiting: deque[Chore] = deque()
+        self.paused = False
+        """No step is given out: the log is being cut."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -38,7 +59,7 @@ class Chores:
 
     def next_step(self) -> Step | None:
         """The next blocking step; finishes chores that have none left."""
-        while self._waiting:
+        while self._waiting and not self.paused:
             chore = self._waiting[0]
             if chore.steps:
                 return chore.steps.popleft()

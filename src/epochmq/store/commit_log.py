@@ -1,6 +1,7 @@
 """The commit log: consecutive files of one size, written at the end only (facts/store.md 1.1)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources, StoreDamaged
 from epochmq.base.ports import Disk
@@ -25,6 +26,8 @@ class CommitLog:
         """The next file, made ahead of its use."""
         self._nameless: Segment | None = None
         """The file made ahead, while a power cut may take its name."""
+        self._made: Segment | None = None
+        """The first file of a log that begins again."""
         self.end = 0
         self.active_end = 0
         """Where the file being written ends; equal to `end` when the next one must be opened."""
@@ -113,10 +116,13 @@ class CommitLog:
         """Make the next file ahead; False when it is there already. `DiskFull`, `DiskFailed`."""
         if self.ready is not None:
             return False
-        self.ready = Segment.create(
-            self._disk, self._folder, self.active_end, self.file_bytes, reserve=self._reserve
-        )
+        self.ready = self._make(self.active_end)
         return True
+
+    def _make(self, start: int) -> Segment:
+        return Segment.create(
+            self._disk, self._folder, start, self.file_bytes, reserve=self._reserve
+        )
 
     def adopt_ready(self, path: str) -> Step:
         """Take the whole, synced file at `path` as the next one.
@@ -163,26 +169,55 @@ class CommitLog:
         return [s for s in self.segments if s.start < high and s.end > low]
 
     def cut_files(self, end: int) -> None:
-        """Remove the files that start behind `end`, the last one first."""
-        before = len(self.segments)
-        if self.segments and self.segments[-1].start > end:
-            self.drop_ready()  # first: a crash must not leave it behind a gap
-        while self.segments and self.segments[-1].start > end:
-            self.remove(self.segments.pop())
-        if len(self.segments) < before:
+        """Remove the files that start behind `end`."""
+        self.delete(self.behind(end))
+        self.forget(end)
+
+    def behind(self, end: int) -> list[str]:
+        """The files that start behind `end`, in the order in which they may go.
+
+        The last one goes first, and before it the one made ahead: a crash leaves no gap.
+        """
+        later = [segment.path for segment in reversed(self.segments) if segment.start > end]
+        return [self.ready.path, *later] if later and self.ready is not None else later
+
+    def delete(self, paths: list[str]) -> None:
+        """Delete these files, durably. Reads nothing of this object: it may run beside the loop."""
+        for path in paths:
+            self._disk.remove(path)
+        if paths:
             self.sync_names()  # or they come back behind a log that ends before
+
+    def forget(self, end: int) -> None:
+        """The log ends at `end`, and files that start behind it are gone."""
+        if self.segments and self.segments[-1].start > end and self.ready is not None:
+            self.ready.close()
+            self.ready = None
+        while self.segments and self.segments[-1].start > end:
+            self.segments.pop().close()
         self.set_end(end)
 
     def sync_names(self) -> None:
         """Make durable which files there are."""
         self._disk.sync_dir(self._folder)
 
-    def restart(self, offset: int) -> None:
-        """Give up all files; the log begins at `offset` with the next one."""
-        self.drop_ready()
-        while self.segments:
-            self.remove(self.segments.pop())
-        self._disk.sync_dir(self._folder)
+    def restart(self, offset: int) -> Step:
+        """The blocking step that gives up all files; `restarted` follows on the loop."""
+        ready = [] if self.ready is None else [self.ready.path]
+        paths = ready + [segment.path for segment in reversed(self.segments)]
+
+        def step() -> None:
+            self.delete(paths)
+            with suppress(DiskFull):  # then the first append makes the file
+                self._made = self._make(offset)
+
+        return step
+
+    def restarted(self, offset: int) -> None:
+        """All files are gone; the log begins at `offset`."""
+        self.close()
+        self.segments.clear()
+        self.ready, self._made = self._made, None
         if self.pending:
             self.pending.clear()
         self.set_end(offset)

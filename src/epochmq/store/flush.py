@@ -70,18 +70,23 @@ class Flusher:
         return wall
 
     def cut(self, end: int) -> None:
-        """The log was cut to `end`: syncs on their way say nothing about what comes there next."""
-        self._cut_at = min(end, self._cut_at) if self._void else end
-        self.whole_synced = min(self.whole_synced, end)
-        self._void += [point for point in self._open if point > end]
-        self._open = [point for point in self._open if point <= end]
-        self._marks = deque(mark for mark in self._marks if mark[0] <= end)
+        """The log was cut to `end`, and who waited for more is told that it never will be."""
+        self.void(end)
         waiting, self._waiting = self._waiting, deque()
         for offset, callback in waiting:
             if offset <= end:
                 self._waiting.append((offset, callback))
             else:
                 callback(False)
+
+    def void(self, end: int) -> None:
+        """The log is about to be cut to `end`: syncs on their way say nothing about what comes
+        there next."""
+        self._cut_at = min(end, self._cut_at) if self._void else end
+        self.whole_synced = min(self.whole_synced, end)
+        self._void += [point for point in self._open if point > end]
+        self._open = [point for point in self._open if point <= end]
+        self._marks = deque(mark for mark in self._marks if mark[0] <= end)
 
     def release(self) -> None:
         """Call those whose bytes are synced, in order."""

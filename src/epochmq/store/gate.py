@@ -30,12 +30,13 @@ class Gate:
         self.out_of_resources = False
         self._shut = False
         self._follows = False
+        self._held = False
         self._free_when_full = 0
         self._looks = 0
 
     def _set(self) -> None:
         waits = self.disk_full or self.out_of_resources
-        refused = self._shut or self._follows or waits or self.fenced is not None
+        refused = self._shut or self._follows or self._held or waits or self.fenced is not None
         self.refusal = PutStatus.SERVICE_NOT_AVAILABLE if refused else None
 
     def shut(self) -> None:
@@ -46,6 +47,11 @@ class Gate:
     def follow(self, follows: bool) -> None:
         """The log is another broker's: nothing is appended by this one (INV-32)."""
         self._follows = follows
+        self._set()
+
+    def hold(self, held: bool) -> None:
+        """The log is being cut, beside the loop perhaps."""
+        self._held = held
         self._set()
 
     def fence(self, reason: str) -> None:

@@ -85,26 +85,38 @@ def write_again(log: CommitLog, start: int, end: int) -> None:
         last.write(end, bytes(BLANK.size))
 
 
-def cut_log(log: CommitLog, end: int) -> None:
-    """Make `end`, where a record begins, the end of the log, durably.
+class LogCut:
+    """A step beside the loop that makes `end`, where a record begins, the log's end, durably.
 
     The first write leaves no record at `end`: from its sync on every recovery that reads the file
     of `end` stops there. Only then may the rest go, in whatever order a crash allows: zeros inside
     a record that still counts could pass for its properties.
+
+    The step changes files only; `CommitLog.forget` follows on the loop.
     """
-    segment = log.find(end)
-    if segment is None:
-        return
-    at = end - segment.start
-    stop = min(log.end, segment.end) - segment.start
-    if at < stop:
-        segment.file.write(at, bytes(min(BLANK.size, stop - at)))
-        segment.file.sync()
-    log.cut_files(end)
-    if at + BLANK.size < stop:
-        for start in range(at + BLANK.size, stop, _BLOCK):
-            segment.file.write(start, bytes(min(_BLOCK, stop - start)))
-        segment.file.sync()
+
+    def __init__(self, log: CommitLog, end: int) -> None:
+        segment = log.find(end)
+        assert segment is not None
+        self.begun = False
+        """The files are no longer those of the whole log, or perhaps not."""
+        self._log = log
+        self._segment = segment
+        self._later = log.behind(end)
+        self._at = end - segment.start
+        self._stop = min(log.end, segment.end) - segment.start
+
+    def __call__(self) -> None:
+        file, at, stop = self._segment.file, self._at, self._stop
+        head = min(BLANK.size, stop - at)
+        file.write(at, bytes(head))
+        self.begun = True
+        file.sync()
+        self._log.delete(self._later)
+        if at + head < stop:
+            for start in range(at + head, stop, _BLOCK):
+                file.write(start, bytes(min(_BLOCK, stop - start)))
+            file.sync()
 
 
 def keep(disk: Disk, segment: Segment, at: int, size: int, name: str) -> str:

@@ -2,19 +2,26 @@
 
 The store knows no role. It follows from the first raw byte (`raw_space`, `append_raw`) until
 `seal_tail`; meanwhile appends are refused (INV-32).
+
+A cut of the log waits for the device. `cutting` gives its blocking steps out, so that they may run
+beside the loop. While they run the store is `held`: nothing is appended, whatever the role; no sync
+and no chore begins, and no housekeeping; readers see nothing that goes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from epochmq.base.check import check
 from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError
 from epochmq.base.ports import Disk, File
 from epochmq.base.safeguards import Safeguards
 from epochmq.base.types import Buffer
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import BlockChecksums
+from epochmq.store.chores import Chores, Steps, run_steps
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.epochs import EpochEntry
+from epochmq.store.flush import Flusher
 from epochmq.store.follow import DamagedStream, Follower
 from epochmq.store.gate import Gate
 from epochmq.store.log_end import Cut
@@ -42,6 +49,7 @@ class StoreReplication:
     _log: CommitLog
     _queues: QueueTable
     _gate: Gate
+    _flusher: Flusher
     _checkpoint: Checkpoint
     _visibility: Visibility
     _follower: Follower
@@ -51,6 +59,13 @@ class StoreReplication:
     _disk: Disk
     sinks: SinkMemory
     checksums: BlockChecksums
+    _confirm_limit: int | None
+    held = False
+    """The log is being cut; see above."""
+
+    @property
+    def chores(self) -> Chores:
+        raise NotImplementedError
 
     def _advance(self) -> None:
         raise NotImplementedError
@@ -58,7 +73,7 @@ class StoreReplication:
     def _failed(self, error: Exception) -> None:
         raise NotImplementedError
 
-    def _restart_claims(self, offset: int) -> None:
+    def _claim_synced(self, *, clean: bool = False) -> None:
         raise NotImplementedError
 
     # Where the log is -------------------------------------------------------------------------
@@ -126,6 +141,7 @@ class StoreReplication:
     # A follower's log -------------------------------------------------------------------------
 
     def _follow(self) -> None:
+        check(not self.held, "nothing is written while the log is cut")
         if self._gate.fenced is not None:
             raise StoreDamaged(f"the store is fenced: {self._gate.fenced}")
         if not self._follower.active:
@@ -157,7 +173,7 @@ class StoreReplication:
         except DamagedStream:
             pointers.appended = self._log.end
             self._hold(list(self._follower.touched))
-            self._cut(self._follower.whole_end, "damaged bytes from the master", ())
+            run_steps(self._cut(self._follower.whole_end, "damaged bytes from the master", ()))
             raise
         except EnvironmentFault as error:
             self._failed(error)
@@ -186,9 +202,9 @@ class StoreReplication:
 
         Queue offsets are those of the whole log, whatever is confirmed (rocketmq#7689).
         """
+        check(not self.held, "no role changes while the log is cut")
         if self._follower.active:
-            if self._follower.whole_end < self._log.end:
-                self._cut(self._follower.whole_end, "incomplete record", ())
+            run_steps(self.cutting_tail())
             self._follower.active = False
             self._gate.follow(False)
         if not self._safeguards.queue_offsets_from_whole_log:
@@ -198,6 +214,11 @@ class StoreReplication:
 
     # Cutting ----------------------------------------------------------------------------------
 
+    def cutting_tail(self) -> Steps:
+        """Cut a record that never became whole; as `cutting`."""
+        if self._follower.active and self._follower.whole_end < self._log.end:
+            yield from self._cut(self._follower.whole_end, "incomplete record", ())
+
     def truncate(
         self,
         offset: int,
@@ -206,13 +227,30 @@ class StoreReplication:
         operator: bool = False,
         epochs: Sequence[EpochEntry] = (),
     ) -> Cut:
-        """Cut the log to `offset`, durably when this returns; the caller cuts the epochs next.
+        """Cut the log to `offset` here and now; as `cutting`."""
+        if offset >= self.pointers.appended:
+            return Cut(self.pointers.appended, 0, reason)
+        cut: list[Cut] = []
+        run_steps(self.cutting(offset, reason, operator=operator, epochs=epochs, done=cut.append))
+        return cut[0]
 
-        `BelowConfirmed` without `operator`; `PeerError` when no record begins at `offset`.
+    def cutting(
+        self,
+        offset: int,
+        reason: str,
+        *,
+        operator: bool = False,
+        epochs: Sequence[EpochEntry] = (),
+        done: Callable[[Cut], None] = lambda _cut: None,
+    ) -> Steps:
+        """Cut the log to `offset`, durably after the last step; the caller cuts the epochs next.
+
+        `BelowConfirmed` without `operator`; `PeerError` when no record begins at `offset`. The
+        steps are run to the end, or to an error, whatever else happens; `held` until then.
         """
         pointers = self.pointers
         if offset >= pointers.appended:
-            return Cut(pointers.appended, 0, reason)
+            return
         if offset < pointers.confirmed and not operator:
             raise BelowConfirmed(
                 f"refused to cut the log to {offset}, below the confirmed {pointers.confirmed}"
@@ -222,25 +260,63 @@ class StoreReplication:
             raise PeerError(f"cannot cut the log to {offset}: it starts at {pointers.start}")
         if offset < self.whole_end and not self._truncation.begins_record(offset):
             raise PeerError(f"cannot cut the log to {offset}: no record begins there ({reason})")
-        return self._cut(offset, reason, epochs)
+        yield from self._cut(offset, reason, epochs, done)
 
-    def _cut(self, offset: int, reason: str, epochs: Sequence[EpochEntry]) -> Cut:
+    def _cut(
+        self,
+        offset: int,
+        reason: str,
+        epochs: Sequence[EpochEntry],
+        done: Callable[[Cut], None] = lambda _cut: None,
+    ) -> Steps:
+        check(not self.held, "one cut at a time")
+        steps = self._truncation.steps(offset, reason, epochs, self.whole_end, self._hide)
+        confirmed = self.pointers.confirmed
+        self._hold_still(True)
         try:
-            cut = self._truncation.run(offset, reason, epochs, self.whole_end)
+            cut = yield from steps
         except EnvironmentFault as error:
+            self._hold_still(False)
             self._failed(error)
+            self._show_again(confirmed)
             raise
+        self._hold_still(False)
+        if self._confirm_limit is not None:
+            self._confirm_limit = min(self._confirm_limit, offset)
         self._follower.cut(offset)
         self._check.cut(offset)
         if self.sinks.cut(offset):
             remove_snapshot(self._disk)
         self.pointers.check_order()
-        return cut
+        done(cut)
+
+    def _hold_still(self, held: bool) -> None:
+        self.held = self.chores.paused = held
+        self._gate.hold(held)
+
+    def _hide(self, offset: int) -> None:
+        """Readers see the log below `offset` only: an unclean election takes the rest back."""
+        pointers = self.pointers
+        pointers.confirmed = min(pointers.confirmed, offset)
+        if pointers.dispatched > offset:
+            pointers.dispatched = offset
+            self._visibility.hold_all(self._queues.all(), offset)
+
+    def _show_again(self, confirmed: int) -> None:
+        """Nothing was cut: what was confirmed is so still."""
+        if self._gate.fenced is None:
+            self.pointers.confirmed = confirmed
+            self._advance()
 
     def reset_to(self, offset: int, *, operator: bool = False) -> None:
+        """Let the log begin at `offset` here and now; as `resetting`."""
+        run_steps(self.resetting(offset, operator=operator))
+
+    def resetting(self, offset: int, *, operator: bool = False) -> Steps:
         """An empty log begins at `offset`, the start of one of the master's files.
 
         With `operator` a log that is not empty is given up first; its bytes are kept in `cut/`.
+        The steps are run as those of `cutting`.
         """
         pointers = self.pointers
         if offset % self._log.file_bytes:
@@ -248,10 +324,18 @@ class StoreReplication:
         if pointers.appended > pointers.start:
             if not operator:
                 raise UsageError("refused to give up a log that is not empty")
-            self._cut(pointers.start, f"given up, to start again at {offset}", ())
+            yield from self._cut(pointers.start, f"given up, to start again at {offset}", ())
+        check(not self.held, "one cut at a time")
+        self._hold_still(True)
         try:
-            self.checksums.restart(offset)
-            self._log.restart(offset)
+            take_back, restart = self.checksums.restart(offset), self._log.restart(offset)
+
+            def step() -> None:
+                take_back()
+                restart()
+
+            yield step
+            self._log.restarted(offset)
             self._check.restart(offset)
             self._queues.reset_all()
             for name in ("start", "dispatched", "confirmed", "appended", "synced"):
@@ -261,8 +345,11 @@ class StoreReplication:
             remove_snapshot(self._disk)
             self._follower.begin()
             self._checkpoint.confirmed = offset
-            self._restart_claims(offset)
+            self._flusher.whole_synced = offset
+            self._claim_synced()
             self._checkpoint.write()
         except EnvironmentFault as error:
+            self._hold_still(False)
             self._failed(error)
             raise
+        self._hold_still(False)

@@ -323,6 +323,8 @@ class Store(StoreReads, StoreReplication):
 
     def _advance(self) -> None:
         """Move `confirmed` and what readers see as far as every bound allows."""
+        if self.held:
+            return  # what is being cut must not show again
         pointers = self.pointers
         whole = min(self.whole_end, self._log.committed)
         target = min(pointers.synced, whole) if self.options.sync_flush else whole
@@ -358,7 +360,7 @@ class Store(StoreReads, StoreReplication):
 
     def flush_due(self, now: int) -> bool:
         """Whether to sync now: with SYNC_FLUSH if needed, else by interval, pages and who waits."""
-        if self.fenced is not None or not self.needs_sync:
+        if self.fenced is not None or self.held or not self.needs_sync:
             return False
         if self.options.sync_flush:
             return True
@@ -377,7 +379,7 @@ class Store(StoreReads, StoreReplication):
         if self.fenced is not None:
             return
         wall = self._flusher.done(offset)
-        if wall is not None and wall <= self._appender.last_wall:
+        if wall is not None and wall <= self._appender.last_wall and not self.held:
             self._checkpoint.log_wall_ms = wall
         if not self._at_once:
             self._advance()
@@ -420,11 +422,6 @@ class Store(StoreReads, StoreReplication):
         start = self.pointers.start
         end = max(start, self._flusher.whole_synced)
         self._checkpoint.mark = Mark(clean, start, end, self._boot)
-
-    def _restart_claims(self, offset: int) -> None:
-        """The log is empty and begins at `offset`."""
-        self._flusher.whole_synced = offset
-        self._claim_synced()
 
     def _forget_boot(self) -> None:
         """After a failed sync the cache may lose anything, as after a power cut."""
@@ -471,7 +468,7 @@ class Store(StoreReads, StoreReplication):
 
     def tick(self, now: int, wall: int) -> None:
         """A slice of housekeeping, under a millisecond; blocking work becomes chores."""
-        if self.closed or self.fenced is not None:
+        if self.closed or self.held or self.fenced is not None:
             return
         if self._log.pending is not None and self._commit.due(now):
             self.commit()
@@ -531,7 +528,9 @@ class Store(StoreReads, StoreReplication):
         self.closed = True
         self._gate.shut()
         try:
-            if self.fenced is None:
+            if self.held:
+                _log.error("the store is closed while its log is cut, the next start will recover")
+            elif self.fenced is None:
                 self._close_clean()
         finally:
             self._flusher.fail()

@@ -9,13 +9,19 @@
 
 The epoch file is cut by the caller, afterwards: entries behind the log's end are dropped at open.
 A crash at any point leaves the log whole, or cut; doing it again is no harm (INV-13, 15, 16).
+
+Whatever waits for the device is a step that may run beside the loop: one for the copy, and one for
+all that follows it. Meanwhile the store is held: nothing is appended, no sync and no chore begins,
+and before the second step readers no longer see what goes. When the copy fails, nothing has
+changed. When the log's files are cut in part, the store is fenced: the next start finishes it.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
-from epochmq.base.errors import EnvironmentFault
+from epochmq.base.errors import DiskFailed, EnvironmentFault
 from epochmq.base.ports import Disk
 from epochmq.base.safeguards import Safeguards
 from epochmq.model import properties as props
@@ -24,6 +30,7 @@ from epochmq.model.record import check, store_time_at
 from epochmq.store.append import Appender
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import BlockChecksums
+from epochmq.store.chores import Step, Steps
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import Dispatcher
 from epochmq.store.epochs import EpochEntry
@@ -31,15 +38,19 @@ from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import cut_rows
 from epochmq.store.housekeeping import Housekeeping
 from epochmq.store.index import Index
-from epochmq.store.log_end import Cut, cut_log, keep
+from epochmq.store.log_end import Cut, LogCut, keep
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.segment import Segment
 from epochmq.store.visibility import Visibility
 
 _log = logging.getLogger(__name__)
 _UNIQ_KEY = UNIQ_KEY.encode()
+
+Part = tuple[Segment, memoryview]
+"""A file that loses bytes, and its mapping."""
 
 
 class Truncation:
@@ -77,6 +88,8 @@ class Truncation:
         self._touched: dict[tuple[str, int], None] | None = None
         """Queues with units behind the cut; None: any may have some."""
         self._read_to = 0
+        self._first_wall: int | None = None
+        """Store time of the first record that is cut."""
         self._last = (-1, "")
         """Where and why the log was cut last: the same cut again is told once."""
         self.bytes = 0
@@ -97,23 +110,37 @@ class Truncation:
             end.reason == "blank"
         )
 
-    def run(self, end: int, reason: str, epochs: Sequence[EpochEntry], whole_end: int) -> Cut:
+    def steps(
+        self,
+        end: int,
+        reason: str,
+        epochs: Sequence[EpochEntry],
+        whole_end: int,
+        hide: Callable[[int], None],
+    ) -> Generator[Step, None, Cut]:
         """Cut the log to `end`, where a record begins, and everything with it.
 
-        Up to `whole_end` the log was made of records when it was written.
+        Up to `whole_end` the log was made of records when it was written. `hide` keeps readers
+        from what is cut. The caller lets nothing else touch the log until the last step is done.
         """
         known = self._commit_pending(end)
-        cut = self._describe(end, reason, epochs)
-        if not known or self._read_to < min(whole_end, self._log.end):
+        log_end = self._log.end
+        parts = [(segment, segment.view) for segment in self._log.between(end, log_end)]
+        cut = Cut(end, log_end - end, reason)
+        cut.below_confirmed = max(0, self._pointers.confirmed - end)
+        cut.epochs = tuple(e.epoch for e in epochs if e.start < log_end and e.end > end)
+        yield partial(self._describe_and_save, parts, log_end, epochs, cut)
+        if not known or self._read_to < min(whole_end, log_end):
             self._touched = None
+        if self._first_wall is not None:
+            self._appender.last_wall = min(self._appender.last_wall, self._first_wall)
+        hide(end)
+        self._housekeeping.forget_claims()
+        self._flusher.void(end)
         if self._durable:
-            self._save(end, epochs, cut)
             self._lower_checkpoint(end)
-            self._checksums.invalidate(end)
-            cut_log(self._log, end)
-        else:
-            self._checksums.invalidate(end)
-            self._log.cut_files(end)
+        yield from self._cut_files(end)
+        self._checksums.read_again(end)
         self._follow(end)
         self.bytes += cut.size
         self.confirmed_bytes += cut.below_confirmed
@@ -121,6 +148,34 @@ class Truncation:
         again, self._last = self._last == (end, reason), (end, reason)
         _log.log(logging.DEBUG if again else logging.WARNING, "the log was cut: %s", cut)
         return cut
+
+    def _cut_files(self, end: int) -> Steps:
+        """Steps 2 and 3 on the device."""
+        take_back = self._checksums.take_back(end)
+        if not self._durable:
+            later = self._log.behind(end)
+
+            def unsafe() -> None:
+                take_back()
+                self._log.delete(later)
+
+            yield unsafe
+            self._log.forget(end)
+            return
+        cut_log = LogCut(self._log, end)
+
+        def step() -> None:
+            self._checkpoint.sync()
+            take_back()
+            cut_log()
+
+        try:
+            yield step
+        except EnvironmentFault as error:
+            if cut_log.begun:
+                raise DiskFailed(f"the log was cut to {end} in part: {error}") from error
+            raise
+        self._log.forget(end)
 
     def _commit_pending(self, end: int) -> bool:
         """What waits in the transient pool is kept like the rest; False when it cannot be."""
@@ -137,54 +192,62 @@ class Truncation:
 
     # Step 1 -----------------------------------------------------------------------------------
 
-    def _describe(self, end: int, reason: str, epochs: Sequence[EpochEntry]) -> Cut:
-        """Who is cut: records are counted as far as they can be read."""
-        log_end = self._log.end
-        cut = Cut(end, log_end - end, reason)
-        cut.below_confirmed = max(0, self._pointers.confirmed - end)
-        cut.epochs = tuple(e.epoch for e in epochs if e.start < log_end and e.end > end)
+    def _describe_and_save(
+        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: Cut
+    ) -> None:
+        """Beside the loop: who is cut, and the copy of the bytes. Nothing of the log changes."""
+        self._describe(parts, log_end, cut)
+        if self._durable:
+            self._save(parts, log_end, epochs, cut)
+
+    def _describe(self, parts: list[Part], log_end: int, cut: Cut) -> None:
+        """Records are counted as far as they can be read."""
         touched: dict[tuple[str, int], None] = {}
-        self._read_to = end
-        for entry in self._entries(end):
+        self._read_to = cut.offset
+        self._first_wall = None
+        for entry in self._entries(parts, cut.offset, log_end):
             if cut.count == 0:
                 cut.first_id = _id_of(entry)
-                self._appender.last_wall = min(self._appender.last_wall, entry.store_wall_ms)
+                self._first_wall = entry.store_wall_ms
             cut.count += 1
             cut.last_id = _id_of(entry)
             touched[entry.topic.decode("utf-8", "replace"), entry.queue_id] = None
         self._touched = touched
-        return cut
 
-    def _entries(self, start: int) -> Iterator[Entry]:
-        for segment in self._log.between(start, self._log.end):
-            limit = min(segment.end, self._log.end) - segment.start
+    def _entries(self, parts: list[Part], start: int, log_end: int) -> Iterator[Entry]:
+        for segment, view in parts:
+            limit = min(segment.end, log_end) - segment.start
             at = max(start - segment.start, 0)
             stop = End()
-            yield from walk(segment.view[:limit], segment.start, at, stop, crc=False)
+            yield from walk(view[:limit], segment.start, at, stop, crc=False)
             if stop.offset < segment.start + limit and not stop.rolled:
                 self._read_to = stop.offset
                 return
             self._read_to = segment.start + limit
 
-    def _save(self, end: int, epochs: Sequence[EpochEntry], cut: Cut) -> None:
+    def _save(
+        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: Cut
+    ) -> None:
         """Whole; where there is no space for it, `DiskFull`, and nothing is cut."""
-        for segment in self._log.between(end, self._log.end):
-            at = max(end, segment.start)
-            size = min(segment.end, self._log.end) - at
+        for segment, _ in parts:
+            at = max(cut.offset, segment.start)
+            size = min(segment.end, log_end) - at
             epoch = next((e.epoch for e in reversed(epochs) if e.start <= at), 0)
             cut.kept.append(keep(self._disk, segment, at - segment.start, size, f"{epoch}-{at}"))
 
     # Step 2 -----------------------------------------------------------------------------------
 
     def _lower_checkpoint(self, end: int) -> None:
-        """Recovery begins at a file older than the checkpoint's times: let it be an earlier one."""
+        """Recovery begins at a file older than the checkpoint's times: let it be an earlier one.
+
+        Written here; the next step syncs it.
+        """
         for segment in self._log.segments:
             if segment.end > end and check(segment.view, 0, len(segment.view), crc=False) > 0:
                 self._checkpoint.clock_back(max(store_time_at(segment.view, 0), 0))
         self._checkpoint.confirmed = min(self._checkpoint.confirmed, self._pointers.confirmed, end)
         self._checkpoint.lower_end(end)
         self._checkpoint.write()
-        self._checkpoint.sync()
 
     # Step 4 -----------------------------------------------------------------------------------
 
