@@ -48,7 +48,7 @@ static: setup
 	exit $$status
 
 # Files as tests/conftest.py orders them, the long ones first.
-PARALLEL := -n $(WORKERS) --dist=loadgroup --no-loadscope-reorder
+PARALLEL := -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 unit: setup
 	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py --ignore=tests/spark/jvm $(PARALLEL) -q $(PYTEST_ARGS)

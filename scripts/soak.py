@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".soak"
 PYTEST = (sys.executable, "-m", "pytest", "-q")
-PARALLEL = ("-n", "2", "--dist=loadgroup", "--no-loadscope-reorder")
+PARALLEL = ("-n", "2", "--dist=loadfile", "--no-loadscope-reorder")
 OTHER_STAGES = tuple(
     f"--ignore=tests/{folder}" for folder in ("compat", "sim", "chaos", "spark/jvm")
 )

@@ -9,13 +9,15 @@ import gc
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.same_code import check_same_code
 from tests.tiers import FIRST_SEED, SOAK
+from xdist.scheduler import LoadFileScheduling
 
 import epochmq
 
@@ -57,37 +59,64 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(str(error)) from error
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups afterwards
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make soak` plays, order the files, and give each to one worker.
+    """Leave out what only `make soak` plays, and order the files.
 
-    A worker plays file by file (`--dist=loadgroup --no-loadscope-reorder`): the longest begin, so
-    that none of them is left to one worker at the end. The files of `tests/client/aio` that start
-    Java's broker are played by one worker, one after the other.
+    A worker plays file by file (`--dist=loadfile --no-loadscope-reorder`): the longest begin, so
+    that none of them is left to one worker at the end.
     """
     if not SOAK:
         left_out = [item for item in items if item.get_closest_marker("soak") is not None]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    for item in items:
+        if "java_cluster" in _fixtures(item) and item.path.name not in JAVA_FILES:
+            raise pytest.UsageError(f"{item.path} starts Java's broker: name it in JAVA_FILES")
     counts = Counter(item.path for item in items)
     slow = {item.path for item in items if _is_slow(item)}
-    java = {item.path for item in items if _JAVA.intersection(getattr(item, "fixturenames", ()))}
     items.sort(  # files stay whole
         key=lambda item: (
-            item.path not in java,
+            not _is_java(item.nodeid),
             not _is_history(item),
             item.path not in slow,
             -counts[item.path],
         )
     )
-    for item in items:
-        group = "java" if item.path in java else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
-_JAVA = frozenset(("java_cluster", "any_cluster", "pop_cluster"))
-"""Fixtures of `tests/client/aio` that start RocketMQ's broker."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Give all files that start Java's broker to one worker, one after the other."""
+    return OneJava(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class OneJava(LoadFileScheduling):
+    """A broker of Java's that does nothing takes a quarter of a core: one is enough."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "java" if _is_java(nodeid) else super()._split_scope(nodeid)
+
+
+JAVA_FILES = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("admin_calls", "admin_cluster", "admin_groups", "admin_messages", "admin_namesrv"),
+        *("admin_progress", "admin_topics", "bulk_calls", "pop_calls", "pop_consumer"),
+    )
+)
+"""Of `tests/client/aio`."""
+
+
+def _is_java(nodeid: str) -> bool:
+    folder, _slash, name = nodeid.partition("::")[0].rpartition("/")
+    return folder == "tests/client/aio" and name in JAVA_FILES
+
+
+def _fixtures(item: pytest.Item) -> Collection[str]:
+    """The fixtures of a test; `java_cluster` stands for those that may ask for it."""
+    names = frozenset(getattr(item, "fixturenames", ()))
+    return names | {"java_cluster"} if names & {"any_cluster", "pop_cluster"} else names
 
 
 def _is_slow(item: pytest.Item) -> bool:
