@@ -38,7 +38,7 @@ RAFT = tuple(
         ("commit_only_own_term", 16, "INV-03"),
         ("pre_vote", 6, "INV-35"),
         ("check_quorum", 6, "INV-35"),
-        ("read_index_barrier", 6, "INV-04"),
+        ("read_index_barrier", 5, "INV-04"),
     )
 )
 

@@ -189,3 +189,25 @@ def test_checksums_go_with_their_log_file() -> None:
     world.tick()
     assert world.disk.list(FOLDER) == world.disk.list("commitlog")[: len(world.disk.list(FOLDER))]
     assert len(world.disk.list(FOLDER)) == 2
+
+
+def test_checksums_of_a_log_that_was_taken_away_are_deleted() -> None:
+    """Else they would call the messages of the next log damaged."""
+    world = filled(2 * BLOCK_BYTES)
+    for _ in range(3):
+        tick(world)
+    disk = world.disk
+    assert world.store is not None
+    world.store.close(world.wall)
+    assert disk.list(FOLDER)
+    for folder in ("commitlog", "consumequeue", "index"):
+        for path in [path for path in disk._files if path.startswith(f"{folder}/")]:
+            disk.remove(path)
+    disk.remove("checkpoint")
+    store = Store.open(disk, OPTIONS, HOST, WALL)
+    assert not disk.list(FOLDER)
+    rng = Random(7)
+    store.append([draft(number, rng) for number in range(20)], WALL)
+    store.sync()
+    store.close(WALL)
+    assert Store.open(disk, OPTIONS, HOST, WALL).pointers.appended == store.pointers.appended

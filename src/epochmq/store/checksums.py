@@ -353,8 +353,12 @@ class BlockChecksums:
         self.record(found, self._generation)
         self.sync()
 
-    def restart(self, offset: int) -> Step:
-        """Forget everything, the log begins again at `offset`; the step makes that durable."""
+    def restart(self, offset: int) -> None:
+        """Durably forget everything: the log begins again at `offset`."""
+        self.restart_step(offset)()
+
+    def restart_step(self, offset: int) -> Step:
+        """As `restart`: forgets here and now, and returns the step that makes it durable."""
         step = self.take_back(0)
         self.covered = offset
         return step

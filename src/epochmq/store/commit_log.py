@@ -201,7 +201,7 @@ class CommitLog:
         """Make durable which files there are."""
         self._disk.sync_dir(self._folder)
 
-    def restart(self, offset: int) -> Step:
+    def restart_step(self, offset: int) -> Step:
         """The blocking step that gives up all files; `restarted` follows on the loop."""
         ready = [] if self.ready is None else [self.ready.path]
         paths = ready + [segment.path for segment in reversed(self.segments)]

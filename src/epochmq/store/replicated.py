@@ -328,7 +328,7 @@ class StoreReplication:
         check(not self.held, "one cut at a time")
         self._hold_still(True)
         try:
-            take_back, restart = self.checksums.restart(offset), self._log.restart(offset)
+            take_back, restart = self.checksums.restart_step(offset), self._log.restart_step(offset)
 
             def step() -> None:
                 take_back()

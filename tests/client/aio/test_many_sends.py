@@ -172,6 +172,27 @@ async def test_a_silent_name_server_takes_no_longer_than_the_timeout(topic: str)
                 await producer.send(Message(topic, b"x"))
 
 
+async def test_the_problem_of_an_earlier_try_is_told_when_time_is_up(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last try may be cut off before it can say why there is no route."""
+    async with Producer("127.0.0.1:1", f"p-{topic}", timeout_ms=400) as producer:
+        tries: list[str] = []
+
+        async def refuse_once(name: str) -> None:
+            tries.append(name)
+            if len(tries) % 2:
+                raise NotReachable("no name server answers")
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(producer, "_refresh_route", refuse_once)
+        with pytest.raises(NotReachable, match="no name server answers"):
+            await producer.queues(topic)
+        with pytest.raises(NotReachable, match="no name server answers"):
+            await producer.send(Message(topic, b"x"))
+        assert len(tries) == 4
+
+
 async def test_the_callers_message_stays_as_it_is(namesrv: str, topic: str) -> None:
     message = Message(topic, b"x", properties={"a": "b"})
     async with Producer(namesrv, "p") as producer:

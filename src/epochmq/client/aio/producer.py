@@ -8,7 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
-from epochmq.base.errors import NotFound, NotReachable, PeerError, Refused, UsageError
+from epochmq.base.errors import (
+    EpochError,
+    NotFound,
+    NotReachable,
+    PeerError,
+    Refused,
+    UsageError,
+)
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
 from epochmq.client.aio.closing import Closing
 from epochmq.client.aio.in_flight import InFlight
@@ -219,15 +226,17 @@ class Producer(Closing):
         check_topic(topic)
         self.instance.check_usable()
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
+        problem: EpochError | None = None
         try:
             for attempt in itertools.count(1):
                 began = self.instance.clock.now_ms()
                 try:
                     return await self._writable_queues(topic, deadline)
-                except NotReachable:
+                except NotReachable as error:
+                    problem = _more_telling(problem, error)
                     self.instance.routes.expire(topic, began)
                     if not await self._wait_before_retry(attempt, deadline):
-                        raise
+                        raise problem from None
         finally:
             self._loop_time.end()
         raise AssertionError("unreachable")
@@ -240,7 +249,7 @@ class Producer(Closing):
                     await self._refresh_route(topic)
             except TimeoutError:
                 servers = ", ".join(instance.name_servers.addresses)
-                raise NotReachable(
+                raise _NoRouteInTime(
                     f"the brokers of topic {topic} are not known in time (asked: {servers})"
                 ) from None
         queues = instance.routes.publish(topic)
@@ -337,6 +346,7 @@ class Producer(Closing):
         """Try until it is stored; the queue of `key` is chosen once, with the first route."""
         clock = self.instance.clock
         avoid: str | None = None
+        problem: EpochError | None = None
         refused = 0
         for attempt in itertools.count(1):
             began = clock.now_ms()
@@ -350,7 +360,7 @@ class Producer(Closing):
                 result = await self._try(outgoing, code, queue, left_ms)
                 if result.status is SendStatus.SEND_OK or not self.retry_when_not_store_ok:
                     return result
-                problem: Exception = NotReachable(f"stored as {result.status.value} only")
+                problem = NotReachable(f"stored as {result.status.value} only")
                 refused += 1
             except NotReachable as error:
                 if self.instance.is_closed:
@@ -358,7 +368,7 @@ class Producer(Closing):
                         f"the client was closed while message {outgoing.uniq_id} was sent: it may"
                         " be stored or not"
                     ) from error
-                problem = error
+                problem = _more_telling(problem, error)
                 self.instance.routes.expire(outgoing.topic, began)
             except Refused as error:
                 verdict = judge(error.code)
@@ -437,6 +447,18 @@ class Producer(Closing):
         return HeartbeatData(
             client_id=self.instance.client_id, producer_data_set=[ProducerData(self.group)]
         )
+
+
+class _NoRouteInTime(NotReachable):
+    """Time was up before the name servers answered."""
+
+
+def _more_telling(before: EpochError | None, error: EpochError) -> EpochError:
+    """Choose which problem of two tries the caller is told.
+
+    The last try may end because time is up. The problem of an earlier one then says why.
+    """
+    return before if before is not None and isinstance(error, _NoRouteInTime) else error
 
 
 def _explained(problem: Exception, deadline: Deadline) -> Exception:
