@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +19,7 @@ from .process import wait_until
 from .running import Running
 
 _GET_BROKER_MEMBER_GROUP = 901
+_GET_BROKER_HA_STATUS = 907
 USEFUL: Config = {
     "enableSlaveActingMaster": True,
     "enableRemoteEscape": True,
@@ -161,11 +163,18 @@ class Pairs(Running):
         ]
 
     def start(self) -> Self:
-        """Start everything and return when the name server knows all."""
+        """Start everything and return when the name server knows all and slaves follow.
+
+        An empty slave begins with its master's newest log file: what a test sends to earlier files
+        before the slave follows, an acting master does not have.
+        """
         self.namesrv.start()
         for server in self.servers[1:]:
             server.start()
         self.wait_ready()
+        for name, master in self.masters.items():
+            slaves = len(self.group(name)) - 1
+            wait_until(partial(_follow, master, slaves), self.ready_timeout_s, f"{name} follows")
         return self
 
     def wait_ready(self) -> None:
@@ -182,3 +191,11 @@ class Pairs(Running):
             server.process.kill9()
         if self._own_root:
             shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _follow(master: Server, slaves: int) -> bool:
+    """Whether so many slaves have as much of the log as their master."""
+    with suppress(OSError, KeyError, ValueError):
+        status = wire.call(master.address, _GET_BROKER_HA_STATUS, {}).json()
+        return bool(status["inSyncSlaveNums"] >= slaves)
+    return False
