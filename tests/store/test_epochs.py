@@ -306,3 +306,19 @@ def test_any_flipped_bit_is_found(entries: list[tuple[int, int]]) -> None:
         data[bit >> 3] ^= 1 << (bit & 7)
         assert _parse(bytes(data)) in (None, entries), bit
         data[bit >> 3] ^= 1 << (bit & 7)
+
+
+def test_epochs_that_are_forgotten_are_saved_by_the_next_change() -> None:
+    """Between a cut of the log and the cut of the file nobody is told of epochs behind the log."""
+    disk = SimDisk()
+    file = made((1, 0), (2, 500), (3, 900), disk=disk)
+    file.forget_suffix(500)
+    assert pairs(file) == [(1, 0)]
+    assert file.last_epoch == 1
+    assert pairs(EpochFile(disk)) == [(1, 0), (2, 500), (3, 900)]
+    file.adopt([(1, 0)], 500)  # what memory has already
+    assert pairs(EpochFile(disk)) == [(1, 0)]
+    file.forget_suffix(500)
+    operations = disk.operations
+    file.adopt([(1, 0)], 500)
+    assert disk.operations == operations, "nothing was forgotten, so nothing is written"

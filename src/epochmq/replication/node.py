@@ -446,6 +446,7 @@ class ReplicationNode(Copying):
                 operator=effect.operator,
                 epochs=self.epochs.entries,
             )
+            self.epochs.forget_suffix(effect.offset)
         yield adopt
 
     def _reshape(self, steps: Steps, then: Then) -> None:

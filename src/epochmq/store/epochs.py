@@ -100,6 +100,8 @@ class EpochFile:
         """By epoch; empty with data in the log: treat the replica as an empty one."""
         self.doubtful_from: int | None = None
         """Read from the backup: entries that start behind this offset may be missing."""
+        self._unsaved = False
+        """The file has entries that `forget_suffix` dropped."""
         self._load()
 
     def _load(self) -> None:
@@ -142,6 +144,16 @@ class EpochFile:
         if epoch < 0 or start < 0:
             raise StaleEpoch(f"epoch {epoch} from {start} makes no sense")
         self._save([*self.entries, EpochEntry(epoch, start)])
+
+    def forget_suffix(self, offset: int) -> None:
+        """Drop in memory the epochs that start at `offset` or behind; the caller saves soon.
+
+        The log ends at `offset` already, so nobody may be told of them. A crash before the file is
+        written does no harm: `reconcile` drops them at the next start.
+        """
+        kept = [entry for entry in self.entries if entry.start < offset]
+        if len(kept) < len(self.entries):
+            self.entries, self._unsaved = with_ends(kept), True
 
     def cut_suffix(self, offset: int) -> None:
         """The log was cut to `offset`: drop the epochs that start there or behind."""
@@ -205,7 +217,7 @@ class EpochFile:
         return entries[-limit:]
 
     def _keep(self, entries: Sequence[EpochEntry]) -> None:
-        if [entry[:2] for entry in entries] != [entry[:2] for entry in self.entries]:
+        if self._unsaved or [e[:2] for e in entries] != [e[:2] for e in self.entries]:
             self._save(entries)
 
     def _save(self, entries: Sequence[EpochEntry]) -> None:
@@ -217,7 +229,7 @@ class EpochFile:
             for path in (self.path + ".bak", self.path):
                 self._disk.remove(path)
             self._disk.sync_dir(self.path.rpartition("/")[0])
-        self.entries = with_ends(entries)
+        self.entries, self._unsaved = with_ends(entries), False
 
 
 def _format(entries: Sequence[tuple[int, ...]]) -> bytes:
