@@ -199,7 +199,7 @@ def _live(broker: Broker, root: Path, due: "array[int]", kill_ms: float | None) 
         looks += 1
         if looks % 64 == 0:
             peak = max(peak, _anonymous_mib())
-        if clock.ms > last and broker.timer.hands.core.read_ms - WALL > last:
+        if clock.ms > last and broker.timer.driver.core.read_ms - WALL > last:
             break
     cpu = time.process_time() - began
     seen: dict[int, int] = {}

@@ -70,9 +70,9 @@ def owned(count: int) -> list[str]:
     return [KEPT if number % OWN_EVERY else LOCAL for number in range(count)]
 
 
-def deal(things: Sequence[str], hands: int) -> list[list[str]]:
+def deal(things: Sequence[str], driver: int) -> list[list[str]]:
     """Dealt out in turns."""
-    return [list(things[number::hands]) for number in range(hands)]
+    return [list(things[number::driver]) for number in range(driver)]
 
 
 def without_end(points: Sequence[str], chance: random.Random) -> Iterator[str]:

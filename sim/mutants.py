@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Entry, Revive
-from epochmq.broker.pop.revive.hands import _Lost
+from epochmq.broker.pop.revive.revive_driver import _Lost
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.broker.pop.windows.core import QueueKey, Window
 from epochmq.broker.roles import Role
@@ -44,7 +44,7 @@ def put_once(broker: "SecondaryBroker") -> None:
 
 def timer_tries_again(broker: "SecondaryBroker") -> None:
     """A delivery that failed counts as made (rocketmq#7927)."""
-    core = broker.timer.hands.core
+    core = broker.timer.driver.core
     settled = core.settled
 
     def all_held(held: Sequence[bool], wall: int, position: int) -> None:
@@ -112,27 +112,27 @@ def pop_windows_in_order(broker: "SecondaryBroker") -> None:
 
 def pop_progress_waits(broker: "SecondaryBroker") -> None:
     """The revive queue counts as done as far as it was read."""
-    hands = broker.owned.pop.hands
-    keep = hands._keep
+    driver = broker.owned.pop.driver
+    keep = driver._keep
 
     def kept(core: Revive, queue_id: int, wall: int) -> None:
         core._places.clear()
         keep(core, queue_id, wall)
 
-    hands._keep = kept  # type: ignore[method-assign]
+    driver._keep = kept  # type: ignore[method-assign]
 
 
 def pop_copies_know(broker: "SecondaryBroker") -> None:
     """A check point that is done is forgotten while its copy is on the way."""
-    hands = broker.owned.pop.hands
-    start = hands.start
+    driver = broker.owned.pop.driver
+    start = driver.start
 
     def started(count: int) -> None:
         start(count)
-        for core in hands.queues.values():
+        for core in driver.queues.values():
             _forget_early(core)
 
-    hands.start = started  # type: ignore[method-assign]
+    driver.start = started  # type: ignore[method-assign]
 
 
 def _forget_early(core: Revive) -> None:
@@ -146,13 +146,13 @@ def _forget_early(core: Revive) -> None:
 
 def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
     """Invisible times are over when the wall clock says so (rocketmq#7914)."""
-    hands, clock = broker.owned.pop.hands, broker.owned.clock
-    start = hands.start
+    driver, clock = broker.owned.pop.driver, broker.owned.clock
+    start = driver.start
     base = clock.wall_ms() - clock.now_ms()
 
     def started(count: int) -> None:
         start(count)
-        for core in hands.queues.values():
+        for core in driver.queues.values():
             _by_wall(core)
 
     def _by_wall(core: Revive) -> None:
@@ -163,7 +163,7 @@ def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
 
         core.due = by_wall  # type: ignore[method-assign]
 
-    hands.start = started  # type: ignore[method-assign]
+    driver.start = started  # type: ignore[method-assign]
 
 
 def pop_drops_with_its_topic(broker: "SecondaryBroker") -> None:
@@ -173,14 +173,14 @@ def pop_drops_with_its_topic(broker: "SecondaryBroker") -> None:
 
 def pop_knows_what_is_gone(broker: "SecondaryBroker") -> None:
     """What is not in its queue is looked for again and again (rocketmq#8479)."""
-    hands = broker.owned.pop.hands
-    find = hands._find
+    driver = broker.owned.pop.driver
+    find = driver._find
 
     def found(check_point: CheckPoint, offset: int, before: int) -> StoredMessage | _Lost:
         there = find(check_point, offset, before)
         return _Lost.HERE if there is _Lost.GONE else there
 
-    hands._find = found  # type: ignore[method-assign]
+    driver._find = found  # type: ignore[method-assign]
 
 
 def order_one_batch_out(broker: "SecondaryBroker") -> None:

@@ -144,7 +144,7 @@ class SecondaryBroker(Broker):
         owned = self.owned
         return (
             f"{super().state_line()} | {owned.role.name} delivers {owned.delivers}"
-            f" levels {owned.schedule.progress()} timer {self.timer.hands.statistics()}"
+            f" levels {owned.schedule.progress()} timer {self.timer.driver.statistics()}"
             f" transactions {owned.transactions.statistics()} pop {owned.pop.statistics()}"
         )
 

@@ -110,8 +110,8 @@ def watch_pops(broker: "SecondaryBroker") -> None:
     """Tell checkers which check points are made, and which messages of which are about to be
     handed out again."""
     pop = broker.owned.pop
-    hands, keep = pop.hands, pop.keep
-    deliver = hands._deliver
+    driver, keep = pop.driver, pop.keep
+    deliver = driver._deliver
 
     def kept(taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
         for one in taken:
@@ -124,4 +124,4 @@ def watch_pops(broker: "SecondaryBroker") -> None:
         deliver(core, entry, now, wall)
 
     pop.keep = kept  # type: ignore[method-assign]
-    hands._deliver = watched  # type: ignore[method-assign]
+    driver._deliver = watched  # type: ignore[method-assign]

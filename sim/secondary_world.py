@@ -298,7 +298,7 @@ class SecondaryHistory(GroupHistory):
         """Nothing is out, and the group stands at the end of every queue that it pops from."""
         owned = broker.owned
         pop = owned.pop
-        if len(pop.hands) or len(pop.buffer) or pop.windows.statistics()["windows"]:
+        if len(pop.driver) or len(pop.buffer) or pop.windows.statistics()["windows"]:
             return False
         marks = (NORMAL, RETRY_V1, RETRY_V2)
         for topic in [retry_topic_of(t, CONSUMERS, m) for t in TOPICS for m in marks]:

@@ -50,9 +50,9 @@ class Story(LaterStory):
         """Deliveries of the timer that failed in a row, at a broker that runs."""
         if self.host(name).process is None:
             return 0
-        return self.secondary(name).timer.hands.core.statistics()["failures"]
+        return self.secondary(name).timer.driver.core.statistics()["failures"]
 
     def waits(self, name: str) -> bool:
         """Whether a delivery of the timer's is in the log of a broker that runs, and not held."""
         process = self.host(name).process
-        return process is not None and self.secondary(name).timer.hands.core.flying
+        return process is not None and self.secondary(name).timer.driver.core.flying

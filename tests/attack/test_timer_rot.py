@@ -113,6 +113,6 @@ def test_counts_that_are_damaged_are_made_anew(backup: bytes | None) -> None:
         disk.write_file(f"{TimerMetrics.file}.bak", backup)
     broker = before.broker.again(disk)
     broker.tick(2)
-    assert broker.timer.hands.metrics.total == 5  # a, b, c, far, and what cancels c
+    assert broker.timer.driver.metrics.total == 5  # a, b, c, far, and what cancels c
     broker.run(75_000, STEP_MS)
-    assert broker.timer.hands.metrics.total == 0
+    assert broker.timer.driver.metrics.total == 0

@@ -260,7 +260,7 @@ class Broker:
         node.pop.choose_pin = self.escape.choose_pin
         self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
         self.afar = AfarMessages(Peers(tls=client_tls(options)), servers, self._clock)
-        node.pop.hands.fetch = self.afar.fetch
+        node.pop.driver.fetch = self.afar.fetch
 
     # Running ---------------------------------------------------------------------------------
 

@@ -475,7 +475,7 @@ async def test_special_services_run_while_it_stands_in_and_no_longer(group: InPr
         timer = node.timer
         assert timer is not None
         served = node.transactions.serves(node.clock.now_ms())
-        return [node.delivers, timer.hands.delivers, served, node.pop._running]
+        return [node.delivers, timer.driver.delivers, served, node.pop._running]
 
     assert running() == [False] * 4
     await master.stop(grace_ms=0)

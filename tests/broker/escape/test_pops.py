@@ -50,7 +50,7 @@ async def test_what_nobody_acknowledges_comes_back_at_the_other_group(groups: Gr
     await until(lambda: bodies(other, RETRY) == [second.body])
     assert slave.node.offsets.get("G", "T", 0) == 2
     assert log_of(slave) == log
-    assert other.node.pop.hands.statistics()["open"] == 0
+    assert other.node.pop.driver.statistics()["open"] == 0
 
 
 async def test_it_is_hidden_longer(groups: Groups) -> None:
@@ -78,8 +78,8 @@ async def test_an_acknowledgement_after_the_masters_return_finds_its_check_point
     groups.brokers.append(again)
     answer = await ask(again, ack(one))
     assert answer.code == ResponseCode.SUCCESS, answer.remark
-    await until(lambda: other.node.pop.hands.statistics()["progress"] > 0)
-    await until(lambda: other.node.pop.hands.statistics()["open"] == 0)
+    await until(lambda: other.node.pop.driver.statistics()["progress"] > 0)
+    await until(lambda: other.node.pop.driver.statistics()["open"] == 0)
     assert bodies(other, RETRY) == []
 
 
@@ -87,7 +87,7 @@ async def test_check_points_of_before_are_served_by_who_stands_in(groups: Groups
     other, master, slave = await three(groups, b"one", b"two")
     first, second = await take(master, invisible_ms=2_000)
     log = await groups.stand_in(master, slave)
-    await until(lambda: slave.node.pop.hands.statistics().get("open") == 1)
+    await until(lambda: slave.node.pop.driver.statistics().get("open") == 1)
     answer = await ask(slave, ack(first))
     assert answer.code == ResponseCode.SUCCESS, answer.remark
     await until(lambda: bodies(other, RETRY) == [second.body])

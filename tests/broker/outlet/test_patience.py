@@ -103,17 +103,17 @@ def test_a_delivery_that_is_in_the_log_is_not_written_again(delay: dict[str, str
             slow.answer(held=False)
         return broker.bodies()
 
-    before = node.schedule.progress()[1], node.timer.hands.delivered  # type: ignore[union-attr]
+    before = node.schedule.progress()[1], node.timer.driver.delivered  # type: ignore[union-attr]
     assert pass_time(60_000) == [b"a", b"b"]
     broker.put(b"c", **delay)
     assert pass_time(5_000) == [b"a", b"b"]  # nothing goes past them
-    after = node.schedule.progress()[1], node.timer.hands.delivered  # type: ignore[union-attr]
+    after = node.schedule.progress()[1], node.timer.driver.delivered  # type: ignore[union-attr]
     assert before == after
     assert len(node.patience) == 1
     del node.when_kept
     node.patience.tick(broker.clock.now + ASK_AGAIN_MS)
     assert pass_time(3_000) == [b"a", b"b", b"c"]
-    done = node.schedule.progress()[1], node.timer.hands.delivered  # type: ignore[union-attr]
+    done = node.schedule.progress()[1], node.timer.driver.delivered  # type: ignore[union-attr]
     assert sum(done) == sum(before) + 3
 
 

@@ -16,7 +16,7 @@ from tests.broker.pop_desk import PopDesk, Popped, ack, hide
 from epochmq.base import limits
 from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.place import FOREVER
-from epochmq.broker.pop.revive import hands
+from epochmq.broker.pop.revive import revive_driver
 from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
 
@@ -157,7 +157,7 @@ def test_a_clock_that_is_set_before_the_check_point_is_read(merge: bool, step_ms
 
 def test_so_many_check_points_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others the wall clock says when they are due."""
-    monkeypatch.setattr(hands, "GIVEN_MAX", 1)
+    monkeypatch.setattr(revive_driver, "GIVEN_MAX", 1)
     desk = PopDesk()
     desk.put(b"a", b"b")
     for _ in range(2):

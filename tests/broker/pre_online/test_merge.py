@@ -129,7 +129,7 @@ def test_delay_levels_that_the_slave_delivered_are_not_delivered_again(two: Two)
 def test_the_timers_check_point_is_taken_if_it_covers_ours(two: Two) -> None:
     assert two.master.timer is not None
     assert two.slave.timer is not None
-    ours, theirs = two.master.timer.hands.core, two.slave.timer.hands.core
+    ours, theirs = two.master.timer.driver.core, two.slave.timer.driver.core
     ours.restore(WALL, 7, 7, 0)
     theirs.restore(WALL + 9_000, 6, 6, 0)
     two.take(Table.TIMER)
@@ -144,7 +144,7 @@ def test_the_timers_check_point_is_taken_if_it_covers_ours(two: Two) -> None:
 def test_how_many_messages_wait_is_what_who_delivered_last_says(two: Two) -> None:
     assert two.master.timer is not None
     assert two.slave.timer is not None
-    ours, theirs = two.master.timer.hands.metrics, two.slave.timer.hands.metrics
+    ours, theirs = two.master.timer.driver.metrics, two.slave.timer.driver.metrics
     ours.add(["T", "T"], 1, WALL)
     ours.step_version(WALL)
     theirs.add(["T"], 1, WALL)

@@ -287,20 +287,20 @@ def with_timer(node: FakeNode) -> TimerDesk:
 
 def test_the_timers_progress_comes_as_well(pair: Pair) -> None:
     master, slave = with_timer(pair.master), with_timer(pair.slave)
-    master.hands.core.restore(WALL, 7, 7, 0)
-    master.hands.metrics.add(["T"], 3, WALL)
+    master.driver.core.restore(WALL, 7, 7, 0)
+    master.driver.metrics.add(["T"], 3, WALL)
     pair.round()
     assert pair.core.ready
-    core = slave.hands.core
+    core = slave.driver.core
     assert (core.done_ms, core.covered, core.cursor) == (WALL, 7, 0)
-    assert slave.hands.metrics.counts == master.hands.metrics.counts
-    assert slave.hands.metrics.dirty
+    assert slave.driver.metrics.counts == master.driver.metrics.counts
+    assert slave.driver.metrics.dirty
     pair.bytes = 0
     pair.now += JAVA_PERIOD_MS
     assert set(pair.round()) == set(Table)
     assert pair.java or pair.bytes == 0
     pair.slave.role = Role.MASTER  # from now on its own word counts
-    master.hands.core.restore(WALL + 1000, 9, 9, 0)
+    master.driver.core.restore(WALL + 1000, 9, 9, 0)
     pair.now += JAVA_PERIOD_MS
     pair.round()
     assert core.done_ms == WALL

@@ -86,7 +86,7 @@ def test_what_hung_as_far_away_as_the_wheel_reached_comes_once(cancels: bool) ->
     set_clock(broker, -HOUR_MS)
     assert broker.run(63_000, 500) == []  # the slot that was the farthest is over
     set_clock(broker, HOUR_MS)
-    broker.timer.hands.rebuild()
+    broker.timer.driver.rebuild()
     assert sorted(broker.run(70_000, 500)) == [b"a", b"x"]
     kept = [message.body for message in broker.stored(TIMER_TOPIC)]
     assert kept.count(b"a") <= 1 + (62_000 // 60_000)  # pieces by its own time only
@@ -104,12 +104,12 @@ def test_the_farthest_slot_is_opened_with_others(late_ms: int) -> None:
     broker.run(1000)
     for n in range(3):
         broker.put(b"%d" % n, TIMER_DELAY_MS=1000 * n + 500)
-    broker.timer.hands.rebuild()
+    broker.timer.driver.rebuild()
     broker.tick()
-    hung = broker.timer.hands.files.log.end
+    hung = broker.timer.driver.files.log.end
     assert broker.run(4000 + late_ms, 4000 + late_ms) == [b"0", b"1", b"2"]
     broker.tick(100)
-    assert broker.timer.hands.files.log.end - hung <= 20 * 52
+    assert broker.timer.driver.files.log.end - hung <= 20 * 52
     set_clock(broker, 5 * HOUR_MS)
     assert sorted(broker.run(20_000, 1000)) == [b"0", b"1", b"2", b"far", b"near"]
 
@@ -143,14 +143,14 @@ def test_older_progress_over_a_log_that_was_cut_counts_no_more(change: dict[str,
     broker.put(b"a", TIMER_DELAY_MS=1500)
     assert broker.run(2000) == [b"a"]
     set_clock(broker, -20_000)
-    core = broker.timer.hands.core
+    core = broker.timer.driver.core
     core._older = [row._replace(**change) for row in core.older]
     broker.delivers = False
     broker.tick(2)
     broker.delivers = True
     broker.tick(2)
     assert core.older == []
-    assert broker.timer.hands.rebuilds == 1
+    assert broker.timer.driver.rebuilds == 1
     set_clock(broker, 20_000)
     assert broker.run(2000) == [b"a", b"a"]
 
@@ -160,7 +160,7 @@ def test_after_a_power_cut_that_took_deliveries_older_progress_says_nothing() ->
     broker.put(b"a", TIMER_DELAY_MS=1500)
     assert broker.run(2000) == [b"a"]
     set_clock(broker, -20_000)
-    (row,) = broker.timer.hands.core.older
+    (row,) = broker.timer.driver.core.older
     assert row.log_end == broker.store.pointers.appended
     broker.save()
     data = broker.disk.read_file(CHECKPOINT)
@@ -178,12 +178,12 @@ def test_a_late_one_and_one_too_far_away() -> None:
     broker = TimerBroker()
     broker.put(b"far", TIMER_DELAY_MS=50_000)
     set_clock(broker, -HOUR_MS)
-    core = broker.timer.hands.core
-    broker.timer.hands.rebuild()
+    core = broker.timer.driver.core
+    broker.timer.driver.rebuild()
     broker.run(1000)
     core._late_ms = core.read_ms + 2 * HOUR_MS
     assert broker.run(62_000, 500) == []
-    assert broker.timer.hands.rebuilds == 2
+    assert broker.timer.driver.rebuilds == 2
     broker = restart(broker)
     set_clock(broker, HOUR_MS - 63_000)
     assert broker.run(60_000, 500) == [b"far"]
@@ -202,7 +202,7 @@ def late_ones_in_the_open_slot(
             at = broker.clock.wall // 1000 * 1000 - ms
             put_late(broker, bodies[-1], at)
         broker.run(100)
-        assert broker.timer.hands.core.size == len(late_ms)
+        assert broker.timer.driver.core.size == len(late_ms)
         broker.put(b"far", TIMER_DELIVER_MS=broker.clock.wall + 3000 + back_ms // 2)
         set_clock(broker, -back_ms)
     return broker, bodies
@@ -269,12 +269,12 @@ def test_a_full_disk_while_one_is_hung_up_again(monkeypatch: pytest.MonkeyPatch)
     broker = TimerBroker()
     broker.put(b"far", TIMER_DELAY_MS=50_000)
     set_clock(broker, -HOUR_MS)
-    broker.timer.hands.rebuild()
+    broker.timer.driver.rebuild()
     broker.run(59_000, 500)
     with monkeypatch.context() as patched:
-        patched.setattr(broker.timer.hands.files, "add", refuse)
+        patched.setattr(broker.timer.driver.files, "add", refuse)
         broker.run(3000, 500)
-    assert not broker.timer.hands.core.flying
+    assert not broker.timer.driver.core.flying
     set_clock(broker, HOUR_MS - 62_000)
     assert broker.run(60_000, 500) == [b"far"]
 
@@ -332,7 +332,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def rebuild(self) -> None:
-        self.broker.timer.hands.rebuild()
+        self.broker.timer.driver.rebuild()
 
     @rule()
     def rest_and_go_on(self) -> None:
@@ -363,12 +363,12 @@ def test_a_wheel_made_anew_while_something_is_under_way_repeats_nothing() -> Non
     assert broker.run(1500) == [b"a"]  # in the log, and no replica has it
     broker.timer._sync_failed = True
     broker.run(1000)
-    assert broker.timer.hands.rebuilds == 0
+    assert broker.timer.driver.rebuilds == 0
     assert broker.timer.next_deadline(broker.clock.wall) is None
     slow.answer(held=True)
     assert broker.timer.next_deadline(broker.clock.wall) == broker.clock.wall
     assert broker.run(2000) == [b"a"]
-    assert broker.timer.hands.rebuilds == 1
+    assert broker.timer.driver.rebuilds == 1
 
 
 def test_an_answer_carries_older_progress() -> None:
@@ -376,7 +376,7 @@ def test_an_answer_carries_older_progress() -> None:
     broker.put(b"a", TIMER_DELAY_MS=1500)
     broker.run(2000)
     assert len(broker.timer.progress.answer()) == 56
-    wall = broker.timer.hands.core.done_ms
+    wall = broker.timer.driver.core.done_ms
     set_clock(broker, -20_000)
     (row,) = decode_older(broker.timer.progress.answer())
     assert row[:2] == (wall, 1)

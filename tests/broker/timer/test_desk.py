@@ -27,9 +27,9 @@ def test_after_a_kill_only_what_came_since_the_save_is_hung_up_again() -> None:
     broker.put(b"late", TIMER_DELAY_MS=5000)
     broker.run(100)
     after = broker.again(broker.disk.kill())
-    assert (after.timer.hands.rebuilds, after.timer.hands.core.cursor) == (0, 40)
+    assert (after.timer.driver.rebuilds, after.timer.driver.core.cursor) == (0, 40)
     after.tick()
-    assert after.timer.hands.enqueued == 1
+    assert after.timer.driver.enqueued == 1
     assert len(after.run(6000)) == 41
 
 
@@ -54,7 +54,7 @@ def test_a_checkpoint_that_vouches_for_nothing(kind: str) -> None:
         disk.remove(FILE)
     after = TimerBroker(disk, **changes)
     after.clock.wall, after.clock.now = broker.clock.wall, broker.clock.now
-    assert after.timer.hands.rebuilds == 1
+    assert after.timer.driver.rebuilds == 1
     bodies = after.run(4000)
     assert b"a" in bodies
     if kind == "another precision":
@@ -72,7 +72,7 @@ def test_flow_control_for_one_time() -> None:
     assert codes[:3] == [(ResponseCode.SUCCESS, "")] * 3
     assert refused in codes[3:]
     assert set(codes[3:]) <= {(ResponseCode.SUCCESS, ""), refused}
-    assert broker.timer.hands.count_at(broker.clock.wall + 4999) <= 5
+    assert broker.timer.driver.count_at(broker.clock.wall + 4999) <= 5
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_after_a_failed_sync_the_files_are_made_anew() -> None:
         broker.save()
     broker.disk.sync_fails = lambda path: False
     assert broker.run(100) == []
-    assert broker.timer.hands.rebuilds == 1
+    assert broker.timer.driver.rebuilds == 1
     assert broker.run(5000) == [b"a"]
 
 
@@ -144,7 +144,7 @@ def test_who_rests_puts_nothing_and_repeats_nothing() -> None:
         broker.clock.step(100)
         broker.timer.tick(broker.clock.wall, delivers=False, rests=True)
     assert broker.timer.next_deadline(broker.clock.wall) is None
-    assert broker.timer.hands.behind() == 0
+    assert broker.timer.driver.behind() == 0
     slow.answer(held=True)
     assert broker.bodies() == [b"a"]
     del broker.node.when_kept

@@ -8,7 +8,7 @@ from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
 from epochmq.broker.afar.core import Wanted
 from epochmq.broker.pop.records import CheckPoint
-from epochmq.broker.pop.revive.hands import Came
+from epochmq.broker.pop.revive.revive_driver import Came
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData

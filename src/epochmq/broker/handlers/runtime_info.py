@@ -170,12 +170,12 @@ def _timer(node: BrokerNode) -> dict[str, str]:
     timer = node.timer
     if timer is None:
         return {}
-    hands = timer.hands
-    behind_ms = max(0, node.clock.wall_ms() - hands.core.read_ms) if hands.delivers else 0
+    driver = timer.driver
+    behind_ms = max(0, node.clock.wall_ms() - driver.core.read_ms) if driver.delivers else 0
     return {
         "timerReadBehind": str(behind_ms // 1000),
-        "timerOffsetBehind": str(hands.behind()),
-        "timerCongestNum": str(hands.metrics.total),
+        "timerOffsetBehind": str(driver.behind()),
+        "timerCongestNum": str(driver.metrics.total),
         "timerEnqueueTps": f"{timer.taken.rate(10):.1f}",
         "timerDequeueTps": f"{timer.given.rate(10):.1f}",
     }

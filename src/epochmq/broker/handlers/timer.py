@@ -21,7 +21,7 @@ def handle_check_point(node: BrokerNode, command: Command, session: Session, now
 
 def handle_metrics(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
     """61: how many messages of each topic wait."""
-    metrics = _timer(node, "The timerMessageStore is null").hands.metrics
+    metrics = _timer(node, "The timerMessageStore is null").driver.metrics
     return stamped(command, f"{node.started_wall_ms}.{metrics.updates}", metrics.encode)
 
 

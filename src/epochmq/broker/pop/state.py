@@ -16,7 +16,7 @@ from epochmq.broker.pop.order.core import Orders
 from epochmq.broker.pop.polls import PopPolls
 from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Seen
-from epochmq.broker.pop.revive.hands import ReviveHands, Topics
+from epochmq.broker.pop.revive.revive_driver import ReviveDriver, Topics
 from epochmq.broker.pop.windows.core import QueueKey, Window, Windows
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.store.draft import Draft
@@ -85,7 +85,7 @@ class PopState:
             keys_max=options.pop_polling_map_size,
             total_max=options.max_pop_polling_size,
         )
-        self.hands = ReviveHands(
+        self.driver = ReviveDriver(
             store,
             outlet,
             offsets,
@@ -123,13 +123,13 @@ class PopState:
             return
         if not self._running:
             self._running = True
-            self.hands.start(self.revive_queues())
-        self.hands.retry_v2 = self._options.enable_retry_topic_v2
-        self.hands.tick(now, wall)
+            self.driver.start(self.revive_queues())
+        self.driver.retry_v2 = self._options.enable_retry_topic_v2
+        self.driver.tick(now, wall)
 
     def next_deadline(self, now: int) -> int | None:
         """Monotonic; None when nothing but a request brings work."""
-        wanted = [self.hands.next_deadline(now)] if self._delivers else []
+        wanted = [self.driver.next_deadline(now)] if self._delivers else []
         wanted += [self.buffer.next_deadline(), self.orders.next_deadline()]
         wanted.append(self.polls.polls.next_deadline())
         return min((at for at in wanted if at is not None), default=None)
@@ -138,7 +138,7 @@ class PopState:
         """What is kept in memory was true of another role; who is master reads its own log."""
         self.tenure += 1
         self._running = self._delivers = False
-        self.hands.stop()
+        self.driver.stop()
         self.windows.clear()
         self.confirmed.clear()
         self.buffer.clear()
@@ -200,7 +200,7 @@ class PopState:
     def statistics(self) -> dict[str, int]:
         return {
             **self.windows.statistics(),
-            **self.hands.statistics(),
+            **self.driver.statistics(),
             **self.buffer.statistics(),
             **self.orders.statistics(),
         }
@@ -224,7 +224,7 @@ class PopState:
                     self.windows.arrived(one.window)
                 continue
             writing.append(number)
-            self.hands.given(one.check_point.key, until_ms)
+            self.driver.given(one.check_point.key, until_ms)
             drafts.append(
                 records.check_point_draft(one.check_point, self.topic, one.queue_id, wall)
             )
@@ -272,7 +272,7 @@ class PopState:
             log.error("the offset of %s in %s is not kept: %s", key.group, key.topic, error.remark)
 
     def _write(self, slot: Slot, now: int, wall: int) -> None:
-        self.hands.given(slot.check_point.key, slot.until_ms)
+        self.driver.given(slot.check_point.key, slot.until_ms)
         draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)
 
         def stored(outcomes: Sequence[Outcome]) -> None:
@@ -289,14 +289,14 @@ class PopState:
 
     def seen(self, key: Key, queue_id: int, offset: int, now: int, wall: int) -> Seen | None:
         """What is known of a message; None when it cannot be said, as there is more to read."""
-        core = self.hands.queues.get(queue_id)
-        if key in self.buffer or core is None or not self.hands.read(queue_id, now, wall):
+        core = self.driver.queues.get(queue_id)
+        if key in self.buffer or core is None or not self.driver.read(queue_id, now, wall):
             return None
         return core.seen(key, offset)
 
     def first_popped_ms(self, key: Key, queue_id: int) -> int:
         """When a pop took what the check point of `key` stands for, as far as it is known here."""
-        found, core = self.buffer.check_point(key), self.hands.queues.get(queue_id)
+        found, core = self.buffer.check_point(key), self.driver.queues.get(queue_id)
         if found is None and core is not None:
             found = core.check_point(key)
         return key.pop_time if found is None else found.first_popped_ms
@@ -365,7 +365,7 @@ class PopState:
         """Acknowledgements are in the log: whether they came in time. What was handed out again
         meanwhile is not acknowledged; whether it was cannot be said of one that is late, where its
         check point is not known, as after a start."""
-        core = self.hands.queues.get(queue_id)
+        core = self.driver.queues.get(queue_id)
         if core is None:
             return not acked.late
         too_late = (Seen.DELIVERED, Seen.UNKNOWN) if acked.late else (Seen.DELIVERED,)
@@ -381,7 +381,7 @@ class PopState:
         both is delivered again (facts/acting-master.md 9.2 H18).
         """
         for (queue_id, key), acked in acks.items():
-            core = self.hands.queues.get(queue_id)
+            core = self.driver.queues.get(queue_id)
             known = core is not None and all(
                 core.seen(key, offset) in (Seen.OPEN, Seen.ACKED) for offset in acked.offsets
             )

@@ -94,7 +94,7 @@ class Merge:
     def _timer_metrics(self, body: bytes, wall: int) -> None:
         content = _object(body)
         if self._node.timer is not None:
-            self._node.timer.hands.metrics.merge(content, wall)
+            self._node.timer.driver.metrics.merge(content, wall)
 
     def _orders(self, body: bytes, wall: int) -> None:
         content, pop = _object(body), self._node.pop

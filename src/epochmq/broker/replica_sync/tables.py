@@ -74,7 +74,7 @@ class Tables:
         if timer is None or self._node.rights.secondary:
             return
         if metrics:
-            timer.hands.metrics.adopt(_object(body))
+            timer.driver.metrics.adopt(_object(body))
         else:
             timer.progress.adopt(body)
 

@@ -44,7 +44,7 @@ class DelayQueues(Protocol):
 
 
 class Delivery:
-    """The hands of one `Schedule`; ticked with the wall clock, holds no progress of its own."""
+    """The driver of one `Schedule`; ticked with the wall clock, holds no progress of its own."""
 
     def __init__(self, schedule: Schedule, store: DelayQueues, outlet: Outlet) -> None:
         self._schedule = schedule

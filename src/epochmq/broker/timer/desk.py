@@ -10,8 +10,8 @@ from epochmq.broker.metadata.files import Saved, encode_file, load_table
 from epochmq.broker.outlet.core import Outlet
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.timer.core import Timer
-from epochmq.broker.timer.hands import TimerHands, TimerStore
 from epochmq.broker.timer.progress import TimerProgress
+from epochmq.broker.timer.timer_driver import TimerDriver, TimerStore
 from epochmq.broker.timer_keys import TimerKeys
 from epochmq.store.timer import checkpoint
 from epochmq.store.timer.files import TimerFiles
@@ -53,7 +53,7 @@ class TimerDesk:
         wheel = Wheel(disk, wheel_bytes)
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
-        self.hands = TimerHands(core, files, store, outlet, log_bounds, epoch_at)
+        self.driver = TimerDriver(core, files, store, outlet, log_bounds, epoch_at)
         self.progress = TimerProgress(core, lambda: log_bounds()[1])
         self._log_bounds = log_bounds
         self._disk = disk
@@ -66,31 +66,31 @@ class TimerDesk:
 
     def open(self) -> None:
         """Begin where the checkpoint says; files that it does not vouch for are made anew."""
-        hands, progress = self.hands, self.progress
+        driver, progress = self.driver, self.progress
         is_counted = self._load_metrics()
         data = self._disk.read_file(progress.file)
-        found = checkpoint.decode(data or b"", hands.core.precision_ms, self._log_bounds()[1])
+        found = checkpoint.decode(data or b"", driver.core.precision_ms, self._log_bounds()[1])
         if found is None:
-            if not data and not hands.files.exist(self._disk):
+            if not data and not driver.files.exist(self._disk):
                 return  # the first start
             if data:
                 log.error("%s says nothing: all messages count as not delivered", progress.file)
-            hands.rebuild()
+            driver.rebuild()
             return
         progress.begin(found, checkpoint.decode_older(data or b""))
         try:
             if found.log_position < 0:
                 raise TimerDamaged("they were written by another broker, or with other slots")
             if not is_counted:
-                raise TimerDamaged(f"{hands.metrics.file} is damaged, and all are counted anew")
-            hands.files.open(found.log_position)
+                raise TimerDamaged(f"{driver.metrics.file} is damaged, and all are counted anew")
+            driver.files.open(found.log_position)
         except TimerDamaged as error:
             log.warning("the timer's files are made anew from the timer topic: %s", error)
-            hands.rebuild()
+            driver.rebuild()
 
     def _load_metrics(self) -> bool:
         """False: how many wait is to be counted anew. The log knows, so nothing stops the start."""
-        metrics = self.hands.metrics
+        metrics = self.driver.metrics
         try:
             loaded = load_table(self._disk, metrics)
         except StoreDamaged as error:
@@ -102,30 +102,30 @@ class TimerDesk:
     def tick(self, wall: int, *, delivers: bool, rests: bool = False) -> None:
         """Everything whose time has come. Who `rests` puts nothing, and keeps what it knows: what
         is under way would come twice else, though nobody delivered meanwhile."""
-        keys, hands = self._options(), self.hands
-        hands.stop_enqueue = keys.timer_stop_enqueue
-        hands.stop_dequeue = keys.timer_stop_dequeue or rests
+        keys, driver = self._options(), self.driver
+        driver.stop_enqueue = keys.timer_stop_enqueue
+        driver.stop_dequeue = keys.timer_stop_dequeue or rests
         if self._sync_failed:
             self._sync_failed = False
             log.error("the timer's files are made anew: the device did not take them")
-            hands.find_damaged()
-        hands.tick(wall, delivers=delivers or rests)
+            driver.find_damaged()
+        driver.tick(wall, delivers=delivers or rests)
         if not 0 <= wall - self._sampled_at < SAMPLE_MS:
             self._sampled_at = wall
-            self.taken.total, self.given.total = hands.enqueued, hands.delivered
+            self.taken.total, self.given.total = driver.enqueued, driver.delivered
             self.taken.sample(wall)
             self.given.sample(wall)
 
     def next_deadline(self, wall: int) -> int | None:
         """Wall time of the next tick that does something."""
-        return self.hands.next_deadline(wall)
+        return self.driver.next_deadline(wall)
 
     def is_congested(self, slot_ms: int) -> bool:
         """Whether a slot takes no more: above the limit some are refused, at twice it all."""
         limit = self._options().timer_congest_num_each_slot
         if limit >= SLOT_COUNT_MAX:  # not even looked at: it costs a read for each message
             return False
-        count = self.hands.count_at(slot_ms)
+        count = self.driver.count_at(slot_ms)
         if count <= limit:
             return False
         self._refused += 1
@@ -139,25 +139,25 @@ class TimerDesk:
         Slots that are delivered are emptied once the deliveries are on the device themselves, and
         the checkpoint remembers the newest state of which that is so (facts/store.md 7.2).
         """
-        hands, progress = self.hands, self.progress
-        if hands.delivers:  # a replica has its master's versions
-            hands.metrics.step_version(wall)
+        driver, progress = self.driver, self.progress
+        if driver.delivers:  # a replica has its master's versions
+            driver.metrics.step_version(wall)
             progress.step_version(wall)
-        metrics = saver.take(hands.metrics)
+        metrics = saver.take(driver.metrics)
         if metrics is not None:
             metrics()
-        write = saver.take(progress, lambda: self._noted(hands.files.sync_point()))
+        write = saver.take(progress, lambda: self._noted(driver.files.sync_point()))
         if write is not None:
             write()
-        finished = frozenset(hands.finished)
+        finished = frozenset(driver.finished)
         if write is None and not finished:
             return
-        rebuilds, sealed = hands.rebuilds, progress.sealed()
+        rebuilds, sealed = driver.rebuilds, progress.sealed()
 
         def synced(ok: bool) -> None:
-            if ok and hands.rebuilds == rebuilds:
+            if ok and driver.rebuilds == rebuilds:
                 progress.is_synced(sealed)
-                hands.clear(finished)
+                driver.clear(finished)
 
         when_synced(synced)
 
@@ -175,20 +175,20 @@ class TimerDesk:
 
     def save_now(self, wall: int) -> None:
         """At the stop, everything delivered being on the device."""
-        hands, progress = self.hands, self.progress
+        driver, progress = self.driver, self.progress
         progress.dirty = True
-        if hands.delivers:
-            hands.metrics.step_version(wall)
+        if driver.delivers:
+            driver.metrics.step_version(wall)
             progress.step_version(wall)
-        hands.clear(frozenset(hands.finished))
+        driver.clear(frozenset(driver.finished))
         progress.is_synced(progress.sealed())
-        hands.files.sync_point()()
-        for table in (progress, hands.metrics):
+        driver.files.sync_point()()
+        for table in (progress, driver.metrics):
             self._disk.write_file(table.file, encode_file(table))
 
     def close(self) -> None:
         """Close the files; nothing is written."""
         try:
-            self.hands.files.close()
+            self.driver.files.close()
         except EnvironmentFault as error:
             log.error("the timer's files do not close: %s", error)

@@ -18,7 +18,7 @@ it. Whoever ends any copy ends the transaction, and it ends once:
   whatever is behind it is in a log that readers, and replicas, hold.
 
 A half message from before `begin` is `doubted`: its real message may have been written by who was
-master before and not be named by an op message yet. The hands look for it in the log before they
+master before and not be named by an op message yet. The driver looks for it in the log before they
 write one.
 
 Pure: monotonic time paces rounds and op messages, wall time gives ages.

@@ -1,4 +1,4 @@
-"""The hands of `Transactions`: reads, writes, answers and asks, where the role's row says so.
+"""The driver of `Transactions`: reads, writes, answers and asks, where the role's row says so.
 
 Begins anew with each time as master: reads the op queue and the half queue from the saved progress
 on, and so knows again what is open. The progress is the consumer offsets of CID_RMQ_SYS_TRANS in

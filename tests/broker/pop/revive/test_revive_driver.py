@@ -16,7 +16,7 @@ from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.pop.names import REVIVE_GROUP
 from epochmq.broker.pop.records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import core
-from epochmq.broker.pop.revive.hands import Came
+from epochmq.broker.pop.revive.revive_driver import Came
 from epochmq.broker.roles import Role
 from epochmq.model.sys_flag import COMPRESSED
 from epochmq.store.draft import Draft
@@ -98,7 +98,7 @@ def test_nothing_is_delivered_before_the_queue_is_read_to_its_end(
     desk.put(b"a")
     (one,) = desk.pop(invisible_ms=1_000)
     desk.ack(one)
-    monkeypatch.setattr("epochmq.broker.pop.revive.hands.READ_COUNT", 1)
+    monkeypatch.setattr("epochmq.broker.pop.revive.revive_driver.READ_COUNT", 1)
     desk.node.pop.role_changed()  # reads from the beginning again
     for _ in range(3):
         desk.tick(1_000)
@@ -255,7 +255,7 @@ def test_one_that_cannot_be_read_is_kept(
     write(desk)
     desk.tick()
     with monkeypatch.context() as patch:
-        patch.setattr(desk.node.pop.hands, "_store", _Blind(desk.store))
+        patch.setattr(desk.node.pop.driver, "_store", _Blind(desk.store))
         desk.tick(1_000)
     assert "cannot be read" in caplog.text
     assert progress(desk)[0] == -1
@@ -311,7 +311,7 @@ def test_another_brokers_check_point_is_kept() -> None:
     desk.tick()
     desk.tick(1_000)
     assert desk.stored(RETRY) == []
-    assert len(desk.node.pop.hands) == 1
+    assert len(desk.node.pop.driver) == 1
 
 
 class Afar:
@@ -319,7 +319,7 @@ class Afar:
 
     def __init__(self, desk: PopDesk) -> None:
         self.asked: list[tuple[CheckPoint, Sequence[int], Came]] = []
-        desk.node.pop.hands.fetch = self
+        desk.node.pop.driver.fetch = self
 
     def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
         self.asked.append((found, offsets, came))
@@ -393,10 +393,10 @@ def test_reading_stops_at_the_limit_and_goes_on(monkeypatch: pytest.MonkeyPatch)
     desk.put(b"a")
     for start in range(5):
         write(desk, pop_time=desk.clock.wall + start, deltas=[0])
-    monkeypatch.setattr("epochmq.broker.pop.revive.hands.READ_COUNT", 1)
+    monkeypatch.setattr("epochmq.broker.pop.revive.revive_driver.READ_COUNT", 1)
     for _ in range(9):
         desk.tick()
-    assert len(desk.node.pop.hands.queues[0]) == 2
+    assert len(desk.node.pop.driver.queues[0]) == 2
     for _ in range(9):
         desk.tick(1_000)
     assert len(desk.stored(RETRY)) == 5
@@ -407,13 +407,13 @@ def test_a_position_outside_the_queue_is_brought_back() -> None:
     desk.node.offsets.commit(REVIVE_GROUP, REVIVE, 0, 50)
     desk.node.pop.role_changed()
     desk.tick()
-    assert desk.node.pop.hands.queues[0].position == 0
+    assert desk.node.pop.driver.queues[0].position == 0
     desk.put(b"a")
     desk.pop(invisible_ms=1_000)
-    desk.node.pop.hands.queues[0].position = 9
+    desk.node.pop.driver.queues[0].position = 9
     desk.tick()
     desk.tick(1_000)
-    assert desk.node.pop.hands.queues[0].position <= 1
+    assert desk.node.pop.driver.queues[0].position <= 1
 
 
 def test_a_long_one_is_copied_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,13 +449,13 @@ def test_a_copy_that_was_not_kept_is_made_again(monkeypatch: pytest.MonkeyPatch)
 
 def test_deadlines() -> None:
     desk = PopDesk()
-    hands = desk.node.pop.hands
-    assert hands.next_deadline(desk.clock.now) is None
+    driver = desk.node.pop.driver
+    assert driver.next_deadline(desk.clock.now) is None
     desk.put(b"a")
     desk.client().ask(pop(invisible_ms=1_000))
-    assert hands.next_deadline(desk.clock.now) == desk.clock.now
+    assert driver.next_deadline(desk.clock.now) == desk.clock.now
     desk.tick()
-    assert hands.next_deadline(desk.clock.now) == desk.clock.now + 1_000
+    assert driver.next_deadline(desk.clock.now) == desk.clock.now + 1_000
 
 
 def test_a_table_of_offsets_that_is_full_holds_the_progress(

@@ -12,7 +12,7 @@ from tests.broker.slow import Slow
 from tests.broker.timer.timers import LOG_BYTES, TimerBroker
 
 from epochmq.broker.outlet.core import Origin, Outcome
-from epochmq.broker.timer.hands import ENQUEUE_COUNT
+from epochmq.broker.timer.timer_driver import ENQUEUE_COUNT
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.timer.log import FOLDER
@@ -35,7 +35,7 @@ def test_a_message_comes_at_its_time_and_not_before(broker: TimerBroker) -> None
     assert (message.tags, message.keys) == ("x", ("k",))
     assert message.properties["TIMER_DEQUEUE_MS"] == str(broker.clock.wall)
     assert message.properties["TIMER_ENQUEUE_MS"] == str(broker.clock.wall - 1500)
-    statistics = broker.timer.hands.statistics()
+    statistics = broker.timer.driver.statistics()
     assert (statistics["enqueued"], statistics["delivered"]) == (1, 1)
 
 
@@ -44,7 +44,7 @@ def test_many_in_one_slot_and_over_many_slots(broker: TimerBroker) -> None:
         broker.put(b"%d" % n, TIMER_DELAY_MS=1000 + n % 7 * 900)
     assert broker.run(900) == []
     assert sorted(broker.run(8000), key=int) == [b"%d" % n for n in range(60)]
-    assert broker.timer.hands.metrics.total == 0
+    assert broker.timer.driver.metrics.total == 0
 
 
 def test_a_backlog_is_hung_up_in_pieces(broker: TimerBroker) -> None:
@@ -54,10 +54,10 @@ def test_a_backlog_is_hung_up_in_pieces(broker: TimerBroker) -> None:
     client.put(*commands)
     broker.turn()
     broker.tick()
-    assert broker.timer.hands.behind() == 10
+    assert broker.timer.driver.behind() == 10
     assert broker.timer.next_deadline(broker.clock.wall) == broker.clock.wall
     broker.tick()
-    assert broker.timer.hands.behind() == 0
+    assert broker.timer.driver.behind() == 0
     assert len(broker.run(6000)) == count
 
 
@@ -68,7 +68,7 @@ def test_too_far_away_it_waits_in_pieces() -> None:
     assert broker.run(1500, 100) == [b"far"]
     rolled = broker.stored(TIMER_TOPIC)
     assert [message.properties.get("TIMER_ROLL_TIMES") for message in rolled] == [None, "1", "2"]
-    assert broker.timer.hands.metrics.total == 0
+    assert broker.timer.driver.metrics.total == 0
 
 
 @pytest.mark.parametrize("form", ["{key}", "T+{key}", "T{key}"])
@@ -131,7 +131,7 @@ def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
     assert broker.run(1000) == [b"a"]
     found = broker.run(60_000, 500)
     assert sorted(found) == [b"a", b"c"] or sorted(found) == [b"a", b"b"]
-    assert broker.timer.hands.discarded == 1
+    assert broker.timer.driver.discarded == 1
     assert route.tried == 12
 
 
@@ -203,10 +203,10 @@ def test_stopped_by_options(broker: TimerBroker) -> None:
         object.__setattr__(node.options, name, True)
     broker.put(b"a", TIMER_DELAY_MS=1000)
     assert broker.run(3000) == []
-    assert broker.timer.hands.behind() == 1
+    assert broker.timer.driver.behind() == 1
     object.__setattr__(node.options, "timer_stop_enqueue", False)
     assert broker.run(3000) == []
-    assert broker.timer.hands.behind() == 0
+    assert broker.timer.driver.behind() == 0
     object.__setattr__(node.options, "timer_stop_dequeue", False)
     assert broker.run(100) == [b"a"]
 
@@ -232,10 +232,10 @@ def test_a_clock_that_was_days_behind_is_set_right(broker: TimerBroker) -> None:
     broker.put(b"late", TIMER_DELAY_MS=2000)
     broker.clock.wall += 3_600_000
     broker.put(b"b", TIMER_DELAY_MS=2000)
-    broker.timer.hands.core.covered = 3  # by the word of who was master meanwhile
+    broker.timer.driver.core.covered = 3  # by the word of who was master meanwhile
     assert broker.run(1900) == [b"a", b"late"]  # not again what it delivered before it fell behind
     assert broker.run(1100) == [b"a", b"late", b"b"]
-    assert broker.timer.hands.rebuilds == 1
+    assert broker.timer.driver.rebuilds == 1
 
 
 @pytest.mark.parametrize("stands_down", [False, True])
@@ -270,14 +270,14 @@ def test_what_was_stored_while_a_clock_was_far_ahead_waits_in_pieces(
     more = {"TIMER_DEL_UNIQKEY": "T+none"} if cancels else {}  # which the twin leaves to Python
     broker.put(b"key", TIMER_DELAY_MS=1000, **more)
     broker.put(b"now", TIMER_DELAY_MS=2000)
-    broker.timer.hands.core.covered = 3  # by the word of who was master
+    broker.timer.driver.core.covered = 3  # by the word of who was master
     expected = [b"now"] if cancels else [b"key", b"now"]
     assert broker.run(2_000) == expected
     assert broker.run(3_599_000, 10_000) == expected
     assert broker.run(3_000) == [*expected, b"ahead"]
     assert len(broker.stored(TIMER_TOPIC)) == 3  # it was never written again
-    assert broker.timer.hands.rebuilds == 0
-    assert broker.timer.hands.metrics.total == 0
+    assert broker.timer.driver.rebuilds == 0
+    assert broker.timer.driver.metrics.total == 0
 
 
 def test_what_is_no_timed_message_is_left_out(broker: TimerBroker) -> None:
@@ -289,7 +289,7 @@ def test_what_is_no_timed_message_is_left_out(broker: TimerBroker) -> None:
     half = {"TIMER_OUT_MS": "1", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC"}
     client.ask(send(b"y", topic=TIMER_TOPIC, properties=half))
     assert broker.run(1100) == [b"x"]
-    assert broker.timer.hands.discarded == 2
+    assert broker.timer.driver.discarded == 2
 
 
 def test_saved_and_started_again(broker: TimerBroker) -> None:
@@ -300,8 +300,8 @@ def test_saved_and_started_again(broker: TimerBroker) -> None:
     broker.timer.close()
     broker.store.close(broker.clock.wall)
     after = broker.again(broker.disk)
-    assert after.timer.hands.rebuilds == 0
-    assert after.timer.hands.metrics.total == 50
+    assert after.timer.driver.rebuilds == 0
+    assert after.timer.driver.metrics.total == 50
     assert len(after.run(3000)) == 51
 
 
@@ -320,13 +320,13 @@ def damage_log(broker: TimerBroker) -> None:
 def change_unit(broker: TimerBroker, **fields: int) -> None:
     """The first unit, whole, with other fields."""
     name = broker.disk.list(FOLDER)[0]
-    unit = broker.timer.hands.files.unit(int(name))._replace(**fields)
+    unit = broker.timer.driver.files.unit(int(name))._replace(**fields)
     broker.disk.open(f"{FOLDER}/{name}").write(0, unit.encode())
 
 
 def swap_message(broker: TimerBroker) -> None:
     """A unit that points to another message, whose time has not come."""
-    other = broker.timer.hands.files.unit(52)
+    other = broker.timer.driver.files.unit(52)
     change_unit(broker, offset=other.offset, size=other.size)
 
 
@@ -356,9 +356,9 @@ def test_damaged_files_are_made_anew(broker: TimerBroker, damage: Any) -> None:
     broker.run(500)
     damage(broker)
     assert sorted(broker.run(3000)) == [b"a", b"now"]
-    assert broker.timer.hands.rebuilds == 1
+    assert broker.timer.driver.rebuilds == 1
     assert sorted(broker.run(9000)) == [b"a", b"b", b"now"]
-    assert broker.timer.hands.count_at(broker.clock.wall) == 0
+    assert broker.timer.driver.count_at(broker.clock.wall) == 0
 
 
 def test_full_disks_are_waited_for(broker: TimerBroker) -> None:
@@ -455,7 +455,7 @@ TestMachine.settings = settings(max_examples=25, stateful_step_count=20, deadlin
 def test_a_large_slot_is_collected_in_pieces(
     broker: TimerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epochmq.broker.timer.hands.UNITS_COUNT", 7)
+    monkeypatch.setattr("epochmq.broker.timer.timer_driver.UNITS_COUNT", 7)
     at = broker.clock.wall + 3000
     broker.put(*[b"%d" % n for n in range(40)], TIMER_DELIVER_MS=at)
     assert broker.run(2000) == []
@@ -473,11 +473,11 @@ def test_a_topic_that_was_cut_below_the_wheel(broker: TimerBroker) -> None:
     broker.run(1000)
     broker.delivers = False
     broker.tick()
-    core = broker.timer.hands.core
+    core = broker.timer.driver.core
     core.cursor = core.covered = 99
     broker.delivers = True
     broker.tick()
-    assert (broker.timer.hands.rebuilds, core.covered) == (1, 1)
+    assert (broker.timer.driver.rebuilds, core.covered) == (1, 1)
     assert broker.run(5000) == [b"a"]
 
 
@@ -485,6 +485,6 @@ def test_a_message_that_the_log_kept_too_briefly(broker: TimerBroker) -> None:
     broker.put(b"gone", b"kept", TIMER_DELAY_MS=2000)
     broker.run(500)
     point_nowhere(broker)
-    broker.timer.hands._log_bounds = lambda: (8, 1 << 40)
+    broker.timer.driver._log_bounds = lambda: (8, 1 << 40)
     assert broker.run(2000) == [b"kept"]
-    assert (broker.timer.hands.discarded, broker.timer.hands.rebuilds) == (1, 0)
+    assert (broker.timer.driver.discarded, broker.timer.driver.rebuilds) == (1, 0)

@@ -1,4 +1,4 @@
-"""The hands of one `Timer`: the timer topic is hung on the wheel, what is due goes to the outlet.
+"""The driver of one `Timer`: the timer topic is hung on the wheel, what is due goes to the outlet.
 
 Ticked by the broker's loop; a tick does a bounded piece of work. Hanging up goes on in every role,
 at a replica only as far as its master has delivered by its own word; delivering only where the
@@ -77,7 +77,7 @@ class TimerStore(Protocol):
     def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
 
 
-class TimerHands:
+class TimerDriver:
     """Between the core, the store, the timer's files and the outlet.
 
     `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte

@@ -92,7 +92,7 @@ class Topics(Protocol):
     def ensure(self, topic: str, queues: int, perm: int, wall: int) -> TopicConfig: ...
 
 
-class ReviveHands:
+class ReviveDriver:
     """All revive queues of one broker."""
 
     def __init__(
