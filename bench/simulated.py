@@ -22,7 +22,7 @@ from epochmq.broker.metadata.files import Saved
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.store_keys import store_options
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.broker.transaction.evidence import records_of
 from epochmq.model import record
 from epochmq.model.host import pack
@@ -107,7 +107,7 @@ class Broker:
         self.node.open_timer()
         timer = self.node.timer
         assert timer is not None
-        self.timer: TimerDesk = timer
+        self.timer: TimerService = timer
         self._store_at = self._save_at = clock.now_ms()
 
     def tick(self) -> float:

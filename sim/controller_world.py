@@ -157,7 +157,7 @@ class ControllerHistory:
             process
             for name in self.cluster.controller_names
             if isinstance(process := hosts[name].process, ControllerProcess)
-            and process.node.core.desk.leads
+            and process.node.core.context.leads
         ]
         if len(leaders) != 1 or not all(isinstance(b, LightBroker) for b in brokers):
             return False

@@ -74,11 +74,11 @@ class ControllerProcess:
         )
         live = {
             number: (one.heard_ms - self.host.now, one.report[:2], one.closed, one.gone)
-            for group in core.desk.live.groups.values()
+            for group in core.context.live.groups.values()
             for number, one in sorted(group.items())
         }
         return (
-            f"{raft.role.name} term {raft.term} leads {core.desk.leads} commit {raft.log.commit}"
+            f"{raft.role.name} term {raft.term} leads {core.context.leads} commit {raft.log.commit}"
             f" applied {self.node.machine.applied} | {groups} | live {live}"
         )
 

@@ -18,7 +18,7 @@ from epochmq.base.errors import EnvironmentFault, NotReachable
 from epochmq.broker import service as broker_service
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.plain import service as plain_service
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.runtime import connection, server, turn
 from epochmq.store.timer.layout import SLOT_BYTES
 from sim.host import Host
@@ -242,7 +242,7 @@ def _exception(_log: logging.Logger, text: object, *args: object, **_more: objec
 
 def _small_wheel(node: BrokerNode) -> None:
     pointers = node.store.pointers
-    node.timer = TimerDesk(
+    node.timer = TimerService(
         node.disk,
         node.store,
         node.outlet,

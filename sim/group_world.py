@@ -181,7 +181,7 @@ class GroupInjector(Injector):
     def _kill_leader(self, fault: Fault) -> Callable[[], None] | None:
         for name, host in sorted(self.world.hosts.items()):
             process = host.process
-            if isinstance(process, ControllerProcess) and process.node.core.desk.leads:
+            if isinstance(process, ControllerProcess) and process.node.core.context.leads:
                 return self._kill(replace(fault, hosts=(name,)))
         return None
 
@@ -396,7 +396,7 @@ class GroupHistory:
         hosts = self.world.hosts
         processes = [hosts[name].process for name in self.cluster.controller_names]
         leaders = [
-            p for p in processes if isinstance(p, ControllerProcess) and p.node.core.desk.leads
+            p for p in processes if isinstance(p, ControllerProcess) and p.node.core.context.leads
         ]
         if len(leaders) != 1:
             return False

@@ -33,8 +33,8 @@ from epochmq.broker.schedule.core import Schedule
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
-from epochmq.broker.timer.desk import TimerDesk
 from epochmq.broker.timer.timed import deliver_wall
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model import properties as props
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import TIMER_DEL_UNIQKEY
@@ -118,7 +118,7 @@ class SecondaryBroker(Broker):
 
     def _open_timer(self, owned: BrokerNode, host: Host) -> None:
         pointers = self.store.pointers
-        owned.timer = TimerDesk(
+        owned.timer = TimerService(
             host.disk,
             self.store,
             owned.outlet,
@@ -130,7 +130,7 @@ class SecondaryBroker(Broker):
         owned.timer.open()
 
     @property
-    def timer(self) -> TimerDesk:
+    def timer(self) -> TimerService:
         timer = self.owned.timer
         assert timer is not None
         return timer

@@ -18,7 +18,7 @@ class Story(Base):
     def leader(self) -> str | None:
         for name in self.controllers:
             process = self.host(name).process
-            if isinstance(process, ControllerProcess) and process.node.core.desk.leads:
+            if isinstance(process, ControllerProcess) and process.node.core.context.leads:
                 return name
         return None
 

@@ -47,7 +47,7 @@ class Story(Base):
 
     def leader(self) -> bool:
         found = [self.host(name).process for name in self.controllers]
-        return any(isinstance(p, ControllerProcess) and p.node.core.desk.leads for p in found)
+        return any(isinstance(p, ControllerProcess) and p.node.core.context.leads for p in found)
 
     def send_to(self, name: str) -> None:
         host = self.clients[0]

@@ -76,7 +76,7 @@ class Story(Base):
         }
         for name in self.controllers:
             process = self.host(name).process
-            if isinstance(process, ControllerProcess) and process.node.core.desk.leads:
+            if isinstance(process, ControllerProcess) and process.node.core.context.leads:
                 process._tokens += 1
                 command = request(RequestCode.CONTROLLER_ELECT_MASTER, ext)
                 process.node.request(process._tokens, command, 0, process.host.now)

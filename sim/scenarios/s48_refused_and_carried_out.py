@@ -58,6 +58,6 @@ class Story(Base):
     def leader(self) -> str:
         for name in self.controllers:
             process = self.host(name).process
-            if isinstance(process, ControllerProcess) and process.node.core.desk.leads:
+            if isinstance(process, ControllerProcess) and process.node.core.context.leads:
                 return name
         raise Missed

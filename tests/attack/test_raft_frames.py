@@ -112,7 +112,7 @@ async def test_a_known_connection_speaks_for_its_own_controller_only(tmp_path: P
         assert peer is not None
         link.send(encode(Heartbeat(name, own, term, 0, 1, 0)))
         await until(lambda: peer.session.closed)
-        assert leader.node.core.desk.leads
+        assert leader.node.core.context.leads
         assert not leader.failed.done()
 
 
@@ -135,7 +135,7 @@ async def test_a_copied_directory_makes_no_second_controller(tmp_path: Path) -> 
                 refused[name] = count + 1
         assert copy.node.raft.term <= term
         await copy.stop()
-        assert leader.node.core.desk.leads
+        assert leader.node.core.context.leads
         assert [one.node.raft.term for one in controllers] == [term] * 3
 
 

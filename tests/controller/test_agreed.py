@@ -25,7 +25,7 @@ def test_a_longer_lease_is_known_before_it_is_given() -> None:
     for name in list(world.disks):
         world.start(name)
     world.run(3_000)
-    assert world.leader.core.desk.agreed_lease_ms == 5_000
+    assert world.leader.core.context.agreed_lease_ms == 5_000
     found[0].beat_all()
     assert fields(found[0].beat())["leaseMillis"] == "5000"
 
@@ -47,19 +47,19 @@ def test_a_leader_with_a_shorter_lease_waits_for_the_longer_one() -> None:
     found[0].beat_all()
     granted = world.now
     for node in list(world.nodes.values())[1:]:
-        desk = node.core.desk
-        desk.times.lease_ms = 2_000
-        desk.options = dataclasses.replace(desk.options, lease_millis=2_000)
+        context = node.core.context
+        context.times.lease_ms = 2_000
+        context.options = dataclasses.replace(context.options, lease_millis=2_000)
     world.stop("n0")
     epoch = 1
     while epoch == 1 and world.now < granted + 20_000:
         live_on(world, found[1:], 50, every=50)
-        leading = [node for node in world.nodes.values() if node.core.desk.leads]
+        leading = [node for node in world.nodes.values() if node.core.context.leads]
         epoch = leading[0].machine.groups[("c", "b")].epoch if leading else 1
     assert epoch == 2
     assert world.now > granted + 5_000
     live_on(world, found[1:], 3_000)
-    assert world.leader.core.desk.agreed_lease_ms == 2_000
+    assert world.leader.core.context.agreed_lease_ms == 2_000
 
 
 def test_a_file_that_says_otherwise_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -68,5 +68,5 @@ def test_a_file_that_says_otherwise_is_a_warning(caplog: pytest.LogCaptureFixtur
     world.changes["enable_elect_unclean_master"] = True
     world.start("n0")
     world.run(2_000)
-    assert not world.leader.core.desk.unclean_allowed
+    assert not world.leader.core.context.unclean_allowed
     assert "whatever this one's file says" in caplog.text

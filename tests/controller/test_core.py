@@ -61,7 +61,7 @@ def test_a_write_whose_fate_is_unknown_is_sent_to_the_leader(lost: str) -> None:
     core.request(1, ASKED, 0, 100)
     (effect,) = core.take()
     assert isinstance(effect, Propose)
-    core.desk.leader_id = None
+    core.context.leader_id = None
     if lost == "dropped":
         core.dropped(effect.ticket, 110)
     else:
@@ -91,7 +91,7 @@ def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
     core.read_ready(effect.ticket, 110)
     assert [reply.code for reply in answers(core)] == [0]
     core.read_ready(effect.ticket, 111)
-    core.desk.leader_until = 500
+    core.context.leader_until = 500
     core.request(2, ASKED, 0, 499)
     assert [reply.code for reply in answers(core)] == [0]
     core.request(3, ASKED, 0, 500)
@@ -185,7 +185,7 @@ def test_a_follower_does_not_watch() -> None:
     brokers(world)
     follower = world.nodes["n2"].core
     assert follower.elections.next_deadline() is None
-    assert not follower.desk.leads
+    assert not follower.context.leads
 
 
 def test_a_deposed_leader_stops_scheduling_and_sends_the_waiting_away() -> None:
@@ -196,7 +196,7 @@ def test_a_deposed_leader_stops_scheduling_and_sends_the_waiting_away() -> None:
     token = world.send(NEXT_ID, {"clusterName": "c", "brokerName": "b"}, to="n0")
     alter = world.send(INFO, {"brokerName": "b"}, to="n0")
     world.run(3_000)
-    assert not old.core.desk.leads
+    assert not old.core.context.leads
     assert old.core.elections.next_deadline() is None
     assert {world.answers[token].code, world.answers[alter].code} <= {0, 2007}
     assert world.leader is not old

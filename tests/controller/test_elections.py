@@ -153,7 +153,7 @@ def test_a_new_leader_gives_everybody_time(found: list[Broker]) -> None:
         world.stop(name)
     for name in list(world.disks):
         world.start(name)
-    while not any(node.core.desk.leads for node in world.nodes.values()):
+    while not any(node.core.context.leads for node in world.nodes.values()):
         world.run(10)
     # A slave is heard of first; the master may hold a lease and needs time to find us.
     assert silent_until_elected(world, group[1:], 9_900) >= 9_900
@@ -169,7 +169,7 @@ def test_a_controller_failover_does_not_touch_the_groups() -> None:
     leader = next(name for name, node in world.nodes.items() if node is world.leader)
     world.stop(leader)
     live_on(world, group, 5_000)
-    assert world.leader.core.desk.leads
+    assert world.leader.core.context.leads
     assert (world.group.master, world.group.epoch, world.group.members) == (1, 1, [1, 2, 3])
 
 
@@ -200,7 +200,7 @@ def test_a_new_leader_honours_the_lease_of_a_cut_off_master() -> None:
 
 
 def _leading(world: World) -> bool:
-    return any(node.core.desk.leads for node in world.nodes.values())
+    return any(node.core.context.leads for node in world.nodes.values())
 
 
 # The first election ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from tests.controller.world import KEY, options
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.controller import identity
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Machine
 from epochmq.controller.state import Group, Replica
@@ -97,60 +97,60 @@ def test_names_and_numbers() -> None:
 
 
 def test_one_process_a_number() -> None:
-    desk = Desk(Machine(), options())
-    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    context = ControllerContext(Machine(), options())
+    live = context.live.heard(KEY, 1, 7, 0, 10_000)
     assert live is not None
     identity.note(live, told())
-    desk.now = 1_999
-    identity.check_sole(desk, KEY, told(), 8)
-    identity.check_sole(desk, KEY, told(session="t"), 7)
+    context.now = 1_999
+    identity.check_sole(context, KEY, told(), 8)
+    identity.check_sole(context, KEY, told(session="t"), 7)
     for other in ({"session": "t"}, {"incarnation": "j"}):
         with pytest.raises(Refused):
-            identity.check_sole(desk, KEY, told(**other), 8)
-    desk.now = 2_000
-    identity.check_sole(desk, KEY, told(session="t"), 8)
-    desk.now = 0
+            identity.check_sole(context, KEY, told(**other), 8)
+    context.now = 2_000
+    identity.check_sole(context, KEY, told(session="t"), 8)
+    context.now = 0
     live.closed = True
-    identity.check_sole(desk, KEY, told(session="t"), 8)
+    identity.check_sole(context, KEY, told(session="t"), 8)
 
 
 def test_a_new_process_waits_for_the_lease_of_the_one_before(group: Group) -> None:
-    desk = Desk(Machine(), options())
-    desk.machine.groups[KEY] = group
-    desk.leader_since, desk.now = -10_000, 0
-    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    context = ControllerContext(Machine(), options())
+    context.machine.groups[KEY] = group
+    context.leader_since, context.now = -10_000, 0
+    live = context.live.heard(KEY, 1, 7, 0, 10_000)
     assert live is not None
     identity.note(live, told())
     live.leased, live.closed, live.lease_until = True, True, 2_000
     others = ({"session": "t"}, {"session": None}, {"incarnation": "j"})
-    for desk.now in (0, 2_099):
-        identity.check_successor(desk, KEY, told())
+    for context.now in (0, 2_099):
+        identity.check_successor(context, KEY, told())
         for other in others:
             with pytest.raises(Refused) as refused:
-                identity.check_successor(desk, KEY, told(**other))
+                identity.check_successor(context, KEY, told(**other))
             assert refused.value.code == 2014
-            assert f"for {2_100 - desk.now} ms more" in refused.value.remark
+            assert f"for {2_100 - context.now} ms more" in refused.value.remark
     live.gone = True
-    identity.check_successor(desk, KEY, told(session="t"))
-    live.gone, desk.now = False, 2_100
-    identity.check_successor(desk, KEY, told(session="t"))
+    identity.check_successor(context, KEY, told(session="t"))
+    live.gone, context.now = False, 2_100
+    identity.check_successor(context, KEY, told(session="t"))
 
 
 def test_a_new_leader_presumes_a_lease_but_only_of_who_takes_leases(group: Group) -> None:
-    desk = Desk(Machine(), options())
-    desk.machine.groups[KEY] = group
-    desk.leader_since, desk.now = 0, 2_099
+    context = ControllerContext(Machine(), options())
+    context.machine.groups[KEY] = group
+    context.leader_since, context.now = 0, 2_099
     with pytest.raises(Refused):
-        identity.check_successor(desk, KEY, told(session="t"))
+        identity.check_successor(context, KEY, told(session="t"))
     group.master = 2
-    identity.check_successor(desk, KEY, told(session="t"))
+    identity.check_successor(context, KEY, told(session="t"))
     group.master, group.replicas[1].session = 1, ""
-    identity.check_successor(desk, KEY, told(session="t"))
+    identity.check_successor(context, KEY, told(session="t"))
 
 
 def test_what_was_not_said_is_not_forgotten() -> None:
-    desk = Desk(Machine(), options())
-    live = desk.live.heard(KEY, 1, 7, 0, 10_000)
+    context = ControllerContext(Machine(), options())
+    live = context.live.heard(KEY, 1, 7, 0, 10_000)
     assert live is not None
     identity.note(live, told())
     identity.note(live, Told(1, "h:9"))
@@ -158,7 +158,7 @@ def test_what_was_not_said_is_not_forgotten() -> None:
 
 
 def test_timeouts_are_bounded() -> None:
-    desk = Desk(Machine(), options())
-    assert [identity.timeout_of(desk, ms) for ms in (None, 0, 1, 5_000, 10**9)] == [
+    context = ControllerContext(Machine(), options())
+    assert [identity.timeout_of(context, ms) for ms in (None, 0, 1, 5_000, 10**9)] == [
         *(10_000, 10_000, 500, 5_000, 300_000)
     ]

@@ -82,7 +82,7 @@ def test_another_leaders_entry_in_the_place_of_ours_is_not_ours() -> None:
     world = World()
     node = world.leader
     heard: list[object] = []
-    node.core.desk.write(SetSetting("", "k", value="v"), heard.append)
+    node.core.context.write(SetSetting("", "k", value="v"), heard.append)
     (ours,) = node.core.take()
     assert isinstance(ours, Propose)
     index = node.machine.applied + 1
@@ -163,7 +163,7 @@ def test_a_leader_whose_clock_stood_still_vouches_again_after_one_round() -> Non
     assert leader.raft.lease_until_ms == 0
     assert fields(found[0].beat())["leaseMillis"] == "2000", "as soon as a majority has answered"
     assert leader.raft.term == term
-    assert leader.core.desk.leads
+    assert leader.core.context.leads
 
 
 def test_one_alone_needs_no_round() -> None:

@@ -77,7 +77,7 @@ async def leader_of(controllers: list[Controller]) -> Controller:
         leading: list[Controller] = []
         while not leading:
             await asyncio.sleep(0)
-            leading = [one for one in controllers if one.node.core.desk.leads]
+            leading = [one for one in controllers if one.node.core.context.leads]
         return leading[0]
 
 
@@ -149,7 +149,7 @@ async def test_a_broker_whose_process_is_gone_is_known_to_be(tmp_path: Path) -> 
     async with serving(Controller(options(tmp_path, 0, [free_port(HOST)]))) as controller:
         await leader_of([controller])
         await elected(peers, controller, gone)
-        live = controller.node.core.desk.live.get(("c", "b"), 1)
+        live = controller.node.core.context.live.get(("c", "b"), 1)
         assert live is not None
         assert not live.closed
         await peers.close()
@@ -171,7 +171,7 @@ async def test_a_restart_remembers(tmp_path: Path) -> None:
                 )
             ).code == 0
             hashes.append(controller.node.machine.state_hash())
-            assert not controller.node.core.desk.options.notify_broker_role_changed
+            assert not controller.node.core.context.options.notify_broker_role_changed
             await peers.close()
     assert hashes[0] == hashes[1]
     assert not Controller(options(tmp_path, 0, ports)).options.notify_broker_role_changed

@@ -88,7 +88,7 @@ class World:
 
     @property
     def leader(self) -> ControllerNode:
-        leading = [node for node in self.nodes.values() if node.core.desk.leads]
+        leading = [node for node in self.nodes.values() if node.core.context.leads]
         return max(leading, key=lambda node: node.raft.term)
 
     @property

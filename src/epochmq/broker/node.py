@@ -34,9 +34,9 @@ from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.scrub.compare import Differences
 from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
-from epochmq.broker.timer.desk import TimerDesk
-from epochmq.broker.transaction.desk import TransactionDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.broker.transaction.parts import EndElsewhere
+from epochmq.broker.transaction.transaction_service import TransactionService
 from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
@@ -77,10 +77,10 @@ class BrokerNode:
     """
 
     pop_arrived: Callable[[Arrivals], None] = staticmethod(lambda arrivals: None)
-    """Serves pops that wait for queues with news; the pop desk sets it."""
+    """Serves pops that wait for queues with news; the pop handler sets it."""
 
     pop_left: Callable[[str, Session], None] = staticmethod(lambda group, session: None)
-    """Answers what a client waits for that leaves a group; the pop desk sets it."""
+    """Answers what a client waits for that leaves a group; the pop handler sets it."""
 
     may_not_save: Callable[[], bool] = staticmethod(lambda: False)
     """Whether tables on the disk have to stay as they are for now (`broker/acting`)."""
@@ -101,7 +101,7 @@ class BrokerNode:
     """Requests for digests that are being worked at."""
     lock_votes: Votes | None = None
     """Asks the other members for their votes; the service sets it in strict mode."""
-    timer: TimerDesk | None = None
+    timer: TimerService | None = None
     """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
 
     _round_robin = 0
@@ -175,7 +175,7 @@ class BrokerNode:
         self.delay_offsets = DelayOffsets(
             self.schedule, version_step=options.delay_offset_update_version_step
         )
-        self.transactions = TransactionDesk(self)
+        self.transactions = TransactionService(self)
         self.pop = self._own_pop(options)
         self.soon: Callable[[Callable[[], None]], None] = _call_now
         """Runs a call after the present one, on the loop; the service sets it."""
@@ -185,7 +185,7 @@ class BrokerNode:
         """Runs a call in a thread of its own and hands its result on, None for a failure; the
         service sets it."""
         self.wake: Callable[[Arrivals], None] = _nobody_waits
-        """Executes held pulls again whose queue has news; the pull desk sets it."""
+        """Executes held pulls again whose queue has news; the pull handler sets it."""
         self.find_route: Callable[[str, Waiter], None] = _no_routes
         """Tells the queues of a topic on all brokers; the service sets it."""
 
@@ -219,7 +219,7 @@ class BrokerNode:
         if self.options.timer_wheel_enable:
             store, outlet = self.store, self.outlet
             pointers = store.pointers
-            self.timer = TimerDesk(
+            self.timer = TimerService(
                 self.disk,
                 store,
                 outlet,
@@ -339,7 +339,7 @@ def _beside_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None
 
 
 def _nobody_waits(arrivals: Arrivals) -> None:
-    """Before there is a pull desk."""
+    """Before there is a pull handler."""
 
 
 def _no_routes(topic: str, waiter: Waiter) -> None:

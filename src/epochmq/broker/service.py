@@ -380,7 +380,7 @@ class Broker:
             store.when_synced(store.pointers.appended, lambda ok: save() if ok else None)
 
     def _save_timer(self) -> None:
-        """As the delay levels' progress; see `TimerDesk.save`."""
+        """As the delay levels' progress; see `TimerService.save`."""
         store, timer = self.node.store, self.node.timer
         if timer is not None:
             end = store.pointers.appended

@@ -8,7 +8,7 @@ says less still waits for it.
 import logging
 
 from epochmq.controller.commands import SetSetting
-from epochmq.controller.desk import LEASE, Desk
+from epochmq.controller.controller_context import LEASE, ControllerContext
 from epochmq.controller.machine import Outcome
 from epochmq.controller.options import UNCLEAN
 
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 class Agreed:
     """The leader's side of it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._lowering = False
 
     def settle(self) -> None:
         """We lead: say what nobody said yet, and keep to what was said."""
         self._lowering = False
-        desk = self._desk
-        own = "true" if desk.options.enable_elect_unclean_master else "false"
-        agreed = desk.machine.settings.get(UNCLEAN)
+        context = self._context
+        own = "true" if context.options.enable_elect_unclean_master else "false"
+        agreed = context.machine.settings.get(UNCLEAN)
         if agreed is None:
             self._set(UNCLEAN, own)
         elif agreed != own:
@@ -38,20 +38,20 @@ class Agreed:
                 agreed,
                 own,
             )
-        if desk.agreed_lease_ms < desk.times.lease_ms:
-            self._set(LEASE, str(desk.times.lease_ms))
+        if context.agreed_lease_ms < context.times.lease_ms:
+            self._set(LEASE, str(context.times.lease_ms))
 
     def tick(self) -> None:
         """Longer leases than ours, of leaders before us, are over some day."""
-        desk = self._desk
-        longer = desk.agreed_lease_ms
-        if longer > desk.times.lease_ms and not self._lowering:
-            if desk.now > desk.since + longer + desk.times.skew_ms:
+        context = self._context
+        longer = context.agreed_lease_ms
+        if longer > context.times.lease_ms and not self._lowering:
+            if context.now > context.since + longer + context.times.skew_ms:
                 self._lowering = True
-                self._set(LEASE, str(desk.times.lease_ms))
+                self._set(LEASE, str(context.times.lease_ms))
 
     def _set(self, name: str, value: str) -> None:
-        self._desk.write(SetSetting("", name, value=value), self._done)
+        self._context.write(SetSetting("", name, value=value), self._done)
 
     def _done(self, outcome: Outcome | None) -> None:
         self._lowering = False

@@ -14,7 +14,7 @@ from epochmq.base.errors import HeaderError, OurBug, Refused, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.agreed import Agreed
 from epochmq.controller.config_file import ConfigFile
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.doors import Doors
 from epochmq.controller.effects import Answer, Effect, ReadBarrier
 from epochmq.controller.elections import Elections
@@ -46,12 +46,12 @@ class ControllerCore:
         config: ConfigFile | None = None,
         safe: Safeguards = SAFE,
     ) -> None:
-        self.desk = Desk(machine, options, safe=safe)
+        self.context = ControllerContext(machine, options, safe=safe)
         self.config = config or ConfigFile(options.changes_path, None)
-        self.notices = Notices(self.desk)
-        self.elections = Elections(self.desk, self.notices)
-        self.doors = Doors(self.desk)
-        self.agreed = Agreed(self.desk)
+        self.notices = Notices(self.context)
+        self.elections = Elections(self.context, self.notices)
+        self.doors = Doors(self.context)
+        self.agreed = Agreed(self.context)
         self._handlers = handlers
         self._calls: dict[int, Call] = {}
         self._deadlines: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ class ControllerCore:
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
         """A request over connection `session_id`; its `Answer` carries the `token`."""
-        self.desk.now = now
+        self.context.now = now
         call = Call(token, request, session_id, now + CALL_MS)
         try:
             self._begin(call)
@@ -73,68 +73,68 @@ class ControllerCore:
 
     def channel_closed(self, session_id: int, now: int) -> None:
         """A connection closed. Entries are marked first, then acted upon (defects, part 2.20)."""
-        self.desk.now = now
-        for live in self.desk.live.closed(session_id):
+        self.context.now = now
+        for live in self.context.live.closed(session_id):
             self.doors.try_at(live)
             self._look(live.key)
 
     def dialed(self, ticket: int, refused: bool, now: int) -> None:
         """The result of a `Dial`."""
-        self.desk.now = now
+        self.context.now = now
         key = self.doors.dialed(ticket, refused)
         if key is not None:
             self._look(key)
 
     def notified(self, ticket: int, acknowledged: bool, now: int) -> None:
         """The result of an acknowledged `Notify`."""
-        self.desk.now = now
+        self.context.now = now
         self.notices.notified(ticket, acknowledged)
 
     def tick(self, now: int) -> None:
         """Time has come to `next_deadline`."""
-        self.desk.now = now
+        self.context.now = now
         while self._deadlines and self._deadlines[0][0] <= now:
             _, token = heapq.heappop(self._deadlines)
             call = self._calls.get(token)
             if call is not None and call.deadline_ms <= now:
                 self._give_up(call)
         self.doors.tick()
-        if self.desk.leads:
+        if self.context.leads:
             self.elections.tick()
             self.notices.tick()
             self.agreed.tick()
         if now >= self._next_expiry:
-            self._next_expiry = now + self.desk.options.scan_not_active_broker_interval
-            for live in self.desk.live.expire(now, self.desk.leader_since or 0):
+            self._next_expiry = now + self.context.options.scan_not_active_broker_interval
+            for live in self.context.live.expire(now, self.context.leader_since or 0):
                 log.info("broker %d of group %s is silent: dropped", live.id, live.key)
 
     # What Raft says ---------------------------------------------------------------------------
 
     def applied(self, ticket: int, outcome: Outcome, now: int) -> None:
         """A command of ours was applied."""
-        self.desk.now = now
-        self.desk.written(ticket, outcome)
+        self.context.now = now
+        self.context.written(ticket, outcome)
 
     def dropped(self, ticket: int, now: int) -> None:
         """A command of ours was not taken, or its fate is unknown."""
-        self.desk.now = now
-        self.desk.written(ticket, None)
+        self.context.now = now
+        self.context.written(ticket, None)
 
     def became_leader(self, term: int, now: int) -> None:
         """We lead, and have applied all that went before: scheduling starts.
 
         From here on a whole lease and a whole timeout pass before anybody is judged by silence.
         """
-        self.desk.now = self.desk.leader_since = now
-        self.desk.term = term
+        self.context.now = self.context.leader_since = now
+        self.context.term = term
         self.agreed.settle()
         self.elections.start()
 
     def lost_leadership(self, now: int) -> None:
         """Another leads, or will: scheduling stops, what waits is sent away."""
-        self.desk.now = now
-        self.desk.leader_since = None
-        self.desk.fail_writes()
+        self.context.now = now
+        self.context.leader_since = None
+        self.context.fail_writes()
         self.elections.stop()
         self.notices.clear()
         for call in list(self._calls.values()):
@@ -142,13 +142,13 @@ class ControllerCore:
 
     def read_ready(self, ticket: int, now: int) -> None:
         """A `ReadBarrier` is passed."""
-        self.desk.now = now
+        self.context.now = now
         call = self._barriers.pop(ticket, None)
         if call is not None:
             self._resume(call, None)
 
     def read_failed(self, ticket: int, now: int) -> None:
-        self.desk.now = now
+        self.context.now = now
         call = self._barriers.pop(ticket, None)
         if call is not None:
             self._throw(call, self.not_leader())
@@ -157,20 +157,20 @@ class ControllerCore:
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
-        effects, self.desk.effects = self.desk.effects, []
+        effects, self.context.effects = self.context.effects, []
         return effects
 
     def next_deadline(self) -> int:
         """When `tick` is due at the latest (monotonic ms)."""
         times = [self._next_expiry, self.doors.next_deadline(), self._first_deadline()]
-        if self.desk.leads:
+        if self.context.leads:
             times += [self.elections.next_deadline(), self.notices.next_deadline()]
         return min(time for time in times if time is not None)
 
     def statistics(self) -> dict[str, int]:
         return {
-            "groups": len(self.desk.machine.groups),
-            "brokers": self.desk.live.count,
+            "groups": len(self.context.machine.groups),
+            "brokers": self.context.live.count,
             "headless": len(self.elections.headless),
             "calls": len(self._calls),
             "notices": self.notices.open_count,
@@ -182,14 +182,14 @@ class ControllerCore:
         self._look(mark[0])
 
     def not_leader(self) -> Refused:
-        leader = self.desk.leader_address
+        leader = self.context.leader_address
         where = f"; ask {leader}" if leader else ", and no leader is known now; try again"
         return Refused(ResponseCode.CONTROLLER_NOT_LEADER, f"this controller does not lead{where}")
 
     # Inside -----------------------------------------------------------------------------------
 
     def _look(self, key: Key) -> None:
-        if self.desk.leads:
+        if self.context.leads:
             self.elections.soon(key)
 
     def _begin(self, call: Call) -> None:
@@ -197,7 +197,7 @@ class ControllerCore:
         if handler is None:
             code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             raise Refused(code, f" request type {call.request.code} not supported")
-        if leader_only and not self.desk.leads:
+        if leader_only and not self.context.leads:
             raise self.not_leader()
         result = handler(self, call)
         if isinstance(result, Reply):
@@ -233,17 +233,17 @@ class ControllerCore:
 
     def sure_to_lead(self) -> bool:
         """Whether nobody else can lead at this moment: a read needs no round then."""
-        return self.desk.leads and self.desk.leader_until > self.desk.now
+        return self.context.leads and self.context.leader_until > self.context.now
 
     def _wait(self, call: Call, wanted: Any) -> None:
         turn = call.turn
         call.waits_for_election = isinstance(wanted, Election)
         if isinstance(wanted, Write):
-            self.desk.write(wanted.event, lambda outcome: self._written(call, turn, outcome))
+            self.context.write(wanted.event, lambda outcome: self._written(call, turn, outcome))
         elif isinstance(wanted, Confirm):
-            ticket = self.desk.ticket()
+            ticket = self.context.ticket()
             self._barriers[ticket] = call
-            self.desk.effects.append(ReadBarrier(ticket))
+            self.context.effects.append(ReadBarrier(ticket))
         elif isinstance(wanted, Election):
             self._expect(call, wanted.until_ms)
             self.elections.wait(wanted.key, lambda: self._elected(call, turn))
@@ -264,7 +264,7 @@ class ControllerCore:
 
     def _elected(self, call: Call, turn: int) -> None:
         if call.turn == turn and not call.done:
-            self._expect(call, self.desk.now + CALL_MS)
+            self._expect(call, self.context.now + CALL_MS)
             self._resume(call, None)
 
     def _give_up(self, call: Call) -> None:
@@ -281,7 +281,7 @@ class ControllerCore:
         self._answer(call, reply)
 
     def _answer(self, call: Call, reply: Reply) -> None:
-        self.desk.effects.append(Answer(call.token, call.request, reply))
+        self.context.effects.append(Answer(call.token, call.request, reply))
 
     def _first_deadline(self) -> int | None:
         while self._deadlines and self._deadlines[0][1] not in self._calls:

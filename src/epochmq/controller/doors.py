@@ -4,7 +4,7 @@ A closed connection may be the network's doing; a refused one besides means that
 the process is gone, and so is its lease. Nothing is concluded from a port that does not answer.
 """
 
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.effects import Dial
 from epochmq.controller.liveness import Live
 from epochmq.controller.state import Key
@@ -16,16 +16,16 @@ RETRY_MS = (50, 100, 200, 400, 800)
 class Doors:
     """Ports to try; `dialed` says who was found gone."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._under_way: dict[int, tuple[Live, int]] = {}
         self._later: list[tuple[int, Live, int]] = []
 
     def try_at(self, live: Live, tries: int = 0) -> None:
-        if live.address and self._desk.options.trust_refused_connections:
-            ticket = self._desk.ticket()
+        if live.address and self._context.options.trust_refused_connections:
+            ticket = self._context.ticket()
             self._under_way[ticket] = live, tries
-            self._desk.effects.append(Dial(ticket, live.address))
+            self._context.effects.append(Dial(ticket, live.address))
 
     def dialed(self, ticket: int, refused: bool) -> Key | None:
         """The group of a broker that is gone for sure; None otherwise."""
@@ -36,11 +36,11 @@ class Doors:
             live.gone = True
             return live.key
         if tries < len(RETRY_MS):
-            self._later.append((self._desk.now + RETRY_MS[tries], live, tries + 1))
+            self._later.append((self._context.now + RETRY_MS[tries], live, tries + 1))
         return None
 
     def tick(self) -> None:
-        now = self._desk.now
+        now = self._context.now
         due = [entry for entry in self._later if entry[0] <= now]
         if due:
             self._later = [entry for entry in self._later if entry[0] > now]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from epochmq.base import limits
 from epochmq.controller.commands import ElectMaster
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.elect import ANYONE, By, Choice, Report, elect
 from epochmq.controller.machine import Outcome
 from epochmq.controller.notices import Notices
@@ -34,8 +34,8 @@ class Transfer:
 class Elections:
     """`headless` are groups whose last look found nobody to elect."""
 
-    def __init__(self, desk: Desk, notices: Notices) -> None:
-        self._desk = desk
+    def __init__(self, context: ControllerContext, notices: Notices) -> None:
+        self._context = context
         self._notices = notices
         self._heap: list[tuple[int, Key]] = []
         self._planned: dict[Key, int] = {}
@@ -56,11 +56,11 @@ class Elections:
             heapq.heappush(self._heap, (at_ms, key))
 
     def soon(self, key: Key) -> None:
-        self.plan(key, self._desk.now)
+        self.plan(key, self._context.now)
 
     def start(self) -> None:
         """We lead: look at every group."""
-        for key in self._desk.machine.groups:
+        for key in self._context.machine.groups:
             self.soon(key)
 
     def stop(self) -> None:
@@ -70,7 +70,7 @@ class Elections:
         self._heap.clear()
         self._in_flight.clear()
         self.headless.clear()
-        self._desk.timeline.clear()
+        self._context.timeline.clear()
         for key in list(self._waiting):
             self._tell(key)
 
@@ -79,7 +79,7 @@ class Elections:
 
     def tick(self) -> None:
         """Carry out the looks that are due."""
-        now = self._desk.now
+        now = self._context.now
         while self._heap and self._heap[0][0] <= now:
             at_ms, key = heapq.heappop(self._heap)
             if self._planned.get(key) == at_ms:
@@ -113,8 +113,8 @@ class Elections:
     # The look ---------------------------------------------------------------------------------
 
     def _look(self, key: Key) -> None:
-        group = self._desk.machine.groups.get(key)
-        if group is None or not self._desk.leads:
+        group = self._context.machine.groups.get(key)
+        if group is None or not self._context.leads:
             self._tell(key)
         elif key not in self._in_flight:
             transfer = self._transfers.get(key)
@@ -126,37 +126,37 @@ class Elections:
                 self._look_at_old(group)
 
     def _look_at_old(self, group: Group) -> None:
-        dead_at_ms = self._desk.dead_at(group)
-        if dead_at_ms > self._desk.now:
+        dead_at_ms = self._context.dead_at(group)
+        if dead_at_ms > self._context.now:
             self.headless.discard(group.key)
             self.plan(group.key, dead_at_ms)
             if group.key in self._waiting and self._seems_well(group):
                 self._tell(group.key)
             return
-        by = By(unclean=self._desk.unclean_allowed)
-        choice = elect(group, self._desk.electable(group.key), by, safe=self._desk.safe)
+        by = By(unclean=self._context.unclean_allowed)
+        choice = elect(group, self._context.electable(group.key), by, safe=self._context.safe)
         self._conclude(group, choice)
 
     def _seems_well(self, group: Group) -> bool:
         """The master is not only leased still but heard of: there is nothing to wait for."""
-        live = None if group.master is None else self._desk.live.get(group.key, group.master)
+        live = None if group.master is None else self._context.live.get(group.key, group.master)
         return live is not None and not live.closed and not live.gone
 
     def _look_at_transfer(self, group: Group, transfer: Transfer) -> None:
-        live = None if group.master is None else self._desk.live.get(group.key, group.master)
-        held = self._desk.held_until(live)
+        live = None if group.master is None else self._context.live.get(group.key, group.master)
+        held = self._context.held_until(live)
         if group.master is None or not group.elected:
             held = 0
-        if held > self._desk.now:
+        if held > self._context.now:
             self.plan(group.key, min(held, transfer.until_ms))
-            if transfer.until_ms > self._desk.now:
+            if transfer.until_ms > self._context.now:
                 return
         del self._transfers[group.key]
         # A master that steps down lives on as a follower.
         leaving = [] if live is None or live.closed or live.gone else [live.id]
-        candidates = self._desk.electable(group.key)
-        choice = elect(group, candidates, transfer.by, leaving=leaving, safe=self._desk.safe)
-        if choice is None or held > self._desk.now:
+        candidates = self._context.electable(group.key)
+        choice = elect(group, candidates, transfer.by, leaving=leaving, safe=self._context.safe)
+        if choice is None or held > self._context.now:
             self._tell(group.key)
             self.soon(group.key)
         else:
@@ -164,15 +164,15 @@ class Elections:
 
     def _look_at_new(self, group: Group) -> None:
         """The first election: all that hold data get the time to say so (defects, part 3.14)."""
-        key, now = group.key, self._desk.now
-        live = self._desk.electable(key)
+        key, now = group.key, self._context.now
+        live = self._context.electable(key)
         if not live:
             return self._conclude(group, None)
         asker, by = self._first.get(key), ANYONE
         has_data = any(report.has_data for report in live.values())
         if has_data or asker not in live or any(r == Report() for r in live.values()):
             opened = self._windows.setdefault(key, now)
-            window = self._desk.options.first_election_window_millis
+            window = self._context.options.first_election_window_millis
             if now < opened + window:
                 return self.plan(key, opened + window)
         if not self._heard(group, live):
@@ -192,13 +192,13 @@ class Elections:
 
     def _all_there(self, group: Group, live: dict[int, Report]) -> bool:
         """Numbers are given out from 1 up, so a gap is a broker that has not come back."""
-        return self._desk.unclean_allowed or all(n in live for n in range(1, group.next_id))
+        return self._context.unclean_allowed or all(n in live for n in range(1, group.next_id))
 
     def _heard(self, group: Group, live: dict[int, Report]) -> bool:
         """Whether all that live told of their logs since they registered: until then they may have
         acknowledged to a master that these controllers know nothing of (ADR 0044).
         """
-        if group.by_address or not group.adopted or self._desk.unclean_allowed:
+        if group.by_address or not group.adopted or self._context.unclean_allowed:
             return True
         return all(report != Report() for report in live.values())
 
@@ -208,10 +208,10 @@ class Elections:
         key = group.key
         if choice is None:
             self.headless.add(key)
-            self.plan(key, self._desk.now + self._desk.options.scan_inactive_master_interval)
+            self.plan(key, self._context.now + self._context.options.scan_inactive_master_interval)
             self._tell(key)
             return
-        live = self._desk.live.of_group(key)
+        live = self._context.live.of_group(key)
         reported = [live[number].report.epoch for number in group.replicas if number in live]
         highest = max([group.epoch, *(e for e in reported if e < limits.EPOCH_MAX)])
         event = ElectMaster(
@@ -234,22 +234,22 @@ class Elections:
             )
         self._in_flight.add(key)
         self._note_death(group)
-        self._desk.write(event, lambda outcome: self._elected(key, outcome))
+        self._context.write(event, lambda outcome: self._elected(key, outcome))
 
     def _note_death(self, group: Group) -> None:
-        old = None if group.master is None else self._desk.live.get(group.key, group.master)
+        old = None if group.master is None else self._context.live.get(group.key, group.master)
         heard_ms = -1 if old is None else old.heard_ms
-        self._desk.timeline.detected(group.key, heard_ms, self._desk.now)
+        self._context.timeline.detected(group.key, heard_ms, self._context.now)
 
     def _elected(self, key: Key, outcome: Outcome | None) -> None:
         self._in_flight.discard(key)
-        group = self._desk.machine.groups.get(key)
+        group = self._context.machine.groups.get(key)
         if outcome is not None and group is not None:
             if outcome.ok:
                 self._windows.pop(key, None)
                 self._first.pop(key, None)
                 self.headless.discard(key)
-                live = self._desk.live.get(key, outcome.broker_id)
+                live = self._context.live.get(key, outcome.broker_id)
                 if live is not None:
                     live.resigned = False
                 log.info(
@@ -260,7 +260,7 @@ class Elections:
                     group.epoch,
                     group.members,
                 )
-                self._desk.timeline.elected(group, self._desk.now)
+                self._context.timeline.elected(group, self._context.now)
                 self._notices.announce(group)
             self.soon(key)
         self._tell(key)

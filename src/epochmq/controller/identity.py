@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.controller.commands import UpdateBroker
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.liveness import Live
 from epochmq.controller.state import Group, Key, Replica
 from epochmq.model.names import check_shown
@@ -67,22 +67,22 @@ def check_id(broker_id: int) -> None:
         )
 
 
-def timeout_of(desk: Desk, asked_ms: int | None) -> int:
+def timeout_of(context: ControllerContext, asked_ms: int | None) -> int:
     """How long a broker may be silent: what it asked for, within bounds."""
     if asked_ms is None or asked_ms <= 0:
-        return desk.times.timeout_ms
+        return context.times.timeout_ms
     return min(max(asked_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
-def check_sole(desk: Desk, key: Key, told: Told, session_id: int) -> None:
+def check_sole(context: ControllerContext, key: Key, told: Told, session_id: int) -> None:
     """Refuse (2014) a process while another one lives with the same number.
 
     It lives while its connection is open and it spoke within a lease's time.
     """
-    live = desk.live.get(key, told.broker_id)
+    live = context.live.get(key, told.broker_id)
     if live is None or live.connection == session_id or not _differs(live, told):
         return
-    if not live.closed and live.heard_ms + desk.times.lease_ms > desk.now:
+    if not live.closed and live.heard_ms + context.times.lease_ms > context.now:
         raise Refused(
             ResponseCode.CONTROLLER_BROKER_ID_INVALID,
             f"broker {told.broker_id} of group {key[1]} runs already at {live.address}: two "
@@ -90,19 +90,19 @@ def check_sole(desk: Desk, key: Key, told: Told, session_id: int) -> None:
         )
 
 
-def check_successor(desk: Desk, key: Key, told: Told) -> None:
+def check_successor(context: ControllerContext, key: Key, told: Told) -> None:
     """Refuse (2014) a registration of a new process while the master's process before it may hold
     a lease; that process may be cut off from us and still acknowledge.
 
     The lease is over at once when that process is known to be gone.
     """
-    group = desk.machine.groups.get(key)
+    group = context.machine.groups.get(key)
     replica = None if group is None else group.replicas.get(told.broker_id)
     if group is None or replica is None or group.master != replica.id:
         return
     if not replica.session or (told.session is not None and is_process(replica, told)):
         return
-    left_ms = desk.held_until(desk.live.get(key, replica.id)) - desk.now
+    left_ms = context.held_until(context.live.get(key, replica.id)) - context.now
     if left_ms > 0:
         raise Refused(
             ResponseCode.CONTROLLER_BROKER_ID_INVALID,

@@ -182,8 +182,8 @@ class ControllerNode:
 
     def _look_at_raft(self) -> None:
         """Who leads, and until when we surely do: anew for each thing that happens."""
-        self.core.desk.leader_id = self.raft.leader_id
-        self.core.desk.leader_until = self.raft.lease_until_ms
+        self.core.context.leader_id = self.raft.leader_id
+        self.core.context.leader_until = self.raft.lease_until_ms
 
     def _of_raft(self, effect: raft.Effect, now: int) -> None:
         match effect:
@@ -223,7 +223,7 @@ class ControllerNode:
 
     def _compact(self) -> None:
         applied = self.machine.applied
-        if applied - self._compacted >= self.core.desk.options.snapshot_entries:
+        if applied - self._compacted >= self.core.context.options.snapshot_entries:
             self._compacted = applied
             self.raft.compact(applied, self.machine.snapshot())
 

@@ -6,7 +6,7 @@ A notice that never arrives is no disaster: brokers poll, and ours read the answ
 from dataclasses import dataclass
 
 from epochmq.controller.answers import set_body
-from epochmq.controller.desk import Desk
+from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.effects import Notify
 from epochmq.controller.state import Group, Key, Replica
 from epochmq.wire.codes import RequestCode
@@ -33,8 +33,8 @@ class Notice:
 class Notices:
     """The newest notice for each broker."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._open: dict[tuple[Key, int], Notice] = {}
         self._sent: dict[int, Notice] = {}
 
@@ -44,7 +44,7 @@ class Notices:
 
     def announce(self, group: Group) -> None:
         """Tell every replica of `group`, the deposed master too; the new master first."""
-        if not self._desk.options.notify_broker_role_changed:
+        if not self._context.options.notify_broker_role_changed:
             return
         order = sorted(group.replicas, key=lambda number: (number != group.master, number))
         for number in order:
@@ -61,11 +61,13 @@ class Notices:
             del self._open[notice.key, notice.broker_id]
             return
         wait_ms = min(FIRST_RETRY_MS << (notice.tries - 1), LAST_RETRY_MS)
-        notice.next_at_ms = self._desk.now + wait_ms
+        notice.next_at_ms = self._context.now + wait_ms
 
     def tick(self) -> None:
         due = [
-            n for n in self._open.values() if (n.next_at_ms or self._desk.now + 1) <= self._desk.now
+            n
+            for n in self._open.values()
+            if (n.next_at_ms or self._context.now + 1) <= self._context.now
         ]
         for notice in due:
             self._send(notice)
@@ -80,18 +82,18 @@ class Notices:
         self._sent.clear()
 
     def _send(self, notice: Notice) -> None:
-        group = self._desk.machine.groups.get(notice.key)
+        group = self._context.machine.groups.get(notice.key)
         replica = None if group is None else group.replicas.get(notice.broker_id)
         if group is None or replica is None or group.epoch != notice.epoch or not replica.address:
             self._open.pop((notice.key, notice.broker_id), None)
             return
-        live = self._desk.live.get(notice.key, notice.broker_id)
+        live = self._context.live.get(notice.key, notice.broker_id)
         if live is not None and live.gone:
             # Nobody is there; who starts in its place asks by itself.
             self._open.pop((notice.key, notice.broker_id), None)
             return
         acknowledged = live is not None and live.leased
-        ticket = self._desk.ticket()
+        ticket = self._context.ticket()
         notice.tries += 1
         notice.next_at_ms = None
         if acknowledged:
@@ -101,7 +103,7 @@ class Notices:
         command = request(
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED, _header(group, replica), set_body(group)
         )
-        self._desk.effects.append(Notify(ticket, replica.address, command, acknowledged))
+        self._context.effects.append(Notify(ticket, replica.address, command, acknowledged))
 
 
 def _header(group: Group, to: Replica) -> NotifyBrokerRoleChangedHeader:

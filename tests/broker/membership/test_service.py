@@ -283,7 +283,7 @@ async def test_who_had_more_rejoins_after_an_unclean_election(group: InProcess) 
     second = await group.start_broker(folders[1], **ALL_ACK)
     group.brokers.append(second)
     controller = group.guests[0].controller
-    await until(lambda: controller.node.core.desk.electable(("c", "b")))
+    await until(lambda: controller.node.core.context.electable(("c", "b")))
     elect = {
         "clusterName": "c",
         "brokerName": "b",

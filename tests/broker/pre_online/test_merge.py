@@ -14,7 +14,7 @@ from epochmq.broker.pop.windows.core import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
 from epochmq.broker.replica_sync.core import Table
 from epochmq.broker.roles import Role
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.model.topic import TopicConfig
@@ -30,7 +30,7 @@ class Two:
         for node in (self.master, self.slave):
             node.topics.put(TopicConfig("T", 4, 4), WALL)
             node.groups.put(SubscriptionGroupConfig("g"), WALL)
-            node.timer = TimerDesk(
+            node.timer = TimerService(
                 SimDisk(), node.store, node.outlet, lambda node=node: node.options, lambda: (0, 0)
             )
             for queue_id in range(2):

@@ -18,7 +18,7 @@ from epochmq.broker.replica_sync.core import (
 )
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.pop import MessageRequestMode
@@ -279,8 +279,8 @@ def test_garbage_changes_nothing_and_is_told(body: bytes) -> None:
     assert pair.core.problem
 
 
-def with_timer(node: FakeNode) -> TimerDesk:
-    made = TimerDesk(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: (0, 0))
+def with_timer(node: FakeNode) -> TimerService:
+    made = TimerService(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: (0, 0))
     node.timer = made
     return made
 

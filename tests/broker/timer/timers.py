@@ -5,7 +5,7 @@ from typing import Any
 from sim.disk import SimDisk
 from tests.broker.desk import Desk, send
 
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.wire.command import Command
 
 WHEEL_BYTES = 512 * 32
@@ -20,7 +20,7 @@ class TimerBroker(Desk):
         changes.setdefault("timer_roll_window_slot", 60)
         super().__init__(disk=disk, **changes)
         node, store = self.node, self.store
-        node.timer = self.timer = TimerDesk(
+        node.timer = self.timer = TimerService(
             self.disk,
             store,
             node.outlet,

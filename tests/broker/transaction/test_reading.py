@@ -15,7 +15,7 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.roles import Role
-from epochmq.broker.transaction.desk import HELD_LOOK_MS
+from epochmq.broker.transaction.transaction_service import HELD_LOOK_MS
 from epochmq.wire.codes import ResponseCode
 
 

@@ -76,7 +76,7 @@ def test_who_may_be_alive_after_a_change_of_leaders_stays_and_the_refusal_says_u
     live_on(world, found[:2], 11_000, every=1_000)
     leader = next(name for name, node in world.nodes.items() if node is world.leader)
     world.stop(leader)
-    while not any(node.core.desk.leads for node in world.nodes.values()):
+    while not any(node.core.context.leads for node in world.nodes.values()):
         world.run(10)
     ext = {"brokerName": "b", "brokerControllerIdsToClean": "3", "isCleanLivingBroker": "false"}
     refused = world.ask(CLEAN, ext)

@@ -27,7 +27,7 @@ def test_a_change_holds_and_is_kept() -> None:
     assert shown(world)["notifyBrokerRoleChanged"] == "true"
     assert world.ask(UPDATE, None, b"notifyBrokerRoleChanged=false\n").code == 0
     assert shown(world)["notifyBrokerRoleChanged"] == "false"
-    assert not world.leader.core.desk.options.notify_broker_role_changed
+    assert not world.leader.core.context.options.notify_broker_role_changed
     assert disk.files["controller.properties"].endswith(b"\nnotifyBrokerRoleChanged=false\n")
 
 
@@ -68,10 +68,10 @@ def test_the_switch_for_unclean_elections_is_everybodys() -> None:
 
 def test_a_leader_whose_file_says_otherwise_keeps_to_what_was_agreed() -> None:
     world = World(enable_elect_unclean_master=True)
-    assert world.leader.core.desk.unclean_allowed
+    assert world.leader.core.context.unclean_allowed
     world.stop("n0")
     world.changes["enable_elect_unclean_master"] = False
     world.start("n0")
     world.run(2_000)
-    assert world.leader.core.desk.unclean_allowed
+    assert world.leader.core.context.unclean_allowed
     assert shown(world)["enableElectUncleanMaster"] == "true"

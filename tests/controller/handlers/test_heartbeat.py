@@ -53,7 +53,7 @@ def test_the_log_is_taken_as_it_is_told_even_when_it_shrank(found: list[Broker])
     found[1].beat()
     found[1].offset = 100
     found[1].beat()
-    live = world.leader.core.desk.live.get(KEY, 2)
+    live = world.leader.core.context.live.get(KEY, 2)
     assert live is not None
     assert live.report == Report(1, 100)
 
@@ -61,7 +61,7 @@ def test_the_log_is_taken_as_it_is_told_even_when_it_shrank(found: list[Broker])
 def test_an_absurd_epoch_is_not_believed(found: list[Broker]) -> None:
     found[1].epoch = 2**31 - 1
     found[1].beat()
-    live = found[1].world.leader.core.desk.live.get(KEY, 2)
+    live = found[1].world.leader.core.context.live.get(KEY, 2)
     assert live is not None
     assert live.report.epoch == limits.EPOCH_MAX
 
@@ -77,7 +77,7 @@ def test_a_follower_hears_and_names_the_leader() -> None:
         "controllerLeaderAddress": "10.9.0.0:9878",
         "controllerTerm": "0",
     }
-    assert world.nodes["n1"].core.desk.live.count == 3
+    assert world.nodes["n1"].core.context.live.count == 3
 
 
 def test_a_leader_that_is_not_sure_gives_no_lease() -> None:
@@ -106,7 +106,7 @@ def test_without_its_own_lease_a_leader_asks_a_majority_first() -> None:
     world = World(3)
     found = brokers(world)
     leader = world.leader
-    leader.core.desk.leader_until = 0
+    leader.core.context.leader_until = 0
     world.tokens += 1
     from epochmq.wire.command import request
 
@@ -130,14 +130,14 @@ def test_an_unknown_broker_of_ours_is_heard_and_asked_to_register() -> None:
         "controllerLeaderAddress": "10.9.0.0:9878",
         "controllerTerm": "1",
     }
-    assert world.leader.core.desk.live.count == 1
+    assert world.leader.core.context.live.count == 1
     assert KEY not in world.leader.machine.groups
 
 
 def test_an_unknown_broker_of_others_is_heard() -> None:
     world = World()
     assert Broker(world, 4, stock=True).beat().code == 0
-    assert world.leader.core.desk.live.count == 1
+    assert world.leader.core.context.live.count == 1
 
 
 def test_a_number_that_is_none() -> None:
@@ -146,7 +146,7 @@ def test_a_number_that_is_none() -> None:
     assert world.ask(HEARTBEAT, {**ext, "brokerId": "0"}).code == 2005
     assert world.ask(HEARTBEAT, {**ext, "brokerId": str(2**40)}).code == 2014
     assert world.ask(HEARTBEAT, {**ext, "brokerId": ""}).code == 2005
-    assert world.leader.core.desk.live.count == 0
+    assert world.leader.core.context.live.count == 0
 
 
 def test_a_new_address_of_the_same_process_is_recorded(found: list[Broker]) -> None:
@@ -157,7 +157,7 @@ def test_a_new_address_of_the_same_process_is_recorded(found: list[Broker]) -> N
 
 def state(world: World) -> tuple[object, ...]:
     """What no word of a stranger may change."""
-    group, live = world.group, world.leader.core.desk.live.get(KEY, 1)
+    group, live = world.group, world.leader.core.context.live.get(KEY, 1)
     assert live is not None
     replica = group.replicas[1]
     return (
@@ -277,7 +277,7 @@ def test_heartbeats_of_a_process_whose_number_another_one_registered_since(
     second.session, second.connection = "second", 50
     found[2].close()
     assert second.register().code == 0
-    live = world.leader.core.desk.live.get(KEY, 3)
+    live = world.leader.core.context.live.get(KEY, 3)
     assert live is not None
     assert (live.session, live.connection) == ("second", 50)
     assert found[2].beat().code == 2014
@@ -301,7 +301,7 @@ def test_the_timeout_a_broker_asks_for_is_bounded(found: list[Broker]) -> None:
     ext = found[1].beat_ext()
     for asked, given in (("1", 500), ("99999999", 300_000), ("-5", 10_000), ("4000", 4_000)):
         world.ask(HEARTBEAT, ext | {"heartbeatTimeoutMills": asked}, session=102)
-        live = world.leader.core.desk.live.get(KEY, 2)
+        live = world.leader.core.context.live.get(KEY, 2)
         assert live is not None
         assert live.timeout_ms == given
 

@@ -127,7 +127,7 @@ def test_a_late_registration_of_the_same_process_changes_nothing() -> None:
     found[1].connection, found[1].floor = older, 3
     assert found[1].register().code == 1
     assert world.group.replicas[2].floor == 0
-    live = world.leader.core.desk.live.get(KEY, 2)
+    live = world.leader.core.context.live.get(KEY, 2)
     assert live is not None
     assert live.closed
 

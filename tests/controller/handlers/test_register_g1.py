@@ -198,4 +198,4 @@ def test_an_operator_of_5_0_names_the_master() -> None:
 def test_heartbeats_of_unknown_addresses_are_heard_without_effect() -> None:
     world = World()
     assert Old(world, 1).beat().code == 0
-    assert world.leader.core.desk.live.count == 0
+    assert world.leader.core.context.live.count == 0

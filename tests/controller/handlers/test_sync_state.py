@@ -67,7 +67,7 @@ def deposed(world: World) -> None:
     """The controllers' leader dies, and another one leads."""
     dead = next(name for name, node in world.nodes.items() if node is world.leader)
     world.stop(dead)
-    while not any(node.core.desk.leads for node in world.nodes.values()):
+    while not any(node.core.context.leads for node in world.nodes.values()):
         world.run(10)
 
 
@@ -91,7 +91,7 @@ def test_a_leader_that_heard_of_nobody_yet_shows_nobody_as_alive() -> None:
         world.stop(name)
     for name in list(world.disks):
         world.start(name)
-    while not any(node.core.desk.leads for node in world.nodes.values()):
+    while not any(node.core.context.leads for node in world.nodes.values()):
         world.run(10)
     assert shown_alive(world) == []
     found[0].beat_all()

@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
-from epochmq.broker.timer.desk import TimerDesk
+from epochmq.broker.timer.timer_service import TimerService
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
@@ -25,7 +25,7 @@ def handle_metrics(node: BrokerNode, command: Command, session: Session, now: in
     return stamped(command, f"{node.started_wall_ms}.{metrics.updates}", metrics.encode)
 
 
-def _timer(node: BrokerNode, remark: str) -> TimerDesk:
+def _timer(node: BrokerNode, remark: str) -> TimerService:
     if node.timer is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
     return node.timer

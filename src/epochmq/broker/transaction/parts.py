@@ -1,4 +1,4 @@
-"""What the parts of the transaction desk share: the broker around them, and careful writing."""
+"""What the parts of the transaction service share: the broker around them, and careful writing."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

@@ -48,7 +48,7 @@ def handle_alter(core: ControllerCore, call: Call) -> Steps:
     if not event.settle and (refusal is None or refusal is Refusal.WITHOUT_MASTER):
         # RocketMQ looks who lives before it looks for the master in the set.
         for broker_id in event.members:
-            if core.desk.may_live_until(group, broker_id) <= core.desk.now:
+            if core.context.may_live_until(group, broker_id) <= core.context.now:
                 raise Refused(
                     ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, f"broker {broker_id} is not alive"
                 )
@@ -73,7 +73,7 @@ def _answer(group: Group, dialect: Dialect) -> Reply:
 def _read_g2(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
     header = decode_header(g2.AlterSyncStateSetHeader, call.request.ext)
     body = decode_body(SyncStateSet, call.request.body)
-    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    group = core.context.find(header.clusterName, header.brokerName, call.session_id)
     event = AlterSyncStateSet(
         *(("", header.brokerName) if group is None else group.key),
         master=header.masterBrokerId,
@@ -87,7 +87,7 @@ def _read_g2(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncS
 def _read_g1(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
     header = decode_header(g1.AlterSyncStateSetHeader, call.request.ext)
     body = decode_body(SyncStateAddresses, call.request.body)
-    group = core.desk.find(None, header.brokerName, call.session_id)
+    group = core.context.find(None, header.brokerName, call.session_id)
     event = AlterSyncStateSet(
         *(("", header.brokerName) if group is None else group.key),
         master=_id_of(group, header.masterAddress),

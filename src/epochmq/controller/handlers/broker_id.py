@@ -28,7 +28,7 @@ _CODES = {
 def handle_next_id(core: ControllerCore, call: Call) -> Steps:
     header = decode_header(GetNextBrokerIdHeader, call.request.ext)
     yield Confirm()
-    group = core.desk.machine.groups.get((header.clusterName, header.brokerName))
+    group = core.context.machine.groups.get((header.clusterName, header.brokerName))
     next_id = 1 if group is None else group.next_id
     return Reply(
         header=GetNextBrokerIdResponseHeader(header.clusterName, header.brokerName, next_id)

@@ -32,22 +32,23 @@ def handle_clean(core: ControllerCore, call: Call) -> Steps:
     if not outcome.ok:
         raise Refused(_INVALID, f"not cleaned: {outcome.refusal.value}")
     for broker_id in ids:
-        core.desk.live.forget(group.key, broker_id)
+        core.context.live.forget(group.key, broker_id)
     core.elections.soon(group.key)
     return Reply()
 
 
 def _check_dead(core: ControllerCore, group: Group, broker_id: int) -> None:
     """Refuse for a replica that lives, or may live: after a change of leaders that is not known."""
-    desk = core.desk
-    if desk.alive(group, broker_id):
+    context = core.context
+    if context.alive(group, broker_id):
         raise Refused(_INVALID, f"broker {broker_id} is alive")
-    left_ms = desk.may_live_until(group, broker_id) - desk.now
+    left_ms = context.may_live_until(group, broker_id) - context.now
     if left_ms > 0:
         raise Refused(
             _INVALID,
-            f"broker {broker_id} may be alive: this controller has led for {desk.now - desk.since}"
-            f" ms only and has not heard of it; try again in {left_ms} ms",
+            f"broker {broker_id} may be alive: this controller has led for"
+            f" {context.now - context.since} ms only and has not heard of it; try again in"
+            f" {left_ms} ms",
         )
 
 
@@ -60,7 +61,7 @@ def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], boo
     else:
         header = decode_header(g2.CleanBrokerDataHeader, call.request.ext)
         listed = header.brokerControllerIdsToClean or ""
-    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    group = core.context.find(header.clusterName, header.brokerName, call.session_id)
     if group is None:
         raise Refused(_INVALID, f"broker group {header.brokerName} is not known")
     texts = [text.strip() for text in listed.split(";") if text.strip()]

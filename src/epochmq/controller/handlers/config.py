@@ -20,9 +20,9 @@ _MUTABLE = frozenset(row.key for row in describe(ControllerOptions) if row.mutab
 
 def handle_update_config(core: ControllerCore, call: Call) -> Steps:
     told = _read(call)
-    desk = core.desk
+    context = core.context
     try:
-        options = change(desk.options, told)
+        options = change(context.options, told)
     except ConfigError as error:
         allowed = told.keys() <= _MUTABLE and not told.keys() & KEPT_BACK
         code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
@@ -32,7 +32,7 @@ def handle_update_config(core: ControllerCore, call: Call) -> Steps:
         yield Write(SetSetting("", UNCLEAN, value=value))
     if told:
         core.config.save(told)
-        desk.change_options(options)
+        context.change_options(options)
     return Reply()
 
 
@@ -47,8 +47,8 @@ def _read(call: Call) -> dict[str, str]:
 
 def handle_get_config(core: ControllerCore, call: Call) -> Reply:
     """All options; the replicated switch as it holds, not as this one's file has it."""
-    desk = core.desk
-    options = desk.options
-    if UNCLEAN in desk.machine.settings:
-        options = change(options, {UNCLEAN: desk.machine.settings[UNCLEAN]})
+    context = core.context
+    options = context.options
+    if UNCLEAN in context.machine.settings:
+        options = change(options, {UNCLEAN: context.machine.settings[UNCLEAN]})
     return Reply(body=render_properties((options,)).encode())

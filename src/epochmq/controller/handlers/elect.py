@@ -43,9 +43,9 @@ def handle_elect(core: ControllerCore, call: Call) -> Steps:
         ended = _ended(core, group, broker_id, call.session_id)
         if ended is not None:
             yield Write(ended)
-        if not core.desk.has_master(group):
+        if not core.context.has_master(group):
             core.elections.wanted_by(group.key, broker_id)
-            yield Election(group.key, core.desk.now + ELECTION_MS)
+            yield Election(group.key, core.context.now + ELECTION_MS)
         elected = group.epoch > epoch
         asked_by_broker = broker_id >= 1
         failed = number(dialect, Failure.ELECT)
@@ -53,7 +53,7 @@ def handle_elect(core: ControllerCore, call: Call) -> Steps:
             failed = int(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE)
     if elected:
         return _reply(0, group, dialect)
-    if core.desk.has_master(group) and not (designated and group.master != broker_id):
+    if core.context.has_master(group) and not (designated and group.master != broker_id):
         return _reply(number(dialect, Failure.STILL_MASTER), group, dialect)
     raise Refused(failed, f"no master could be elected in group {group.name}; try again")
 
@@ -62,17 +62,17 @@ def _read(core: ControllerCore, call: Call, dialect: Dialect) -> tuple[Group, in
     """(group, broker id or -1, whether it was designated, consent to loss)"""
     if dialect is Dialect.G1:
         old = decode_header(g1.ElectMasterHeader, call.request.ext)
-        group = core.desk.find(old.clusterName, old.brokerName, call.session_id)
+        group = core.context.find(old.clusterName, old.brokerName, call.session_id)
         replica = None if group is None else group.by_addr(old.brokerAddress)
         found, designated, unclean = (-1 if replica is None else replica.id), True, False
     else:
         header = decode_header(g2.ElectMasterHeader, call.request.ext)
-        group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+        group = core.context.find(header.clusterName, header.brokerName, call.session_id)
         found, designated = header.brokerId, header.designateElect
         unclean = bool(header.uncleanElect)
     if group is None:
         raise Refused(number(dialect, Failure.UNREGISTERED), "the broker group is not known")
-    return group, found, designated, unclean or core.desk.unclean_allowed
+    return group, found, designated, unclean or core.context.unclean_allowed
 
 
 def _ended(
@@ -84,7 +84,7 @@ def _ended(
     Over the connection of its last heartbeat, that is: there the question is newer than any lease.
     Over another one it may have been under way since before the present lease was given.
     """
-    live = core.desk.live.get(group.key, broker_id)
+    live = core.context.live.get(group.key, broker_id)
     if live is None or not live.leased or group.master != broker_id:
         return None
     if live.connection != connection or (group.key, broker_id) in core.recording:
@@ -106,13 +106,13 @@ def _ended(
 
 def _designate(core: ControllerCore, group: Group, by: By, dialect: Dialect) -> Steps:
     """Check what can be checked before a master is asked to go, then wait for the change."""
-    desk = core.desk
+    context = core.context
     assert by.wanted is not None
     failed = number(dialect, Failure.ELECT)
     replica = group.replicas.get(by.wanted)
-    if group.master == by.wanted and desk.has_master(group):
+    if group.master == by.wanted and context.has_master(group):
         return Reply()
-    if replica is None or by.wanted not in desk.electable(group.key):
+    if replica is None or by.wanted not in context.electable(group.key):
         raise Refused(failed, f"broker {by.wanted} of group {group.name} is not alive")
     if replica.learner:
         raise Refused(failed, f"broker {by.wanted} is a learner and is never elected")
@@ -124,7 +124,7 @@ def _designate(core: ControllerCore, group: Group, by: By, dialect: Dialect) -> 
             "lost; to agree to that send uncleanElect=true, or set enableElectUncleanMaster",
         )
     log.warning("group %s: broker %d is to be master by command", group.name, by.wanted)
-    until_ms = desk.now + ELECTION_MS
+    until_ms = context.now + ELECTION_MS
     core.elections.transfer(group.key, by, until_ms)
     yield Election(group.key, until_ms + 100)
     return Reply()

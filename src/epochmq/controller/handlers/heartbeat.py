@@ -31,7 +31,7 @@ REMARK = "Heart beat success"
 def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
     header = decode_header(ControllerHeartbeatHeader, call.request.ext)
     key = header.clusterName, header.brokerName
-    group = core.desk.machine.groups.get(key)
+    group = core.context.machine.groups.get(key)
     broker_id = _broker_id(call, header, group)
     if broker_id is None:
         return Reply(remark=REMARK)  # of 5.0, and it has not registered here yet
@@ -39,26 +39,26 @@ def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
     told = _told(broker_id, header)
     identity.check_words(told)
     if ours:
-        identity.check_sole(core.desk, key, told, call.session_id)
+        identity.check_sole(core.context, key, told, call.session_id)
     replica = None if group is None else group.replicas.get(broker_id)
     if replica is not None and not identity.is_process(replica, told):
         return _stranger(core) if ours else Reply(remark=REMARK)
     if replica is not None:
-        core.desk.live.forget_other(key, broker_id, replica.session)
-    if ours and core.desk.live.is_late(key, broker_id, call.session_id):
+        core.context.live.forget_other(key, broker_id, replica.session)
+    if ours and core.context.live.is_late(key, broker_id, call.session_id):
         return _answer(core, group)
     live = _hear(core, call, key, broker_id, header)
     if ours:
         identity.note(live, told)
     if group is None or replica is None:
         return _stranger(core) if ours else Reply(remark=REMARK)
-    if ours and core.desk.leads:
+    if ours and core.context.leads:
         _record(core, group, told)
     _watch(core, group, live)
-    core.desk.timeline.reported(key, broker_id, live.report.epoch, core.desk.now)
+    core.context.timeline.reported(key, broker_id, live.report.epoch, core.context.now)
     if not ours:
         return Reply(remark=REMARK)
-    if not core.desk.leads:
+    if not core.context.leads:
         return _answer(core, group)
     if core.sure_to_lead():
         return _answer_of_leader(core, group, live, header.epoch)
@@ -90,19 +90,19 @@ def _told(broker_id: int, header: ControllerHeartbeatHeader) -> Told:
 def _hear(
     core: ControllerCore, call: Call, key: Key, broker_id: int, header: ControllerHeartbeatHeader
 ) -> Live:
-    desk = core.desk
-    timeout_ms = identity.timeout_of(desk, header.heartbeatTimeoutMills)
-    live = desk.live.get(key, broker_id)
+    context = core.context
+    timeout_ms = identity.timeout_of(context, header.heartbeatTimeoutMills)
+    live = context.live.get(key, broker_id)
     if live is None:
         identity.check_id(broker_id)
         identity.check_names(*key)
     identity.check_names(header.brokerAddr)
-    live = desk.live.heard(key, broker_id, call.session_id, desk.now, timeout_ms)
+    live = context.live.heard(key, broker_id, call.session_id, context.now, timeout_ms)
     if live is None:
         raise Refused(ResponseCode.SYSTEM_BUSY, "too many brokers send heartbeats")
     live.timeout_ms = timeout_ms
     live.address = header.brokerAddr
-    if header.leaseWanted or live.lease_until + desk.times.skew_ms <= desk.now:
+    if header.leaseWanted or live.lease_until + context.times.skew_ms <= context.now:
         live.leased = bool(header.leaseWanted)
     live.resigned = bool(header.resign)
     if live.resigned:
@@ -125,7 +125,7 @@ def _record(core: ControllerCore, group: Group, told: Told) -> None:
     event = identity.update_of(group, replica, told)
     if event is not None:
         core.recording.add(mark)
-        core.desk.write(event, lambda outcome: core.recorded(mark))
+        core.context.write(event, lambda outcome: core.recorded(mark))
 
 
 def _watch(core: ControllerCore, group: Group, live: Live) -> None:
@@ -133,8 +133,10 @@ def _watch(core: ControllerCore, group: Group, live: Live) -> None:
     elections = core.elections
     if group.key in elections.headless or (live.resigned and group.master == live.id):
         elections.soon(group.key)
-    elif not group.elected and core.desk.leads:
-        elections.plan(group.key, core.desk.now + core.desk.options.first_election_window_millis)
+    elif not group.elected and core.context.leads:
+        elections.plan(
+            group.key, core.context.now + core.context.options.first_election_window_millis
+        )
 
 
 def _deserves_lease(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> bool:
@@ -147,7 +149,7 @@ def _stranger(core: ControllerCore) -> Reply:
     process registered with its number since.
     """
     reply = _answer(core, None)
-    if core.desk.leads:
+    if core.context.leads:
         reply.code = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
         reply.remark = "this broker is not known here: register"
     return reply
@@ -155,32 +157,32 @@ def _stranger(core: ControllerCore) -> Reply:
 
 def _answer_of_leader(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> Reply:
     """Who is master, and for the master a lease."""
-    lease_ms = core.desk.lease_ms
+    lease_ms = core.context.lease_ms
     if lease_ms <= 0 or not _deserves_lease(core, group, live, epoch):
         return _answer(core, group)
-    live.lease_until = max(live.lease_until, core.desk.now + lease_ms)
+    live.lease_until = max(live.lease_until, core.context.now + lease_ms)
     return _answer(core, group, lease_ms)
 
 
 def _answer_when_sure(core: ControllerCore, key: Key, live: Live, epoch: int | None) -> Steps:
     """A leader that may have been deposed names no master."""
     yield Confirm()
-    group = core.desk.machine.groups.get(key)
+    group = core.context.machine.groups.get(key)
     return _stranger(core) if group is None else _answer_of_leader(core, group, live, epoch)
 
 
 def _answer(core: ControllerCore, group: Group | None, lease_ms: int | None = None) -> Reply:
-    desk = core.desk
+    context = core.context
     header = ControllerHeartbeatResponseHeader(
-        isLeader=desk.leads,
-        controllerLeaderAddress=desk.leader_address,
-        controllerTerm=desk.term,
+        isLeader=context.leads,
+        controllerLeaderAddress=context.leader_address,
+        controllerTerm=context.term,
         leaseMillis=lease_ms,
     )
     if lease_ms is not None:
         # An unclean election asks no member, so none would leave the old master first (ADR 0044).
-        header.wholeSetMayHold = not desk.unclean_allowed
-    if group is not None and desk.leads:
+        header.wholeSetMayHold = not context.unclean_allowed
+    if group is not None and context.leads:
         master = group.master_replica()
         header.masterEpoch = group.epoch
         header.syncStateSetEpoch = group.set_epoch

@@ -8,15 +8,15 @@ from epochmq.wire.headers.controller import GetMetaDataResponseHeader
 
 def handle_metadata(core: ControllerCore, call: Call) -> Reply:
     """The leader is named by whoever knows it; who leads says so only when it has taken over."""
-    desk = core.desk
-    leader = desk.leader_id
-    if leader == desk.peers.self_id and not desk.leads:
+    context = core.context
+    leader = context.leader_id
+    if leader == context.peers.self_id and not context.leads:
         leader = None
     header = GetMetaDataResponseHeader(
-        group=desk.peers.group,
+        group=context.peers.group,
         controllerLeaderId=leader,
-        controllerLeaderAddress=None if leader is None else desk.peers.addresses.get(leader),
-        isLeader=desk.leads,
-        peers=desk.peers.shown(),
+        controllerLeaderAddress=None if leader is None else context.peers.addresses.get(leader),
+        isLeader=context.leads,
+        peers=context.peers.shown(),
     )
     return Reply(header=header)

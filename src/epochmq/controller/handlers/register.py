@@ -38,19 +38,19 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
     identity.check_id(header.brokerId)
     told = _told(header)
     identity.check_words(told)
-    identity.check_sole(core.desk, key, told, call.session_id)
-    identity.check_successor(core.desk, key, told)
+    identity.check_sole(core.context, key, told, call.session_id)
+    identity.check_successor(core.context, key, told)
     _check_newest(core, key, told, call.session_id)
-    before = core.desk.machine.groups.get(key)
+    before = core.context.machine.groups.get(key)
     known = before is not None and told.broker_id in before.replicas
     yield from _adopt(core, key, told)
     yield from update(core, call, key, told)
-    live = core.desk.live.get(key, told.broker_id)
+    live = core.context.live.get(key, told.broker_id)
     if live is not None and not known:
         # What it told before was of an epoch that it has left only now (ADR 0044).
         live.report = Report()
     yield Confirm()
-    group = core.desk.machine.groups.get(key)
+    group = core.context.machine.groups.get(key)
     if group is None:
         raise Refused(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "it was cleaned")
     core.elections.soon(key)
@@ -62,7 +62,7 @@ def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
 
     Meanwhile nothing else is recorded about the replica, for that would be of before.
     """
-    group = core.desk.machine.groups[key]
+    group = core.context.machine.groups[key]
     replica = group.replicas.get(told.broker_id)
     event = None if replica is None else identity.update_of(group, replica, told)
     if event is not None:
@@ -80,21 +80,23 @@ def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
 
 def touch(core: ControllerCore, call: Call, key: Key, told: Told) -> None:
     """A request is a sign of life too, of a log not yet known."""
-    desk = core.desk
+    context = core.context
     if told.session is None:
-        desk.live.forget(key, told.broker_id)  # what is known is of the process before
+        context.live.forget(key, told.broker_id)  # what is known is of the process before
     else:
-        desk.live.forget_other(key, told.broker_id, told.session)
-    live = desk.live.heard(key, told.broker_id, call.session_id, desk.now, desk.times.timeout_ms)
+        context.live.forget_other(key, told.broker_id, told.session)
+    live = context.live.heard(
+        key, told.broker_id, call.session_id, context.now, context.times.timeout_ms
+    )
     if live is not None:
         identity.note(live, told)
 
 
 def _check_newest(core: ControllerCore, key: Key, told: Told, session_id: int) -> None:
     """Refuse what the same process said before what it told over a newer connection."""
-    live = core.desk.live.get(key, told.broker_id)
+    live = core.context.live.get(key, told.broker_id)
     if live is not None and live.session == told.session:
-        if core.desk.live.is_late(key, told.broker_id, session_id):
+        if core.context.live.is_late(key, told.broker_id, session_id):
             raise Refused(ResponseCode.SYSTEM_ERROR, "this process has a newer connection")
 
 
@@ -112,7 +114,7 @@ def _told(header: RegisterBrokerToControllerHeader) -> Told:
 
 
 def _adopt(core: ControllerCore, key: Key, told: Told) -> Steps:
-    group = core.desk.machine.groups.get(key)
+    group = core.context.machine.groups.get(key)
     if group is not None and group.by_address:
         raise Refused(_CODES[Refusal.OTHER_GENERATION], Refusal.OTHER_GENERATION.value)
     if group is None or told.broker_id not in group.replicas:
@@ -140,7 +142,7 @@ def _header(core: ControllerCore, group: Group) -> RegisterBrokerToControllerRes
         uncleanEpoch=group.unclean_epoch or None,
     )
     master = group.master_replica()
-    if master is not None and core.desk.has_master(group):
+    if master is not None and core.context.has_master(group):
         header.masterBrokerId = master.id
         header.masterAddress = master.address
         header.masterHaAddress = master.ha_address or None

@@ -39,9 +39,9 @@ def handle_register_g1(core: ControllerCore, call: Call) -> Steps:
     yield from update(core, call, key, told)
     _report(core, key, caller.id, header)
     epoch = group.epoch
-    if not core.desk.has_master(group):
+    if not core.context.has_master(group):
         core.elections.wanted_by(key, caller.id)
-        yield Election(key, core.desk.now + ELECTION_MS)
+        yield Election(key, core.context.now + ELECTION_MS)
     yield Confirm()
     group, caller = _find(core, key, header.brokerAddress)
     return _reply(core, group, caller, made_master=group.epoch > epoch)
@@ -50,7 +50,7 @@ def handle_register_g1(core: ControllerCore, call: Call) -> Steps:
 def _number(core: ControllerCore, key: Key, address: str) -> Steps:
     """Find or give the caller's number."""
     for _ in range(TRIES):
-        group = core.desk.machine.groups.get(key)
+        group = core.context.machine.groups.get(key)
         if group is not None and group.by_addr(address) is not None and group.by_address:
             return Reply()
         event = ApplyBrokerId(
@@ -70,7 +70,7 @@ def _number(core: ControllerCore, key: Key, address: str) -> Steps:
 
 
 def _find(core: ControllerCore, key: Key, address: str) -> tuple[Group, Replica]:
-    group = core.desk.machine.groups.get(key)
+    group = core.context.machine.groups.get(key)
     replica = None if group is None else group.by_addr(address)
     if group is None or replica is None:
         raise Refused(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, "it was cleaned meanwhile")
@@ -78,18 +78,18 @@ def _find(core: ControllerCore, key: Key, address: str) -> tuple[Group, Replica]
 
 
 def _report(core: ControllerCore, key: Key, broker_id: int, header: RegisterBrokerHeader) -> None:
-    live = core.desk.live.get(key, broker_id)
+    live = core.context.live.get(key, broker_id)
     if live is not None:
         epoch = -1 if header.epoch is None else min(header.epoch, limits.EPOCH_MAX)
         offset = -1 if header.maxOffset is None else header.maxOffset
         priority = PRIORITY_UNSET if header.electionPriority is None else header.electionPriority
         live.report = Report(epoch, offset, priority)
-        live.timeout_ms = identity.timeout_of(core.desk, header.heartbeatTimeoutMillis)
+        live.timeout_ms = identity.timeout_of(core.context, header.heartbeatTimeoutMillis)
 
 
 def _reply(core: ControllerCore, group: Group, caller: Replica, *, made_master: bool) -> Reply:
     """The caller is shown as 0 only when this very call made it master."""
-    master = group.master_replica() if core.desk.has_master(group) else None
+    master = group.master_replica() if core.context.has_master(group) else None
     is_master = master is not None and master.id == caller.id and made_master
     header = RegisterBrokerResponseHeader(
         masterAddress="" if master is None else master.address,

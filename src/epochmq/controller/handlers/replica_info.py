@@ -19,7 +19,7 @@ def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
     if dialect_of(call.request) is Dialect.G1:
         return _by_address(core, call)
     header = decode_header(g2.GetReplicaInfoHeader, call.request.ext)
-    group = core.desk.find(header.clusterName, header.brokerName, call.session_id)
+    group = core.context.find(header.clusterName, header.brokerName, call.session_id)
     if group is None:
         raise _unknown(header.brokerName)
     master = group.master_replica()
@@ -34,7 +34,7 @@ def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
 
 def _by_address(core: ControllerCore, call: Call) -> Reply:
     header = decode_header(g1.GetReplicaInfoHeader, call.request.ext)
-    group = core.desk.find(None, header.brokerName, call.session_id)
+    group = core.context.find(None, header.brokerName, call.session_id)
     if group is None:
         raise _unknown(header.brokerName)
     master = group.master_replica()

@@ -23,7 +23,7 @@ def handle_sync_state(core: ControllerCore, call: Call) -> Steps:
     data = SyncStateData({}, {})
     for name in names:
         for key in _keys(core, name, cluster)[:1]:
-            group = core.desk.machine.groups[key]
+            group = core.context.machine.groups[key]
             data.in_sync_state_table[name] = _for_5_0(group)
             data.replicas_info_table[name] = _for_later(core, group)
     return Reply(body=encode_body(data))
@@ -31,7 +31,7 @@ def handle_sync_state(core: ControllerCore, call: Call) -> Steps:
 
 def _keys(core: ControllerCore, name: str, cluster: str) -> list[Key]:
     """The groups of that name, the one of `cluster`, which our brokers tell, first."""
-    keys = core.desk.machine.by_name.get(name, [])
+    keys = core.context.machine.by_name.get(name, [])
     return sorted(keys, key=lambda key: key[0] != cluster)
 
 
@@ -66,5 +66,5 @@ def _for_later(core: ControllerCore, group: Group) -> ReplicasInfo:
 
 
 def _identity(core: ControllerCore, group: Group, replica: Replica) -> ReplicaIdentity:
-    alive = core.desk.alive(group, replica.id)
+    alive = core.context.alive(group, replica.id)
     return ReplicaIdentity(group.name, replica.id, replica.address, alive)

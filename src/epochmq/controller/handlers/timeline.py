@@ -10,8 +10,8 @@ from epochmq.wire.command import Reply
 
 def handle_timeline(core: ControllerCore, call: Call) -> Reply:
     """Oldest first."""
-    now = core.desk.now
-    found = [_told(failover, now) for failover in core.desk.timeline.failovers]
+    now = core.context.now
+    found = [_told(failover, now) for failover in core.context.timeline.failovers]
     return Reply(body=encode_body(TimelineData(found)))
 
 

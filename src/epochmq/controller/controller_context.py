@@ -23,7 +23,7 @@ Then = Callable[[Outcome | None], None]
 """What a committed event leads to; None when its fate is unknown, for we lead no more."""
 
 
-class Desk:
+class ControllerContext:
     """`now` is that of the verb at work; `leader_since` is None while another leads."""
 
     def __init__(

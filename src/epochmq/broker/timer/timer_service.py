@@ -30,7 +30,7 @@ class Saving(Protocol):
     ) -> Callable[[], None] | None: ...
 
 
-class TimerDesk:
+class TimerService:
     """One broker's timer; `options` gives them as they are now.
 
     `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte

@@ -24,7 +24,7 @@ HELD_LOOK_MS = 5
 """How soon it is looked again at ends that wait for their half message."""
 
 
-class TransactionDesk:
+class TransactionService:
     """One broker's transactions; does nothing where others move messages on."""
 
     def __init__(self, node: Around) -> None:
