@@ -8,7 +8,7 @@ what is handed over.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
@@ -132,7 +132,7 @@ class BrokerProcess(Served):
         self._hear(node.offsets, "commit", self._commits)
         self._hear(node.store, "append", self._appends)
         self._hear(node.store, "append_run", self._appends)
-        self._hear(node.outlet, "put", self._puts)
+        self._hear(node.internal_writer, "put", self._puts)
         self._hear(self.member, "master_returns", self._master_returns)
 
     def _hear(self, owner: Any, verb: str, heard: Callable[..., Any]) -> None:

@@ -245,7 +245,7 @@ def _small_wheel(node: BrokerNode) -> None:
     node.timer = TimerService(
         node.disk,
         node.store,
-        node.outlet,
+        node.internal_writer,
         lambda: node.options,
         lambda: (pointers.start, pointers.appended),
         wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,

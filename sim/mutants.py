@@ -7,7 +7,7 @@ Each is a function that spoils a new process before it runs; the product knows n
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.pop.records import CheckPoint, Key
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.pop.revive.revive_driver import _Lost
@@ -38,8 +38,8 @@ def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
 
 def put_once(broker: "SecondaryBroker") -> None:
     """What was appended and is not held in time is put again."""
-    patience = broker.owned.patience
-    patience.wait = patience._kept  # type: ignore[method-assign]
+    pending_writes = broker.owned.pending_writes
+    pending_writes.wait = pending_writes._kept  # type: ignore[method-assign]
 
 
 def timer_tries_again(broker: "SecondaryBroker") -> None:

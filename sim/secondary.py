@@ -88,8 +88,8 @@ class SecondaryBroker(Broker):
         owned.address = history.cluster.address_of(host.name)
         owned.acks = Acks(_Replicas(self, host), lambda: owned.rights, waits=True)
         owned.holds = self.holds
-        self.watched = Watched(self, owned.outlet.route)
-        owned.outlet.route = self.watched
+        self.watched = Watched(self, owned.internal_writer.route)
+        owned.internal_writer.route = self.watched
         self._own_levels(owned)
         self.later: list[Callable[[], None]] = []
         owned.soon = self.later.append
@@ -113,7 +113,7 @@ class SecondaryBroker(Broker):
     def _own_levels(self, owned: BrokerNode) -> None:
         """Levels of a history's own; options can only say whole seconds."""
         owned.schedule = Schedule(self.history.delays_ms)
-        owned.delivery = Delivery(owned.schedule, self.store, owned.outlet)
+        owned.delivery = Delivery(owned.schedule, self.store, owned.internal_writer)
         owned.delay_offsets = DelayOffsets(owned.schedule, version_step=1)
 
     def _open_timer(self, owned: BrokerNode, host: Host) -> None:
@@ -121,7 +121,7 @@ class SecondaryBroker(Broker):
         owned.timer = TimerService(
             host.disk,
             self.store,
-            owned.outlet,
+            owned.internal_writer,
             lambda: owned.options,
             lambda: (pointers.start, pointers.appended),
             wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
@@ -160,7 +160,7 @@ class SecondaryBroker(Broker):
         owned.transactions.tick(now, wall)
         self.timer.tick(wall, delivers=owned.delivers, rests=owned.rests)
         owned.pop.tick(now, wall, delivers=owned.delivers)
-        owned.patience.tick(now)
+        owned.pending_writes.tick(now)
         self.pops.tick(now)
         if now >= self.save_at:
             self.save_at = now + SAVE_MS
@@ -176,7 +176,7 @@ class SecondaryBroker(Broker):
         wanted = [
             *(super().next_deadline(), self.save_at, self.sync.next_deadline()),
             *(owned.transactions.next_deadline(now), owned.pop.next_deadline(now)),
-            owned.patience.next_deadline(),
+            owned.pending_writes.next_deadline(),
             *(now + due - wall for due in walls if due is not None),
         ]
         return max(now + 1, min(at for at in wanted if at is not None))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.metadata.files import Saved
-from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
 from epochmq.broker.pop.revive.core import Entry, Revive
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.store.draft import Draft

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.broker.escape.pins import is_pinned
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.client.core.pop_handle import Handle
 from epochmq.model.names import TIMER_TOPIC
@@ -229,7 +229,7 @@ class Again(Checker):
             found.append((number, put))
 
     def put(self, outcomes: Sequence[Outcome], batch: object) -> None:
-        """The outlet answers for the batch."""
+        """The internal writer answers for the batch."""
         held = all(outcome is Outcome.STORED for outcome in outcomes)
         for _, put in self._batches.pop(batch):
             put.is_held = held and put.end_us is None

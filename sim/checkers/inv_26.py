@@ -8,7 +8,7 @@ whose producer stays silent is given up, and kept for operators.
 from collections import Counter
 from collections.abc import Sequence
 
-from epochmq.broker.outlet.core import Origin
+from epochmq.broker.internal_writes.internal_writer import Origin
 from epochmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.store.draft import Draft
 from sim.brokers import Broker

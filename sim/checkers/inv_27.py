@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.model import record
 from epochmq.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import find
@@ -75,7 +75,7 @@ class Delayed(Checker):
         self.cancels: dict[int, int] = {}
         """number of a cancellation -> number of what it takes back."""
         self.out: set[int] = set()
-        """What the outlet has acknowledged."""
+        """What the internal writer has acknowledged."""
         self.by_tenure: Counter[tuple[Piece, bool, object]] = Counter()
         """How often a piece of a wait, or what came of the last one, was stored in a tenure."""
         self.handed_on: Counter[Piece] = Counter()

@@ -133,7 +133,7 @@ class PopDesk(Desk):
         self.clock.step(ms)
         now, wall = self.clock.now, self.clock.wall
         self.node.pop.tick(now, wall, delivers=self.node.delivers)
-        self.node.patience.tick(now)
+        self.node.pending_writes.tick(now)
         self.sink.pops.tick(now)
         self.turn()
 

@@ -180,7 +180,7 @@ async def test_a_stop_keeps_no_neighbour_waiting(tmp_path: Path) -> None:
     said: list[bool] = []
     async with running(tmp_path) as broker:
         broker.node.when_kept = lambda end, done: done(False)  # type: ignore[method-assign]
-        broker.node.patience.wait(1, said.append)
+        broker.node.pending_writes.wait(1, said.append)
         assert said == []
     assert said == [False]
 

@@ -12,6 +12,8 @@ from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.filters.core import Filters
 from epochmq.broker.handlers.key_searches import KeySearches
 from epochmq.broker.handlers.send_sync import Group
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute
+from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.locks.core import LIFE_MS, VOTE_LIFE_MS, QueueLocks
 from epochmq.broker.long_poll.core import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
@@ -22,8 +24,6 @@ from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.outlet.by_role import ByRole
-from epochmq.broker.outlet.core import Local, Outlet
 from epochmq.broker.place import FOREVER, Place, Replica
 from epochmq.broker.pop.state import PopState
 from epochmq.broker.replica_sync.stamps import Watchers
@@ -169,9 +169,9 @@ class BrokerNode:
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
         )
-        self.outlet = self._own_outlet()
+        self.internal_writer = self._build_internal_writer()
         self.schedule = Schedule(delay_levels.parse(options.message_delay_level))
-        self.delivery = Delivery(self.schedule, store, self.outlet)
+        self.delivery = Delivery(self.schedule, store, self.internal_writer)
         self.delay_offsets = DelayOffsets(
             self.schedule, version_step=options.delay_offset_update_version_step
         )
@@ -192,7 +192,7 @@ class BrokerNode:
     def _own_pop(self, options: BrokerOptions) -> PopState:
         pop = PopState(
             self.store,
-            self.outlet,
+            self.internal_writer,
             self.offsets,
             self.topics,
             options,
@@ -203,26 +203,26 @@ class BrokerNode:
         pop.stands_in = lambda: self.escapes
         return pop
 
-    def _own_outlet(self) -> Outlet:
-        own_log = Local(
+    def _build_internal_writer(self) -> InternalWriter:
+        own_log = OwnLogRoute(
             self.store,
             sync_flush=self.options.flush_disk_type == "SYNC_FLUSH",
             kept=lambda end, done: self.when_kept(end, done),
             writable=lambda: self.rights.writable,
         )
-        self.patience = own_log.patience
-        self.ways_out = ByRole(own_log, lambda: self.rights)
-        return Outlet(self.ways_out)
+        self.pending_writes = own_log.pending_writes
+        self.ways_out = RoleRoute(own_log, lambda: self.rights)
+        return InternalWriter(self.ways_out)
 
     def open_timer(self) -> None:
         """Begin with messages for an exact time, unless they are switched off."""
         if self.options.timer_wheel_enable:
-            store, outlet = self.store, self.outlet
+            store, internal_writer = self.store, self.internal_writer
             pointers = store.pointers
             self.timer = TimerService(
                 self.disk,
                 store,
-                outlet,
+                internal_writer,
                 lambda: self.options,
                 lambda: (pointers.start, pointers.appended),
                 epoch_at=self._epoch_before,
@@ -280,7 +280,7 @@ class BrokerNode:
         if ROLES[role].consumes:
             self.pop.settle_orders(self.clock.now_ms(), self.clock.wall_ms())
         self.delivery.role_changed()
-        self.patience.role_changed()
+        self.pending_writes.role_changed()
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""

@@ -34,7 +34,8 @@ class RoleRow:
     """Reading is allowed only with the option `slaveReadEnable`."""
 
     secondary: bool
-    """Delayed, transactional and POP messages are moved on here (through the outlet only)."""
+    """Delayed, transactional and POP messages are moved on here (through the internal writer
+    only)."""
 
     registers: bool
     """Name servers are told about this broker."""

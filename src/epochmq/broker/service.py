@@ -286,7 +286,7 @@ class Broker:
             self.registrar.next_deadline(),
             self.routes.next_deadline(),
             self.escape.next_deadline(),
-            *(node.stats.next_deadline(now), node.patience.next_deadline()),
+            *(node.stats.next_deadline(now), node.pending_writes.next_deadline()),
             *(node.transactions.next_deadline(now), node.pop.next_deadline(now)),
         ]
         if self.member is not None:
@@ -312,7 +312,7 @@ class Broker:
         if node.timer is not None:
             node.timer.tick(wall, delivers=node.delivers, rests=node.rests)
         node.pop.tick(now, wall, delivers=node.delivers)
-        node.patience.tick(now)
+        node.pending_writes.tick(now)
         sink.pops.tick(now)
         node.announce()
         sink.stage.lanes.count()
@@ -433,7 +433,7 @@ class Broker:
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)
         if self._ticker is not None:
-            self.node.patience.stop()
+            self.node.pending_writes.stop()
             await self._saver.close()
             self._save_everything()  # while the store's lock still keeps others away
         if hasattr(self, "_store_service"):

@@ -12,7 +12,7 @@ from epochmq.broker.escape import core as escape_core
 from epochmq.broker.escape.core import Escape, Send, Verdict
 from epochmq.broker.escape.parcel import Item, Where
 from epochmq.broker.escape.pins import PIN_STEP, place_of
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.store.draft import Draft
 
@@ -177,7 +177,7 @@ def test_who_is_not_reached_is_passed_over() -> None:
     world.answer(other, Verdict.UNREACHED)
     assert world.core.sends(world.now) == []
     assert world.core.next_deadline() is not None
-    (again,) = world.sends(escape_core.PATIENCE_MS // 3)
+    (again,) = world.sends(escape_core.WAIT_MAX_MS // 3)
     assert again.name in ("a", "b")
 
 
@@ -248,7 +248,7 @@ def test_nobody_takes_it_for_long_and_who_put_it_hears_so() -> None:
     assert world.sends() == []
     assert world.core.oldest_ms(world.now) > 0
     assert world.said == []
-    world.sends(escape_core.PATIENCE_MS)
+    world.sends(escape_core.WAIT_MAX_MS)
     assert world.said == [[Outcome.LATER] * 2]
     assert world.core.statistics()["given_up"] == 2
 
@@ -260,7 +260,7 @@ def test_a_batch_of_which_something_is_stored_is_not_given_up() -> None:
     world.answer(first, Verdict.HELD)
     world.answer(second, Verdict.REFUSED)
     for _ in range(10):
-        for send in world.sends(escape_core.PATIENCE_MS):
+        for send in world.sends(escape_core.WAIT_MAX_MS):
             world.answer(send, Verdict.REFUSED)
     assert world.said == []
     world.core.stop()
@@ -284,7 +284,7 @@ def test_what_is_given_up_while_planned_is_not_sent() -> None:
     world.sends()
     world.addresses["a"] = "a:1"
     world.topics["T"] = ["a"]
-    world.now += escape_core.PATIENCE_MS
+    world.now += escape_core.WAIT_MAX_MS
     assert world.core.sends(world.now) == []
     assert world.sends(5_000) == []
 

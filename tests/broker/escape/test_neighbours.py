@@ -8,7 +8,7 @@ from tests.broker.slow import Slow
 
 from epochmq.broker.escape.neighbours import NobodyNear, NodeNear
 from epochmq.broker.escape.pins import pinned, place_of
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import encode
@@ -61,7 +61,7 @@ def test_what_its_replicas_have_not_yet_is_waited_for_there() -> None:
     said: list[Sequence[Outcome]] = []
     NodeNear(desk.node).put([Draft("T", 0, b"x", b"")], Origin.DELAYED, 0, said.append)
     slow.answer(held=False)
-    desk.node.patience.tick(desk.clock.now)
+    desk.node.pending_writes.tick(desk.clock.now)
     assert said == []
     slow.answer(held=True)
     assert said == [[Outcome.STORED]]

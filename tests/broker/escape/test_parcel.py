@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from epochmq.broker.escape.parcel import Batch, Item
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.store.draft import Draft
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tests.broker.desk import Client, ext
 from tests.broker.pop_desk import PopDesk, Popped, ack, command, pop, popped
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -178,17 +178,17 @@ def test_a_group_that_went_away_while_it_waited(monkeypatch: Any) -> None:
 def test_a_check_point_that_is_refused_takes_nothing() -> None:
     desk = PopDesk()
     desk.put(b"a")
-    route = desk.node.outlet.route
+    route = desk.node.internal_writer.route
 
     class Refusing:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
             done([Outcome.LATER] * len(drafts))
 
-    desk.node.outlet.route = Refusing()
+    desk.node.internal_writer.route = Refusing()
     answer = desk.client().ask(pop())
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert desk.offset() == 0
-    desk.node.outlet.route = route
+    desk.node.internal_writer.route = route
     assert len(desk.pop()) == 1
 
 

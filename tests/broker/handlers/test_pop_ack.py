@@ -7,7 +7,7 @@ from tests.broker.desk import Desk, ext
 from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide
 
 from epochmq.base import limits
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -97,11 +97,11 @@ class Refusing:
 def test_one_that_is_not_kept_is_refused(desk: PopDesk) -> None:
     """RocketMQ says SUCCESS here, too."""
     one, *_ = desk.pop()
-    route, desk.node.outlet.route = desk.node.outlet.route, Refusing()
+    route, desk.node.internal_writer.route = desk.node.internal_writer.route, Refusing()
     assert say(desk, ack(one)) == ResponseCode.SYSTEM_ERROR
     assert say(desk, hide(one, 5_000)) == ResponseCode.SYSTEM_ERROR
     assert say(desk, batch(entry(one, 0))) == ResponseCode.SYSTEM_ERROR
-    desk.node.outlet.route = route
+    desk.node.internal_writer.route = route
     assert say(desk, ack(one)) == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.broker.desk import ext, send
 from tests.broker.timer.timers import TimerBroker
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.recall_handle import RecallHandle, parse
@@ -120,5 +120,5 @@ def test_one_that_is_not_kept_is_not_promised(broker: TimerBroker) -> None:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
             done([Outcome.LATER] * len(drafts))
 
-    broker.node.outlet.route = Refusing()
+    broker.node.internal_writer.route = Refusing()
     assert recall(broker, handle).code == ResponseCode.SYSTEM_ERROR

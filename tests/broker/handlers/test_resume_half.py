@@ -14,7 +14,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command, request
@@ -73,7 +73,7 @@ def test_only_what_was_given_up(desk: Desk) -> None:
 
 
 def test_one_that_is_not_kept_is_not_promised(desk: Desk) -> None:
-    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
     answer = resume(desk, given_up(desk))
     assert (answer.code, answer.remark) == (
         1,

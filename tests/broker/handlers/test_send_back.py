@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.broker.desk import Client, Desk, send
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.message import StoredMessage

@@ -1,9 +1,9 @@
 """INV-28 through a whole broker, against a plain list of who has what.
 
 Between a pop and its deadline nobody else is given the message; what is acknowledged never comes
-again; what is not comes again; nothing vanishes - whatever the outlet refuses, the clocks do and
-the process dies of. With `enablePopBufferMerge` a crash forgets acknowledgements and hands out
-again, so there only "nothing vanishes" holds across one.
+again; what is not comes again; nothing vanishes - whatever the internal writer refuses, the clocks
+do and the process dies of. With `enablePopBufferMerge` a crash forgets acknowledgements and hands
+out again, so there only "nothing vanishes" holds across one.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from tests.broker.desk import ext
 from tests.broker.pop_desk import PopDesk, Popped, ack, hide
 
 from epochmq.base import limits
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.place import FOREVER
 from epochmq.broker.pop.revive import revive_driver
 from epochmq.broker.roles import Role
@@ -195,12 +195,12 @@ def test_revive_queues_follow_the_topic_and_else_the_option() -> None:
 
 
 class Moody:
-    """The outlet's route; refuses the next `refuse` calls."""
+    """The internal writer's route; refuses the next `refuse` calls."""
 
     def __init__(self, desk: PopDesk) -> None:
-        self.inner = desk.node.outlet.route
+        self.inner = desk.node.internal_writer.route
         self.refuse = 0
-        desk.node.outlet.route = self
+        desk.node.internal_writer.route = self
 
     def put(self, drafts: list[Draft], origin: Origin, wall: int, done: Done) -> None:
         if self.refuse:

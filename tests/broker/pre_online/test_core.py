@@ -19,9 +19,9 @@ from epochmq.broker.pre_online.core import (
     CALL_MS,
     DIVERGED_MS,
     LOOK_MS,
-    PATIENCE_MS,
     RETRY_MAX_MS,
     RETRY_MS,
+    WAIT_MAX_MS,
     Call,
     GoOnline,
     PreOnline,
@@ -190,7 +190,7 @@ def test_a_link_has_time_as_long_as_it_comes_nearer() -> None:
     for left in (900, 500, 100):
         way.core.not_yet(link, left, f"it lacks {left} bytes", way.now)
         assert way.tick(LOOK_MS - 1) is None
-        assert way.call(PATIENCE_MS - LOOK_MS) == link
+        assert way.call(WAIT_MAX_MS - LOOK_MS) == link
     assert way.core.state == f"waiting for the replication link of 1@{ONE}: it lacks 100 bytes"
     way.core.not_yet(link, 100, "it lacks 100 bytes", way.now)
     assert way.call(LOOK_MS) == link
@@ -203,7 +203,7 @@ def test_a_link_that_never_comes_is_begun_anew() -> None:
     way = Way()
     link = way.until(Step.LINK)
     way.core.not_yet(link, None, "no link", way.now)
-    assert way.call(PATIENCE_MS) == link
+    assert way.call(WAIT_MAX_MS) == link
     way.core.not_yet(link, None, "no link", way.now)
     assert way.core.trouble.endswith("no link")
     assert way.call(RETRY_MS).step is Step.COMPARE
@@ -213,12 +213,12 @@ def test_the_next_steps_patience_begins_anew() -> None:
     way = Way(group={1: ONE, 2: TWO})
     link = way.until(Step.LINK)
     way.core.not_yet(link, 5, "it lacks 5 bytes", way.now)
-    way.call(PATIENCE_MS - 1)
+    way.call(WAIT_MAX_MS - 1)
     way.core.done(link, way.now)
     second = way.until(Step.LINK)
     assert second.member == 2
     way.core.not_yet(second, 900, "it lacks 900 bytes", way.now)
-    assert way.call(PATIENCE_MS - 1) == second
+    assert way.call(WAIT_MAX_MS - 1) == second
 
 
 @pytest.mark.parametrize("group", [{1: TWO}, {1: ONE, 2: TWO}])

@@ -31,7 +31,11 @@ class Two:
             node.topics.put(TopicConfig("T", 4, 4), WALL)
             node.groups.put(SubscriptionGroupConfig("g"), WALL)
             node.timer = TimerService(
-                SimDisk(), node.store, node.outlet, lambda node=node: node.options, lambda: (0, 0)
+                SimDisk(),
+                node.store,
+                node.internal_writer,
+                lambda node=node: node.options,
+                lambda: (0, 0),
             )
             for queue_id in range(2):
                 node.fake.put("T", queue_id, *[b"x"] * 90)

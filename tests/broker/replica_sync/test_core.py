@@ -280,7 +280,9 @@ def test_garbage_changes_nothing_and_is_told(body: bytes) -> None:
 
 
 def with_timer(node: FakeNode) -> TimerService:
-    made = TimerService(SimDisk(), node.store, node.outlet, lambda: node.options, lambda: (0, 0))
+    made = TimerService(
+        SimDisk(), node.store, node.internal_writer, lambda: node.options, lambda: (0, 0)
+    )
     node.timer = made
     return made
 

@@ -32,7 +32,7 @@ def test_a_level_sleeps_until_its_first_message_is_due() -> None:
     assert core.next_deadline() == 1500
     assert core.looks(1500) == [Look(1, 0)]
     assert core.found(1, [1500, 1600], wall=1500) == 1
-    assert core.looks(1500) == []  # busy until the outlet answers
+    assert core.looks(1500) == []  # busy until the internal writer answers
     core.delivered(1, 1)
     assert core.looks(1599) == []
     assert core.looks(1600) == [Look(1, 1)]

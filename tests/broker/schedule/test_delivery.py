@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.broker.desk import Desk, send
 
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
@@ -66,7 +66,7 @@ class Moody:
     """An outlet's route that answers as it is told."""
 
     def __init__(self, desk: Desk, *answers: Outcome) -> None:
-        self.inner = desk.node.outlet.route
+        self.inner = desk.node.internal_writer.route
         self.answers = list(answers)
         self.tried: list[bytes] = []
 
@@ -83,7 +83,9 @@ class Moody:
 
 def test_a_refused_delivery_is_repeated_from_where_it_stopped(desk: Desk) -> None:
     put(desk, b"a", b"b", b"c")
-    route = desk.node.outlet.route = Moody(desk, Outcome.STORED, Outcome.LATER, Outcome.LATER)
+    route = desk.node.internal_writer.route = Moody(
+        desk, Outcome.STORED, Outcome.LATER, Outcome.LATER
+    )
     assert run(desk, 1000) == [b"a"]
     assert desk.node.schedule.progress()[1] == 1
     assert run(desk, 999) == [b"a"]
@@ -94,14 +96,14 @@ def test_a_refused_delivery_is_repeated_from_where_it_stopped(desk: Desk) -> Non
 
 def test_the_first_one_refused(desk: Desk) -> None:
     put(desk, b"a")
-    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
     assert run(desk, 1000) == []
     assert run(desk, 1000) == [b"a"]
 
 
 def test_an_illegal_one_is_discarded_loudly(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     put(desk, b"a", b"b")
-    desk.node.outlet.route = Moody(desk, Outcome.ILLEGAL)
+    desk.node.internal_writer.route = Moody(desk, Outcome.ILLEGAL)
     assert run(desk, 1000) == [b"b"]
     assert desk.node.delivery.statistics()["discarded"] == 1
     assert "discarded" in caplog.text
@@ -155,13 +157,13 @@ def test_with_synchronous_flush_the_progress_waits_for_the_sync() -> None:
 def test_what_comes_of_it_after_a_change_of_role_moves_nothing(desk: Desk) -> None:
     """The progress may have been copied from another broker by then, and be further."""
     later: list[Any] = []
-    inner = desk.node.outlet.route
+    inner = desk.node.internal_writer.route
 
     class Slow:
         def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
             later.append(lambda: inner.put(drafts, origin, wall, done))
 
-    desk.node.outlet.route = Slow()
+    desk.node.internal_writer.route = Slow()
     put(desk, b"a")
     run(desk, 1000)
     desk.node.take_role(Role.SLAVE)

@@ -12,7 +12,7 @@ from tests.broker.slow import Slow
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.base.errors import DiskFull
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.timer.core import BACK_MS, Timer
 from epochmq.broker.timer.progress import TimerProgress
 from epochmq.model.message import StoredMessage
@@ -218,11 +218,11 @@ def put_late(broker: TimerBroker, body: bytes, due: int) -> None:
 
 @contextmanager
 def refusing(broker: TimerBroker) -> Iterator[None]:
-    """The outlet keeps nothing."""
-    route = broker.node.outlet.route
-    broker.node.outlet.route = SimpleNamespace(put=later)  # type: ignore[assignment]
+    """The internal writer keeps nothing."""
+    route = broker.node.internal_writer.route
+    broker.node.internal_writer.route = SimpleNamespace(put=later)  # type: ignore[assignment]
     yield
-    broker.node.outlet.route = route
+    broker.node.internal_writer.route = route
 
 
 def later(drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:

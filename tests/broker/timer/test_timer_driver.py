@@ -11,7 +11,7 @@ from tests.broker.desk import send
 from tests.broker.slow import Slow
 from tests.broker.timer.timers import LOG_BYTES, TimerBroker
 
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.timer.timer_driver import ENQUEUE_COUNT
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
@@ -102,7 +102,7 @@ class Moody:
     """An outlet's route that answers as it is told, or later."""
 
     def __init__(self, broker: TimerBroker, *answers: Outcome, later: bool = False) -> None:
-        self.inner = broker.node.outlet.route
+        self.inner = broker.node.internal_writer.route
         self.answers = list(answers)
         self.later = later
         self.calls: list[Any] = []
@@ -125,7 +125,7 @@ class Moody:
 
 def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
     broker.put(b"a", b"b", b"c", TIMER_DELAY_MS=1000)
-    broker.node.outlet.route = route = Moody(
+    broker.node.internal_writer.route = route = Moody(
         broker, Outcome.STORED, *[Outcome.LATER] * 9, Outcome.ILLEGAL
     )
     assert broker.run(1000) == [b"a"]
@@ -141,7 +141,7 @@ def test_what_goes_at_the_same_time_goes_in_one_put(broker: TimerBroker) -> None
     broker.topic("U")
     broker.put(b"a", TIMER_DELAY_MS=1000)
     broker.client().ask(send(b"b", topic="U", properties={"TIMER_DELAY_MS": "1000"}))
-    broker.node.outlet.route = route = Moody(broker, later=True)
+    broker.node.internal_writer.route = route = Moody(broker, later=True)
     broker.run(1000)
     assert (len(route.calls), route.tried) == (1, 2)
 
@@ -176,14 +176,14 @@ def test_of_slots_that_go_together_a_cancellation_is_of_its_own() -> None:
 
 def test_an_answer_from_another_life_changes_nothing(broker: TimerBroker) -> None:
     broker.put(b"a", TIMER_DELAY_MS=1000)
-    inner = broker.node.outlet.route
-    broker.node.outlet.route = route = Moody(broker, Outcome.LATER, later=True)
+    inner = broker.node.internal_writer.route
+    broker.node.internal_writer.route = route = Moody(broker, Outcome.LATER, later=True)
     broker.run(1500)
     broker.delivers = False
     broker.tick()
     route.calls[0]()
     broker.delivers = True
-    broker.node.outlet.route = inner
+    broker.node.internal_writer.route = inner
     assert broker.run(3000) == [b"a"]
 
 
@@ -243,8 +243,8 @@ def test_a_clock_that_leapt_and_is_set_right(broker: TimerBroker, stands_down: b
     """Found by the simulator: what was late for the wrong clock and refused was lost (INV-27)."""
     broker.put(b"a", b"b", TIMER_DELAY_MS=5000)
     assert broker.run(2000) == []
-    inner = broker.node.outlet.route
-    broker.node.outlet.route = route = Moody(broker, *[Outcome.LATER] * 20)
+    inner = broker.node.internal_writer.route
+    broker.node.internal_writer.route = route = Moody(broker, *[Outcome.LATER] * 20)
     broker.clock.wall += 3_600_000
     assert broker.run(100) == []
     assert route.tried == 2
@@ -254,7 +254,7 @@ def test_a_clock_that_leapt_and_is_set_right(broker: TimerBroker, stands_down: b
     broker.clock.wall -= 3_600_000
     broker.tick(2)
     broker.delivers = True
-    broker.node.outlet.route = inner
+    broker.node.internal_writer.route = inner
     assert broker.run(2800) == []
     assert broker.run(100) == [b"a", b"b"]
 

@@ -23,7 +23,7 @@ class TimerBroker(Desk):
         node.timer = self.timer = TimerService(
             self.disk,
             store,
-            node.outlet,
+            node.internal_writer,
             lambda: node.options,
             lambda: (store.pointers.start, store.pointers.appended),
             wheel_bytes=WHEEL_BYTES,

@@ -7,7 +7,7 @@ from sim.disk import SimDisk
 from tests.broker.desk import Client, Desk, ext, send
 
 from epochmq.broker.clients.members import Member
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.model import record
 from epochmq.model.message_id import parse_offset_id
 from epochmq.model.sys_flag import TX_PREPARED
@@ -31,7 +31,7 @@ def tick(desk: Desk, ms: int = 0) -> None:
     desk.clock.step(ms)
     for _ in range(4):
         desk.node.transactions.tick(desk.clock.now, desk.clock.wall)
-        desk.node.patience.tick(desk.clock.now)
+        desk.node.pending_writes.tick(desk.clock.now)
     desk.store.sync()
 
 
@@ -109,7 +109,7 @@ class Moody:
     """A route that answers as it is told; what is STORED is appended."""
 
     def __init__(self, desk: Desk, *answers: Outcome) -> None:
-        self.inner = desk.node.outlet.route
+        self.inner = desk.node.internal_writer.route
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:

@@ -21,7 +21,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction import core
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -128,7 +128,7 @@ def test_a_check_after_a_crash_finds_what_was_committed(desk: Desk) -> None:
 def test_a_copy_that_fails_is_tried_at_the_next_round(desk: Desk, outcome: Outcome) -> None:
     desk.client().ask(half())
     asked = producer(desk)
-    desk.node.outlet.route = Moody(desk, outcome)
+    desk.node.internal_writer.route = Moody(desk, outcome)
     tick(desk, 31_000)
     assert asked.session.take_outbox() == []
     tick(desk, 31_000)
@@ -219,14 +219,14 @@ def test_a_producer_that_left_meanwhile_is_not_asked(desk: Desk) -> None:
     desk.client().ask(half())
     asked = producer(desk)
     kept: list[Any] = []
-    inner = desk.node.outlet.route
+    inner = desk.node.internal_writer.route
 
     class Slow:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
             inner.put(drafts, origin, wall, kept.append)
             kept.append(done)
 
-    desk.node.outlet.route = Slow()
+    desk.node.internal_writer.route = Slow()
     tick(desk, 31_000)
     asked.session.lost()
     kept[1](kept[0])

@@ -17,7 +17,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -85,7 +85,7 @@ def test_a_commit_that_is_not_written_can_be_repeated(
 ) -> None:
     client = desk.client()
     answer = client.ask(half())
-    desk.node.outlet.route = Moody(desk, outcome)
+    desk.node.internal_writer.route = Moody(desk, outcome)
     assert client.ask(end(answer)).code == code
     assert bodies(desk) == []
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS
@@ -116,7 +116,7 @@ def test_another_master_in_between_sends_waiting_clients_away(desk: Desk) -> Non
 
     client = desk.client()
     answer = client.ask(half())
-    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
     client.put(end(answer, ROLLBACK))
     desk.turn()
     desk.node.take_role(Role.SLAVE)

@@ -5,7 +5,7 @@ from tests.broker.desk import Desk
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import ROLLBACK, bodies, end, half, made, tick
 
-from epochmq.broker.outlet.patience import ASK_AGAIN_MS
+from epochmq.broker.internal_writes.pending_writes import ASK_AGAIN_MS
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import ResponseCode
 

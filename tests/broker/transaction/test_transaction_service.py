@@ -18,7 +18,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction import reading
 from epochmq.broker.transaction.half import GROUP
@@ -96,7 +96,7 @@ def test_ends_are_named_together(desk: Desk) -> None:
 def test_op_messages_that_fail_are_repeated(desk: Desk) -> None:
     client = desk.client()
     answer = client.ask(half())
-    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
     client.put(end(answer, ROLLBACK))
     desk.turn()
     assert client.take() == []

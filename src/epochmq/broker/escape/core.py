@@ -8,13 +8,14 @@ A put is a batch of messages; each gets exactly one outcome, and the batch is an
   little longer each time. Nothing is ever skipped (H13, rocketmq#7577, #7927).
 - When an answer is lost nobody knows whether the message is stored. It is sent again to the same
   master, as long as that is there, since a repeat is dropped there; after that to another.
-- LATER when no master took anything of a batch for `PATIENCE_MS`: who put it, and whoever waits
+- LATER when no master took anything of a batch for `WAIT_MAX_MS`: who put it, and whoever waits
   for it, should know. A batch of which something is, or may be, stored is not given up so, for its
   putter would put all of it again; it is tried until this broker stands in no longer (`stop`).
 
 Never ILLEGAL: what one master finds illegal is held for another, and in the end for the own one.
 
-Pure: monotonic `now` comes in, messages to send come out. Callbacks are those of the outlet.
+Pure: monotonic `now` comes in, messages to send come out. Callbacks are those of the internal
+writer.
 """
 
 import heapq
@@ -27,12 +28,12 @@ from epochmq.base import limits
 from epochmq.broker.escape.masters import Masters, Wants
 from epochmq.broker.escape.parcel import Batch, Item, Parcel, Where
 from epochmq.broker.escape.pins import favourite, pinned, place_of
-from epochmq.broker.outlet.core import Done, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Outcome
 from epochmq.model.names import is_retry_topic
 
 IN_FLIGHT_MAX = 256
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
-PATIENCE_MS = 3_000
+WAIT_MAX_MS = 3_000
 FAITHFUL_MS = 10_000
 """How long a message goes to the master again that may have it, and does not answer."""
 PAUSE_MS, PAUSE_MAX_MS = 200, 10_000
@@ -209,7 +210,7 @@ class Escape:
 
     def next_deadline(self) -> int | None:
         oldest = next(self._impatient(), None)
-        wanted = [] if oldest is None else [oldest.since_ms + PATIENCE_MS]
+        wanted = [] if oldest is None else [oldest.since_ms + WAIT_MAX_MS]
         if self._plan and self._has_room:
             wanted.append(self._plan[0][0])
         if self.active or self._batches:
@@ -285,7 +286,7 @@ class Escape:
         return (batch for batch in self._batches.values() if not (batch.touched or batch.flying))
 
     def _give_up(self, now: int) -> None:
-        late = takewhile(lambda batch: now - batch.since_ms >= PATIENCE_MS, self._impatient())
+        late = takewhile(lambda batch: now - batch.since_ms >= WAIT_MAX_MS, self._impatient())
         for batch in list(late):
             self._settle_open(batch)
 

@@ -1,9 +1,9 @@
 """A draft as SEND_MESSAGE_V2 carries it to another master, which does with it what we would have.
 
-What the draft's way through the own outlet skips, a send must not bring back: a level or a time
-that was kept already (DELAY, TIMER_...) is taken off, as upstream does for the level; one that goes
-on waiting, or a consumer sent back just now, keeps it. `ESCAPE_ID` marks the message: a master of
-ours drops a repeat by it and does not store it; any other keeps it as it keeps every property.
+What the draft's way through the own internal writer skips, a send must not bring back: a level or a
+time that was kept already (DELAY, TIMER_...) is taken off, as upstream does for the level; one that
+goes on waiting, or a consumer sent back just now, keeps it. `ESCAPE_ID` marks the message: a master
+of ours drops a repeat by it and does not store it; any other keeps it as it keeps every property.
 """
 
 import msgspec

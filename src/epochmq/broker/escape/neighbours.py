@@ -11,8 +11,8 @@ from typing import Protocol
 import msgspec
 
 from epochmq.broker.escape.letters import here, level_to_wait
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.transaction.half import prepare
 from epochmq.model import property_names as prop
@@ -109,7 +109,9 @@ class NodeNear:
         if not self.may_write:
             done([Outcome.LATER] * len(drafts))
             return
-        node.outlet.put([self._placed(here(draft)) for draft in drafts], origin, wall, done)
+        node.internal_writer.put(
+            [self._placed(here(draft)) for draft in drafts], origin, wall, done
+        )
         node.announce()
 
     def _placed(self, draft: Draft) -> Draft:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from epochmq.broker.outlet.core import Done, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Outcome
 from epochmq.store.draft import Draft
 
 

@@ -16,8 +16,8 @@ from epochmq.broker.escape.letters import item_of, letter
 from epochmq.broker.escape.neighbours import Neighbour, Neighbours, NobodyNear
 from epochmq.broker.escape.parcel import Item, Where
 from epochmq.broker.escape.pins import favourite, pinned, place_of
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.outlet.core import Done, Origin, Outcome
 from epochmq.broker.transaction.ending import Answer
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from epochmq.base.errors import PeerError, Refused
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.send_special import timed_draft
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model import property_names as prop
 from epochmq.model.properties import encode
@@ -48,7 +48,7 @@ def handle_recall(node: BrokerNode, command: Command, session: Session, now: int
             text = "recall failed, execute error"
             session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))
 
-    node.outlet.put([draft], Origin.RECALL, wall, done)
+    node.internal_writer.put([draft], Origin.RECALL, wall, done)
     return HELD
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.transaction.half import resumed
 from epochmq.model import record
 from epochmq.model.host import BadAddress
@@ -33,7 +33,7 @@ def handle_resume(node: BrokerNode, command: Command, session: Session, now: int
         held = outcomes[0] is Outcome.STORED
         session.answer(command, Reply() if held else Reply(ResponseCode.SYSTEM_ERROR, FAILED))
 
-    node.outlet.put([draft], Origin.RETRY, node.clock.wall_ms(), done)
+    node.internal_writer.put([draft], Origin.RETRY, node.clock.wall_ms(), done)
     return HELD
 
 

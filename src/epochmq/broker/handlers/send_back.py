@@ -1,9 +1,9 @@
 """CONSUMER_SEND_MSG_BACK 36: a consumer could not cope with a message and wants it again later.
 
-The message is read where it is stored, and a copy goes out through the outlet: delayed, into the
-group's retry topic, or into its dead letter topic when it was tried as often as allowed
-(facts/remoting.md 2.1, store.md 7.4). The answer waits for the outlet: the consumer counts the
-message as done once it has it. A slave that stands in hands the copy over, and the master that
+The message is read where it is stored, and a copy goes out through the internal writer: delayed,
+into the group's retry topic, or into its dead letter topic when it was tried as often as allowed
+(facts/remoting.md 2.1, store.md 7.4). The answer waits for the internal writer: the consumer counts
+the message as done once it has it. A slave that stands in hands the copy over, and the master that
 takes it lets it wait (facts/acting-master.md 2.6).
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_properties import encode_loosely
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.outlet.core import Origin, Outcome
 from epochmq.broker.schedule.delayed import delay, index_keys
 from epochmq.broker.stats import names as stat
 from epochmq.model import record
@@ -87,7 +87,7 @@ def _send_back(node: BrokerNode, command: Command, session: Session) -> Reply | 
 
     origin = Origin.DEAD_LETTER if dead else Origin.RETRY
     node.stats.add(stat.SNDBCK_PUT_NUMS, f"{message.topic}@{header.group}", 1)
-    node.outlet.put([draft], origin, wall, done)
+    node.internal_writer.put([draft], origin, wall, done)
     return HELD
 
 

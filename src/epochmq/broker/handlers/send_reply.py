@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_properties import Parsed, put
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.model.properties import decode
 from epochmq.model.property_names import PUSH_REPLY_TIME, REPLY_TO_CLIENT
 from epochmq.store.draft import Draft, PutStatus
@@ -106,7 +106,7 @@ class _Pushing:
             born_wall_ms=header.bornTimestamp,
             born_host=self._session.peer_packed,
         )
-        self._stage.node.outlet.put([draft], Origin.REPLY, wall, _stored)
+        self._stage.node.internal_writer.put([draft], Origin.REPLY, wall, _stored)
 
     def _pushed(self, answer: Command | None) -> None:
         """The asking client has the reply, refused it, or said nothing in time."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
 from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.offsets.core import ConsumerOffsets
-from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.pop import records
 from epochmq.broker.pop.buffer.core import PopBuffer, Slot
 from epochmq.broker.pop.confirmed import Confirmed
@@ -56,7 +56,7 @@ class PopState:
     def __init__(
         self,
         store: Store,
-        outlet: Outlet,
+        internal_writer: InternalWriter,
         offsets: ConsumerOffsets,
         topics: Topics,
         options: PopKeys,
@@ -66,7 +66,7 @@ class PopState:
         host: bytes,
     ) -> None:
         self._store = store
-        self._outlet = outlet
+        self._internal_writer = internal_writer
         self._offsets = offsets
         self._host = host
         self.topic = revive_topic(cluster)
@@ -87,7 +87,7 @@ class PopState:
         )
         self.driver = ReviveDriver(
             store,
-            outlet,
+            internal_writer,
             offsets,
             topics,
             self.confirmed,
@@ -238,7 +238,7 @@ class PopState:
                 self._taken(taken[number].window, wall, stored=kept[number])
             done(kept)
 
-        self._outlet.put(drafts, Origin.POP, wall, stored)
+        self._internal_writer.put(drafts, Origin.POP, wall, stored)
 
     def _buffers(self, window: Window | None) -> bool:
         options = self._options
@@ -283,7 +283,7 @@ class PopState:
             if slot.window is not None:
                 self._commit_when_confirmed(slot.window, wall)
 
-        self._outlet.put([draft], Origin.REVIVE, wall, stored)
+        self._internal_writer.put([draft], Origin.REVIVE, wall, stored)
 
     # Acknowledgements ------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class PopState:
                 for done in acked.waiting:
                     done(kept)
 
-        self._outlet.put(drafts, Origin.POP, wall, stored)
+        self._internal_writer.put(drafts, Origin.POP, wall, stored)
 
     def _count(self, key: Key, queue_id: int, acked: _Acked) -> bool:
         """Acknowledgements are in the log: whether they came in time. What was handed out again

@@ -28,7 +28,7 @@ DIVERGED_MS = 15_000
 """Between two looks at logs that do not fit: a person has to do something."""
 LOOK_MS = 100
 """Between two looks at a link that is not there yet, or at name servers that do not know yet."""
-PATIENCE_MS = 10_000
+WAIT_MAX_MS = 10_000
 """A member that does not come nearer for so long is begun with anew, as upstream (3.3)."""
 CALL_MS = 12_000
 """The shell has given up by then; a call still open is one that was forgotten."""
@@ -134,8 +134,8 @@ class PreOnline:
         self._calling, self._detail = None, detail
         if left is not None and (self._near is None or left < self._near):
             self._near, self._nearer_ms = left, now
-        if now - self._nearer_ms >= PATIENCE_MS:
-            self._fail(call, f"no progress in {PATIENCE_MS} ms: {detail}", now)
+        if now - self._nearer_ms >= WAIT_MAX_MS:
+            self._fail(call, f"no progress in {WAIT_MAX_MS} ms: {detail}", now)
         else:
             self._due_ms = now + LOOK_MS
 

@@ -1,10 +1,10 @@
 """How far each delay level is delivered, what is due, and when to look again.
 
-Level n's messages are queue n-1 of SCHEDULE_TOPIC_XXXX; their consume-queue units carry the
-deliver time (wall ms) as tagsCode, rising within a level (facts/store.md 7.1). `progress` is the
-queue offset of the next message to deliver. It moves only when the outlet has acknowledged the
-delivery, never on the attempt: a failed delivery is tried again and never skipped
-(rocketmq#9249), and a crash in between delivers twice rather than not at all.
+Level n's messages are queue n-1 of SCHEDULE_TOPIC_XXXX; their consume-queue units carry the deliver
+time (wall ms) as tagsCode, rising within a level (facts/store.md 7.1). `progress` is the queue
+offset of the next message to deliver. It moves only when the internal writer has acknowledged the
+delivery, never on the attempt: a failed delivery is tried again and never skipped (rocketmq#9249),
+and a crash in between delivers twice rather than not at all.
 
 Pure: wall time comes in, looks to take come out. The shell reads a level's next units, hands their
 deliver times to `found`, delivers as many as it says, and reports `delivered` or `failed`.
@@ -154,7 +154,7 @@ class Schedule:
         return len(deliver_walls)
 
     def delivered(self, number: int, next_offset: int) -> None:
-        """The outlet has acknowledged everything before `next_offset`."""
+        """The internal writer has acknowledged everything before `next_offset`."""
         level = self._levels[number]
         check(next_offset > level.progress, "schedule: progress only rises by a delivery")
         if next_offset - level.progress >= level.batch:

@@ -47,7 +47,7 @@ def restore(message: StoredMessage) -> Draft | None:
     """The message to deliver, or None when it says no place where it could go.
 
     Born time and host stay, and DELAY, REAL_TOPIC and REAL_QID stay in the stored properties, as
-    RocketMQ has it: it is the way through the outlet that does not delay a second time.
+    RocketMQ has it: it is the way through the internal writer that does not delay a second time.
     """
     properties = message.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QID, "0")

@@ -1,10 +1,11 @@
-"""Delivers what the schedule says is due: reads the delay topic, puts through the outlet."""
+"""Delivers what the schedule says is due: reads the delay topic, puts through the internal
+writer."""
 
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.schedule.core import Look, Schedule
 from epochmq.broker.schedule.delayed import restore
 from epochmq.model import record
@@ -46,10 +47,12 @@ class DelayQueues(Protocol):
 class Delivery:
     """The driver of one `Schedule`; ticked with the wall clock, holds no progress of its own."""
 
-    def __init__(self, schedule: Schedule, store: DelayQueues, outlet: Outlet) -> None:
+    def __init__(
+        self, schedule: Schedule, store: DelayQueues, internal_writer: InternalWriter
+    ) -> None:
         self._schedule = schedule
         self._store = store
-        self._outlet = outlet
+        self._internal_writer = internal_writer
         self._discarded = 0
         self._tenure = 0
         """Counts roles: what was put in an earlier one moves no progress of this one."""
@@ -142,7 +145,7 @@ class Delivery:
                     self._discard(place, "is illegal as it would be stored")
             self._schedule.delivered(level, at + len(outcomes))
 
-        self._outlet.put(remade, Origin.DELAYED, wall, done)
+        self._internal_writer.put(remade, Origin.DELAYED, wall, done)
         return True
 
     def _nothing(self, look: Look, found: ReadResult, wall: int) -> None:
@@ -190,7 +193,7 @@ class Delivery:
                     self._discard(_named(message), "is illegal as it would be stored")
             self._schedule.delivered(level, after)
 
-        self._outlet.put(drafts, Origin.DELAYED, wall, done)
+        self._internal_writer.put(drafts, Origin.DELAYED, wall, done)
 
     def _discard(self, place: str, why: str) -> None:
         self._discarded += 1

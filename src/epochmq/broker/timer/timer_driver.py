@@ -1,4 +1,5 @@
-"""The driver of one `Timer`: the timer topic is hung on the wheel, what is due goes to the outlet.
+"""The driver of one `Timer`: the timer topic is hung on the wheel, what is due goes to the internal
+writer.
 
 Ticked by the broker's loop; a tick does a bounded piece of work. Hanging up goes on in every role,
 at a replica only as far as its master has delivered by its own word; delivering only where the
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.metrics import TimerMetrics
 from epochmq.broker.timer.reading import SlotReading, merged, takes_back
@@ -78,7 +79,7 @@ class TimerStore(Protocol):
 
 
 class TimerDriver:
-    """Between the core, the store, the timer's files and the outlet.
+    """Between the core, the store, the timer's files and the internal writer.
 
     `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
     before an offset of it.
@@ -89,7 +90,7 @@ class TimerDriver:
         core: Timer,
         files: TimerFiles,
         store: TimerStore,
-        outlet: Outlet,
+        internal_writer: InternalWriter,
         log_bounds: Callable[[], tuple[int, int]],
         epoch_at: Callable[[int], int],
     ) -> None:
@@ -101,7 +102,7 @@ class TimerDriver:
         self.stop_enqueue = self.stop_dequeue = False
         self.enqueued = self.delivered = self.discarded = self.rebuilds = 0
         self._store = store
-        self._outlet = outlet
+        self._internal_writer = internal_writer
         self._log_bounds = log_bounds
         self._epoch_at = epoch_at
         self.delivers = False
@@ -109,7 +110,7 @@ class TimerDriver:
         self._collecting = False
         self._backlog = False
         self._turn = 0
-        """Counts what makes an answer of the outlet stale."""
+        """Counts what makes an answer of the internal writer stale."""
         self._awaits_answer = self._is_damaged = False
         self._clean_at = 0
 
@@ -150,8 +151,8 @@ class TimerDriver:
         return self.core.next_deadline(wall) if puts else None
 
     def find_damaged(self) -> None:
-        """The own files are made anew as soon as the outlet has answered: what is under way would
-        come twice else (INV-27)."""
+        """The own files are made anew as soon as the internal writer has answered: what is under
+        way would come twice else (INV-27)."""
         self._is_damaged = True
         if not self._awaits_answer:
             self.rebuild()
@@ -423,7 +424,7 @@ class TimerDriver:
 
         self._awaits_answer = True
         self.core.put_begins(self.files.log.end)
-        self._outlet.put(drafts, Origin.TIMER, wall, done)
+        self._internal_writer.put(drafts, Origin.TIMER, wall, done)
 
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
         """The same for those at the front that the compiled twin makes; False: there are none, or
@@ -450,7 +451,7 @@ class TimerDriver:
 
         self._awaits_answer = True
         self.core.put_begins(self.files.log.end)
-        self._outlet.put(remade, Origin.TIMER, wall, done)
+        self._internal_writer.put(remade, Origin.TIMER, wall, done)
         return True
 
     def _units(self, batch: Sequence[int]) -> list[Unit]:

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk
+from epochmq.broker.internal_writes.internal_writer import InternalWriter
 from epochmq.broker.metadata.files import Saved, encode_file, load_table
-from epochmq.broker.outlet.core import Outlet
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.progress import TimerProgress
@@ -41,7 +41,7 @@ class TimerService:
         self,
         disk: Disk,
         store: TimerStore,
-        outlet: Outlet,
+        internal_writer: InternalWriter,
         options: Callable[[], TimerKeys],
         log_bounds: Callable[[], tuple[int, int]],
         *,
@@ -53,7 +53,7 @@ class TimerService:
         wheel = Wheel(disk, wheel_bytes)
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
-        self.driver = TimerDriver(core, files, store, outlet, log_bounds, epoch_at)
+        self.driver = TimerDriver(core, files, store, internal_writer, log_bounds, epoch_at)
         self.progress = TimerProgress(core, lambda: log_bounds()[1])
         self._log_bounds = log_bounds
         self._disk = disk

@@ -7,7 +7,7 @@ is left alone, neither counted nor copied; upstream counts, and gives it up with
 
 import logging
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.core import Half, Look, Why
 from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
 from epochmq.broker.transaction.parts import Parts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.core import Half, State
 from epochmq.broker.transaction.evidence import is_committed, is_given_up, is_named
 from epochmq.broker.transaction.half import read_half, real

@@ -6,10 +6,10 @@ from typing import Protocol
 from epochmq.base.ports import Clock
 from epochmq.base.types import Buffer
 from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.offsets.ended import Mark
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.outlet.core import Origin, Outcome, Outlet
 from epochmq.broker.place import Place
 from epochmq.broker.transaction.core import Half, Terms, Transactions
 from epochmq.broker.transaction.evidence import is_committed, is_given_up
@@ -34,7 +34,7 @@ class Around(Protocol):
     options: BrokerOptions
     clock: Clock
     store: Store
-    outlet: Outlet
+    internal_writer: InternalWriter
     offsets: ConsumerOffsets
     producers: ProducerManager
     place: Place
@@ -101,7 +101,7 @@ class Parts:
                 for number, outcome in enumerate(outcomes):
                     settled(number, outcome)
 
-        self.node.outlet.put(drafts, Origin.TRANSACTION, wall, done)
+        self.node.internal_writer.put(drafts, Origin.TRANSACTION, wall, done)
 
     def is_gone(self, half: Half) -> bool:
         """Whether retention has taken it; what is not, and cannot be read, waits for its repair."""

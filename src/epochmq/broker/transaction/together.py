@@ -8,7 +8,7 @@ behind the others of their turn.
 
 from typing import cast
 
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.core import Half, State
 from epochmq.broker.transaction.ending import End, Ending, nobody
 from epochmq.broker.transaction.parts import Parts

@@ -8,7 +8,7 @@ both topics, as RocketMQ keeps it, so replicas copy it and the file is the known
 from contextlib import suppress
 
 from epochmq.base.errors import Refused
-from epochmq.broker.outlet.core import Outcome
+from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.asking import Asking
 from epochmq.broker.transaction.core import Progress
 from epochmq.broker.transaction.ending import Answer, Ending

@@ -12,7 +12,7 @@ from tests.broker.slow import Slow
 
 from epochmq.base import limits
 from epochmq.broker.handlers.topic import delete_topic
-from epochmq.broker.outlet.core import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.pop.names import REVIVE_GROUP
 from epochmq.broker.pop.records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import core
@@ -109,7 +109,7 @@ class Moody:
     """An outlet's route that refuses what it is told to."""
 
     def __init__(self, desk: PopDesk, *answers: Outcome) -> None:
-        self.inner = desk.node.outlet.route
+        self.inner = desk.node.internal_writer.route
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
     desk.put(b"a", b"b")
     desk.pop(invisible_ms=1_000)
     desk.tick()
-    desk.node.outlet.route = Moody(desk, Outcome.STORED, Outcome.LATER)
+    desk.node.internal_writer.route = Moody(desk, Outcome.STORED, Outcome.LATER)
     desk.tick(1_000)
     assert [message.body for message in desk.stored(RETRY)] == [b"a"]
     desk.tick(core.RETRY_MS - 1)
@@ -177,7 +177,7 @@ def test_an_illegal_one_is_tried_much_later() -> None:
     desk.put(b"a")
     desk.pop(invisible_ms=1_000)
     desk.tick()
-    desk.node.outlet.route = Moody(desk, Outcome.ILLEGAL)
+    desk.node.internal_writer.route = Moody(desk, Outcome.ILLEGAL)
     desk.tick(1_000)
     desk.tick(9_999)
     assert desk.stored(RETRY) == []
@@ -438,10 +438,10 @@ def test_a_copy_that_was_not_kept_is_made_again(monkeypatch: pytest.MonkeyPatch)
     desk = PopDesk()
     desk.put(b"a")
     desk.pop(count=1, invisible_ms=60_000)
-    route = desk.node.outlet.route
-    desk.node.outlet.route = Moody(desk, Outcome.LATER)
+    route = desk.node.internal_writer.route
+    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
     desk.tick()
-    desk.node.outlet.route = route
+    desk.node.internal_writer.route = route
     desk.tick()
     desk.tick()
     assert desk.node.pop.statistics()["position"] == 2

@@ -17,7 +17,7 @@ from epochmq.broker.pop.records import CheckPoint, Key, with_done
 from epochmq.broker.pop.windows.core import Window
 
 RETRY_MS = 1_000
-"""Pause before a check point that the outlet refused is written again."""
+"""Pause before a check point that the internal writer refused is written again."""
 
 
 class Slot:
@@ -130,7 +130,7 @@ class PopBuffer:
         return found
 
     def written(self, slot: Slot) -> None:
-        """The outlet keeps it: from now on acknowledgements are written, too."""
+        """The internal writer keeps it: from now on acknowledgements are written, too."""
         check(slot.writing, "pop buffer: only what was due is written")
         self._written += 1
         self._slots.pop(slot.check_point.key, None)

@@ -31,7 +31,8 @@ from epochmq.base.check import check
 from epochmq.broker.pop.records import CheckPoint, Key, with_done
 
 RETRY_MS, RETRY_MAX_MS = 1_000, 10_000
-"""Pauses after a delivery that the outlet refused for now: doubled from the first to the last."""
+"""Pauses after a delivery that the internal writer refused for now: doubled from the first to the
+last."""
 
 BACK_OFF_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Pauses while a message cannot be read or written at all, as in RocketMQ (facts/store.md 7.5)."""
@@ -219,7 +220,8 @@ class Revive:
         return found
 
     def delivered(self, entry: Entry, bits: int) -> None:
-        """The outlet keeps these messages in the retry topic, or there is nothing to deliver."""
+        """The internal writer keeps these messages in the retry topic, or there is nothing to
+        deliver."""
         check(entry.busy, "revive: only what was due is delivered")
         entry.delivered |= bits & ~entry.acked
         entry.busy = False

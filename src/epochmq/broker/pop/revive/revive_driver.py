@@ -14,7 +14,7 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send_properties import encode_loosely
-from epochmq.broker.outlet.core import Origin, Outcome, Outlet
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.pop import records
 from epochmq.broker.pop.confirmed import Confirmed
 from epochmq.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
@@ -98,7 +98,7 @@ class ReviveDriver:
     def __init__(
         self,
         store: Messages,
-        outlet: Outlet,
+        internal_writer: InternalWriter,
         offsets: Offsets,
         topics: Topics,
         confirmed: Confirmed,
@@ -110,7 +110,7 @@ class ReviveDriver:
         self.topic = topic
         self._broker_name = broker_name
         self._store = store
-        self._outlet = outlet
+        self._internal_writer = internal_writer
         self._offsets = offsets
         self._topics = topics
         self._confirmed = confirmed
@@ -302,7 +302,7 @@ class ReviveDriver:
             else:
                 core.delivered(entry, kept)
 
-        self._outlet.put(drafts, Origin.REVIVE, wall, done)
+        self._internal_writer.put(drafts, Origin.REVIVE, wall, done)
 
     def _retry_topic(self, check_point: CheckPoint, wall: int) -> str | None:
         """Where its messages go; None when the broker cannot deliver them now."""
@@ -359,7 +359,7 @@ class ReviveDriver:
             _, high = self._store.queue_bounds(self.topic, queue_id)
             core.copy_failed(check_point, high)
 
-        self._outlet.put([draft], Origin.REVIVE, wall, done)
+        self._internal_writer.put([draft], Origin.REVIVE, wall, done)
 
     def _keep(self, core: Revive, queue_id: int, wall: int) -> None:
         last = core.progress - 1

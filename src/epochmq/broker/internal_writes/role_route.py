@@ -1,22 +1,22 @@
-"""Where secondary messages go, by what the broker may do now: its own log, or another master.
+"""Chooses by the broker's role where an internal write goes: the own log, or another master.
 
-A broker that may write writes its own log. One that stands in for its master may not, ever
-(INV-32): what it must write goes away (RIP-32's escape), to a living master of another group.
-And a message that belongs to another master's log goes there from either: the acknowledgement of a
-check point that was handed over while a slave stood in (facts/acting-master.md 9.2 H18).
+A broker that may write appends to its own log. An acting master must never append (INV-32): it
+forwards the message to a living master of another group (RIP-32's escape). A message that belongs
+to another master's log is forwarded in either role: the acknowledgement of a check point that was
+handed over while a slave was the acting master.
 """
 
 from collections.abc import Callable, Sequence
 
 from epochmq.broker.escape.pins import is_pinned
-from epochmq.broker.outlet.core import Done, Origin, Outcome, Route
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
 from epochmq.store.draft import Draft
 from epochmq.store.twin.remake import Remade
 
 
-class ByRole:
+class RoleRoute:
     """The route of every broker; `away` is None where nothing escapes."""
 
     def __init__(self, own: Route, rights: Callable[[], RoleRow]) -> None:

@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from epochmq.broker.outlet.core import (
+from epochmq.broker.internal_writes.internal_writer import (
     ANSWERED_IN_TIME,
     FOR_CLIENTS,
     PATIENT,
-    Local,
+    InternalWriter,
     Origin,
     Outcome,
-    Outlet,
+    OwnLogRoute,
 )
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
@@ -64,12 +64,12 @@ def test_outcomes_come_in_order_and_are_counted() -> None:
         stored(0), PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.MESSAGE_ILLEGAL,
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
     )  # fmt: skip
-    outlet = Outlet(Local(store, sync_flush=False))
+    internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=False))
     said: list[Sequence[Outcome]] = []
-    outlet.put(drafts(4), Origin.RETRY, 5, said.append)
+    internal_writer.put(drafts(4), Origin.RETRY, 5, said.append)
     assert said == [[Outcome.STORED, Outcome.LATER, Outcome.ILLEGAL, Outcome.ILLEGAL]]
     assert [draft.body for draft in store.appended] == [b"0", b"1", b"2", b"3"]
-    statistics = outlet.statistics()
+    statistics = internal_writer.statistics()
     assert statistics["waiting"] == 0
     assert statistics["stored_retry"] == 1
     assert statistics["refused_retry"] == 3
@@ -81,22 +81,22 @@ def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
     ok: bool, outcome: Outcome
 ) -> None:
     store = FakeStore(stored(100), stored(110))
-    outlet = Outlet(Local(store, sync_flush=True))
+    internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=True))
     said: list[Sequence[Outcome]] = []
-    outlet.put(drafts(2), Origin.POP, 5, said.append)
+    internal_writer.put(drafts(2), Origin.POP, 5, said.append)
     assert said == []
-    assert outlet.statistics()["waiting"] == 2
+    assert internal_writer.statistics()["waiting"] == 2
     ((end, release),) = store.waiting
     assert end == 120
     release(ok)
     assert said == [[outcome, outcome]]
-    assert outlet.statistics()["waiting"] == 0
+    assert internal_writer.statistics()["waiting"] == 0
 
 
 def test_with_nothing_stored_there_is_nothing_to_wait_for() -> None:
     store = FakeStore(PutStatus.SERVICE_NOT_AVAILABLE)
     said: list[Sequence[Outcome]] = []
-    Outlet(Local(store, sync_flush=True)).put(drafts(1), Origin.REPLY, 5, said.append)
+    InternalWriter(OwnLogRoute(store, sync_flush=True)).put(drafts(1), Origin.REPLY, 5, said.append)
     assert said == [[Outcome.LATER]]
     assert store.waiting == []
 
@@ -115,21 +115,21 @@ def test_the_route_can_be_changed() -> None:
         ) -> None:
             later.append(lambda: done([Outcome.STORED] * len(drafts)))
 
-    outlet = Outlet(Local(FakeStore(), sync_flush=False))
-    outlet.route = Remote()
+    internal_writer = InternalWriter(OwnLogRoute(FakeStore(), sync_flush=False))
+    internal_writer.route = Remote()
     said: list[Sequence[Outcome]] = []
-    outlet.put(drafts(2), Origin.DEAD_LETTER, 5, said.append)
-    assert outlet.statistics()["waiting"] == 2
+    internal_writer.put(drafts(2), Origin.DEAD_LETTER, 5, said.append)
+    assert internal_writer.statistics()["waiting"] == 2
     later.pop()()
     assert said == [[Outcome.STORED] * 2]
-    assert outlet.statistics()["stored_dead_letter"] == 2
+    assert internal_writer.statistics()["stored_dead_letter"] == 2
 
 
 def test_who_may_not_write_keeps_it_for_later() -> None:
     store = FakeStore(stored(0))
-    outlet = Outlet(Local(store, sync_flush=False, writable=lambda: False))
+    internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=False, writable=lambda: False))
     found: list[list[Outcome]] = []
-    outlet.put(drafts(2), Origin.DELAYED, 0, found.append)
+    internal_writer.put(drafts(2), Origin.DELAYED, 0, found.append)
     assert found == [[Outcome.LATER] * 2]
     assert store.appended == []
 
@@ -139,11 +139,11 @@ def test_what_was_written_and_is_not_kept_in_time_is_waited_for(origin: Origin) 
     """To put it again would deliver it twice."""
     store = FakeStore(stored(100), PutStatus.MESSAGE_ILLEGAL)
     said: list[Sequence[Outcome]] = []
-    local = Local(store, sync_flush=True)
-    Outlet(local).put(drafts(2), origin, 5, said.append)
+    local = OwnLogRoute(store, sync_flush=True)
+    InternalWriter(local).put(drafts(2), origin, 5, said.append)
     store.waiting.pop()[1](False)
     assert said == []
-    local.patience.tick(7)
+    local.pending_writes.tick(7)
     ((end, release),) = store.waiting
     assert end == 110
     release(True)
@@ -160,15 +160,15 @@ def test_everybody_waits_or_says_why_twice_does_no_harm(origin: Origin) -> None:
 def test_of_what_clients_wait_for_only_so_much_is_under_way(
     origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epochmq.broker.outlet.core.PATIENT_REQUESTS_MAX", 2)
+    monkeypatch.setattr("epochmq.broker.internal_writes.internal_writer.PATIENT_REQUESTS_MAX", 2)
     store = FakeStore(*[stored(10 * n) for n in range(4)])
     said: list[Sequence[Outcome]] = []
-    outlet = Outlet(Local(store, sync_flush=True))
+    internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=True))
     for _ in range(3):
-        outlet.put(drafts(1), origin, 5, said.append)
+        internal_writer.put(drafts(1), origin, 5, said.append)
         store.waiting.pop()[1](False)
     assert said == [[Outcome.LATER]]
-    outlet.put(drafts(1), Origin.TIMER, 5, said.append)
+    internal_writer.put(drafts(1), Origin.TIMER, 5, said.append)
     store.waiting.pop()[1](False)
     assert said == [[Outcome.LATER]]
 
@@ -176,11 +176,11 @@ def test_of_what_clients_wait_for_only_so_much_is_under_way(
 def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:
     store = FakeStore(stored(100), stored(110))
     said: list[Sequence[Outcome]] = []
-    local = Local(store, sync_flush=True)
-    Outlet(local).put(drafts(2), Origin.DELAYED, 5, said.append)
+    local = OwnLogRoute(store, sync_flush=True)
+    InternalWriter(local).put(drafts(2), Origin.DELAYED, 5, said.append)
     store.waiting.pop()[1](False)
-    local.patience.role_changed()
-    local.patience.tick(7)
+    local.pending_writes.role_changed()
+    local.pending_writes.tick(7)
     assert said == [[Outcome.LATER] * 2]
     assert store.waiting == []
 
@@ -191,7 +191,7 @@ def test_what_the_twin_made_is_one_run_or_its_drafts(whole: bool) -> None:
     store.run_end = 120 if whole else 0
     said: list[Sequence[Outcome]] = []
     remade = Remade(cast(SendRun, FakeRun()))
-    Outlet(Local(store, sync_flush=True)).put(remade, Origin.DELAYED, 5, said.append)
+    InternalWriter(OwnLogRoute(store, sync_flush=True)).put(remade, Origin.DELAYED, 5, said.append)
     ((end, release),) = store.waiting
     assert end == 120
     release(True)

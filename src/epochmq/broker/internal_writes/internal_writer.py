@@ -1,23 +1,21 @@
-"""The one door for secondary messages: retries, dead letters, delayed deliveries.
+"""Writes the messages that a broker creates itself: retries, dead letters, delayed deliveries.
 
-A secondary message is one that the broker itself writes because of an earlier one. All of them go
-through `Outlet.put`, so that there is one place that decides where they go and one answer that
-lets the caller's progress move:
+Such a message exists because of an earlier one. All of them go through `InternalWriter.put`, so
+that one place decides where they are written, and one answer lets the caller's progress move:
 
-- whoever puts keeps its own progress (a delay level's offset, a send-back's answer) and moves it
-  only in `done`; a crash or a refusal in between repeats the message and never loses it
-  (rocketmq#9249, #7577, #7927);
+- The caller keeps its own progress (the offset of a delay level, the answer to a send-back) and
+  moves it only in `done`. A crash or a refusal before that repeats the message and never loses it
+  (rocketmq#9249, #7577, #7927).
 - `done` is called exactly once for each put, with one outcome for each draft in order, at once or
-  in a later turn. Callers must work with both.
-- what was appended and is not held in time is waited for, by `patience.py` (`PATIENT`): to put it
-  again would deliver it twice. Where twice does no harm (`ANSWERED_IN_TIME`) it is LATER.
+  in a later turn of the event loop. Callers must work with both.
+- `pending_writes.py` waits for messages that were appended and that replicas do not hold in time
+  (`PATIENT`): a second put would deliver them twice. Where a second copy does no harm
+  (`ANSWERED_IN_TIME`) the outcome is LATER.
 
-The seam for acting masters: today every draft goes to the own store. A broker that may not write
-(a slave standing in for a dead master) will instead hand the drafts to a living master by
-SEND_MESSAGE_V2 and call `done` when that one has acknowledged; `Route` is what decides between
-the two, and nothing above this file will notice. `Origin` tells it which rule applies: a retry
-may go to any queue of its topic, a check point or an acknowledgement of POP must always go to the
-same one.
+`Route` decides where a draft is written: `role_route.py` writes to the broker's own log while the
+broker may write, and else forwards to a living master by SEND_MESSAGE_V2 (`escape/`). `Origin`
+tells the route which rule applies: a retry may go to any queue of its topic; a check point or an
+acknowledgement of POP must always go to the same queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +23,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from epochmq.base.limits import PATIENT_REQUESTS_MAX
-from epochmq.broker.outlet.patience import Kept, Patience
+from epochmq.broker.internal_writes.pending_writes import Kept, PendingWrites
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.twin.remake import Remade
 from epochmq.store.twin.send import SendRun
@@ -92,7 +90,7 @@ class Route(Protocol):
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None: ...
 
 
-class LocalStore(Protocol):
+class OwnStore(Protocol):
     """What the local route needs of the store."""
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]: ...
@@ -109,18 +107,18 @@ def _always() -> bool:
     return True
 
 
-class Local:
+class OwnLogRoute:
     """The route of a master: its own store.
 
     With synchronous flush a draft is STORED once it is synced, with replicas once they have it: a
     delivered delay message whose progress were saved before its own bytes would be lost by a power
     cut or a failover. `kept` says when; `writable` whether this broker is the master at all
-    (INV-32). `patience` must be ticked, and told of another role.
+    (INV-32). `pending_writes` must be ticked, and told of another role.
     """
 
     def __init__(
         self,
-        store: LocalStore,
+        store: OwnStore,
         *,
         sync_flush: bool,
         kept: Kept | None = None,
@@ -129,7 +127,7 @@ class Local:
         self._store = store
         self._kept = kept or (store.when_synced if sync_flush else _at_once)
         self._writable = writable
-        self.patience = Patience(self._kept)
+        self.pending_writes = PendingWrites(self._kept)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         if not self._writable():
@@ -144,9 +142,9 @@ class Local:
             done(outcomes if ok else [Outcome.LATER] * len(outcomes))
 
         is_patient = origin in PATIENT
-        if origin in FOR_CLIENTS and len(self.patience) >= PATIENT_REQUESTS_MAX:
+        if origin in FOR_CLIENTS and len(self.pending_writes) >= PATIENT_REQUESTS_MAX:
             is_patient = False
-        wait = self.patience.wait if is_patient else self._kept
+        wait = self.pending_writes.wait if is_patient else self._kept
         wait(end, kept)
 
     def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[Outcome], int]:
@@ -172,7 +170,7 @@ def _outcome(result: Appended | PutStatus) -> Outcome:
     return Outcome.ILLEGAL if result in ILLEGAL else Outcome.LATER
 
 
-class Outlet:
+class InternalWriter:
     """Counts what goes out and hands it to the route that holds for the broker's role."""
 
     def __init__(self, route: Route) -> None:

@@ -18,7 +18,7 @@ Kept = Callable[[int, Held], None]
 False when it is not in time."""
 
 
-class Patience:
+class PendingWrites:
     """Those who wait for ends of one broker's log; each is called once.
 
     Bounded by its callers: a level and the timer have one batch under way, a transaction one end;

@@ -11,7 +11,7 @@ from tests.broker.desk import send
 from tests.broker.slow import Slow
 from tests.broker.timer.timers import TimerBroker
 
-from epochmq.broker.outlet.patience import ASK_AGAIN_MS, Patience
+from epochmq.broker.internal_writes.pending_writes import ASK_AGAIN_MS, PendingWrites
 from epochmq.broker.roles import Role
 from epochmq.broker.schedule.core import BATCH_MAX
 
@@ -21,7 +21,7 @@ class Log:
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, Callable[[bool], None]]] = []
-        self.patience = Patience(lambda end, done: self.asked.append((end, done)))
+        self.pending_writes = PendingWrites(lambda end, done: self.asked.append((end, done)))
         self.said: list[bool] = []
 
     def answer(self, ok: bool) -> None:
@@ -34,56 +34,56 @@ def log() -> Log:
 
 
 def test_what_is_held_in_time_is_told_at_once(log: Log) -> None:
-    log.patience.wait(10, log.said.append)
+    log.pending_writes.wait(10, log.said.append)
     log.answer(True)
     assert log.said == [True]
-    assert (len(log.patience), log.patience.next_deadline()) == (0, None)
+    assert (len(log.pending_writes), log.pending_writes.next_deadline()) == (0, None)
 
 
 def test_what_is_not_is_asked_for_until_it_is(log: Log) -> None:
-    log.patience.wait(10, log.said.append)
+    log.pending_writes.wait(10, log.said.append)
     log.answer(False)
-    assert log.patience.next_deadline() == 0
+    assert log.pending_writes.next_deadline() == 0
     for now in (1_000, 1_000 + ASK_AGAIN_MS):
-        log.patience.tick(now - 1)
+        log.pending_writes.tick(now - 1)
         assert bool(log.asked) is (now == 1_000)  # the first time at once
-        log.patience.tick(now)
+        log.pending_writes.tick(now)
         assert [end for end, _ in log.asked] == [10]
-        log.patience.tick(now + 9 * ASK_AGAIN_MS)  # it is being asked
+        log.pending_writes.tick(now + 9 * ASK_AGAIN_MS)  # it is being asked
         assert len(log.asked) == 1
         log.answer(False)
-        log.patience._ask_at = now + ASK_AGAIN_MS
-        assert log.patience.next_deadline() == now + ASK_AGAIN_MS
-    log.patience.tick(9_000)
+        log.pending_writes._ask_at = now + ASK_AGAIN_MS
+        assert log.pending_writes.next_deadline() == now + ASK_AGAIN_MS
+    log.pending_writes.tick(9_000)
     log.answer(True)
     assert log.said == [True]
 
 
 def test_another_role_ends_it_at_the_next_tick(log: Log) -> None:
-    log.patience.wait(10, log.said.append)
-    log.patience.wait(20, log.said.append)
-    log.patience.wait(30, log.said.append)
+    log.pending_writes.wait(10, log.said.append)
+    log.pending_writes.wait(20, log.said.append)
+    log.pending_writes.wait(30, log.said.append)
     log.answer(False)
-    log.patience.role_changed()
+    log.pending_writes.role_changed()
     log.answer(False)
     log.answer(True)  # of another log, or of other bytes in this one
-    assert (log.said, len(log.patience)) == ([], 3)
-    assert log.patience.next_deadline() == 0
-    log.patience.tick(5)
+    assert (log.said, len(log.pending_writes)) == ([], 3)
+    assert log.pending_writes.next_deadline() == 0
+    log.pending_writes.tick(5)
     assert (log.said, log.asked) == ([False, False, False], [])
-    assert (len(log.patience), log.patience.next_deadline()) == (0, None)
+    assert (len(log.pending_writes), log.pending_writes.next_deadline()) == (0, None)
 
 
 def test_a_broker_that_stops_keeps_nobody_waiting(log: Log) -> None:
     """Who waits may be a neighbour in its process, which goes on."""
-    log.patience.wait(10, log.said.append)
-    log.patience.wait(20, log.said.append)
+    log.pending_writes.wait(10, log.said.append)
+    log.pending_writes.wait(20, log.said.append)
     log.answer(False)
-    log.patience.stop()
+    log.pending_writes.stop()
     assert log.said == [False]
     log.answer(False)
     assert log.said == [False, False]
-    assert (len(log.patience), log.patience.next_deadline()) == (0, None)
+    assert (len(log.pending_writes), log.pending_writes.next_deadline()) == (0, None)
 
 
 @pytest.mark.parametrize("delay", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "1000"}])
@@ -99,7 +99,7 @@ def test_a_delivery_that_is_in_the_log_is_not_written_again(delay: dict[str, str
             broker.clock.step(100)
             node.delivery.tick(broker.clock.wall)
             broker.tick()
-            node.patience.tick(broker.clock.now)
+            node.pending_writes.tick(broker.clock.now)
             slow.answer(held=False)
         return broker.bodies()
 
@@ -109,9 +109,9 @@ def test_a_delivery_that_is_in_the_log_is_not_written_again(delay: dict[str, str
     assert pass_time(5_000) == [b"a", b"b"]  # nothing goes past them
     after = node.schedule.progress()[1], node.timer.driver.delivered  # type: ignore[union-attr]
     assert before == after
-    assert len(node.patience) == 1
+    assert len(node.pending_writes) == 1
     del node.when_kept
-    node.patience.tick(broker.clock.now + ASK_AGAIN_MS)
+    node.pending_writes.tick(broker.clock.now + ASK_AGAIN_MS)
     assert pass_time(3_000) == [b"a", b"b", b"c"]
     done = node.schedule.progress()[1], node.timer.driver.delivered  # type: ignore[union-attr]
     assert sum(done) == sum(before) + 3
@@ -132,7 +132,7 @@ class Waits(RuleBasedStateMachine):
     def wait(self, end: int) -> None:
         number = len(self.waits)
         self.waits.append((end, self.role))
-        self.log.patience.wait(end, lambda ok: self._told(number, ok))
+        self.log.pending_writes.wait(end, lambda ok: self._told(number, ok))
 
     def _told(self, number: int, ok: bool) -> None:
         end, role = self.waits[number]
@@ -152,17 +152,17 @@ class Waits(RuleBasedStateMachine):
     @rule()
     def change_role(self) -> None:
         self.role += 1
-        self.log.patience.role_changed()
+        self.log.pending_writes.role_changed()
 
     @rule(ms=st.integers(0, 2 * ASK_AGAIN_MS))
     def tick(self, ms: int) -> None:
         self.now += ms
-        self.log.patience.tick(self.now)
+        self.log.pending_writes.tick(self.now)
 
     @invariant()
     def nobody_is_told_twice_or_forgotten(self) -> None:
         assert all(len(said) == 1 for said in self.told.values())
-        waiting = len(self.log.asked) + len(self.log.patience)
+        waiting = len(self.log.asked) + len(self.log.pending_writes)
         assert waiting == len(self.waits) - len(self.told)
 
     def teardown(self) -> None:
@@ -213,7 +213,7 @@ class Slowly(RuleBasedStateMachine):
         broker.clock.step(ms)
         node.delivery.tick(broker.clock.wall)
         broker.tick()
-        node.patience.tick(broker.clock.now)
+        node.pending_writes.tick(broker.clock.now)
 
     @rule(some=st.integers(1, 9))
     def replicas_take(self, some: int) -> None:
@@ -247,7 +247,7 @@ class Slowly(RuleBasedStateMachine):
     @invariant()
     def little_waits(self) -> None:
         """One batch of the level, one of the timer, and those of earlier roles."""
-        assert len(self.asked) + len(self.node.patience) <= 2 + 2 * self.roles
+        assert len(self.asked) + len(self.node.pending_writes) <= 2 + 2 * self.roles
 
     def bring_it_out(self) -> None:
         for _ in range(60):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from epochmq.broker.escape.pins import pinned, place_of
-from epochmq.broker.outlet.by_role import ByRole
-from epochmq.broker.outlet.core import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.roles import ROLES, Role
 from epochmq.store.draft import Draft
 
@@ -38,7 +38,7 @@ FOREIGN = Draft("rmq_sys_REVIVE_LOG_c", pinned(place_of("z"), 1), b"x", b"")
 )
 def test_where_it_goes(role: Role, draft: Draft, own: bool, away: bool) -> None:
     here, there = Way(), Way()
-    route = ByRole(here, lambda: ROLES[role])
+    route = RoleRoute(here, lambda: ROLES[role])
     route.away = there
     said: list[Sequence[Outcome]] = []
     route.put([draft], Origin.POP, 0, said.append)
@@ -50,6 +50,6 @@ def test_where_it_goes(role: Role, draft: Draft, own: bool, away: bool) -> None:
 def test_with_no_way_out_it_waits(draft: Draft) -> None:
     here = Way()
     said: list[Sequence[Outcome]] = []
-    ByRole(here, lambda: ROLES[Role.ACTING_MASTER]).put([draft], Origin.POP, 0, said.append)
+    RoleRoute(here, lambda: ROLES[Role.ACTING_MASTER]).put([draft], Origin.POP, 0, said.append)
     assert said == [[Outcome.LATER]]
     assert not here.drafts
