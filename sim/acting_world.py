@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from epochmq.broker import service as broker_service
 from epochmq.broker.acting import core as acting
 from epochmq.broker.acting import service as acting_service
-from epochmq.broker.afar import service as afar
 from epochmq.broker.escape import core as escape
 from epochmq.broker.escape import masters as escape_masters
 from epochmq.broker.escape import service as escape_service
@@ -26,6 +25,7 @@ from epochmq.broker.pre_online import core as pre_online
 from epochmq.broker.pre_online import peers as pre_online_peers
 from epochmq.broker.pre_online import service as pre_online_service
 from epochmq.broker.registration import core as registration
+from epochmq.broker.remote_fetch import service as remote_fetch
 from epochmq.broker.replica_sync import core as replica_sync
 from epochmq.broker.replica_sync import service as replica_sync_service
 from epochmq.broker.roles import Role
@@ -73,8 +73,8 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
     (acting, "CONFIRM_MS", 60),
     (acting_service, "POLL_TIMEOUT_MS", 400),
     (acting_service, "PROBE_TIMEOUT_MS", 250),
-    (afar, "TIMEOUT_MS", 800),
-    (afar, "KEEP_MS", 300),
+    (remote_fetch, "TIMEOUT_MS", 800),
+    (remote_fetch, "KEEP_MS", 300),
     (broker_service, "TICK_MS", 100),
     (escape, "WAIT_MAX_MS", 800),
     (escape, "FAITHFUL_MS", 1_500),

@@ -100,7 +100,7 @@ class SecondaryBroker(Broker):
         self.roles = RoleSwitch(owned, self._role_changed)
         self.save_at = host.now + SAVE_MS
         owned.keeper.load()
-        owned.write_beside = self._write_metadata
+        owned.write_in_background = self._write_metadata
         for table in self._tables():
             load_table(host.disk, table)
         owned.topics.add_system(_topics(history.options.revive_queue_num))

@@ -116,7 +116,7 @@ def test_files_lie_in_the_store(
 ) -> None:
     """Relative ones are taken from the working directory, as in RocketMQ's files and as the log is;
     those that were made below the root instead are found as well."""
-    named, usual, beside = FILES[option]
+    named, usual, found_at = FILES[option]
     here = tmp_path / "here"
     store = here / "store-0"
     store.mkdir(parents=True)
@@ -133,12 +133,12 @@ def test_files_lie_in_the_store(
         with pytest.raises(ConfigError, match="must lie under storePathRootDir"):
             name_of(path)
     (store / "store-0").mkdir()
-    (store / "store-0" / beside).write_bytes(b"x")
+    (store / "store-0" / found_at).write_bytes(b"x")
     assert caplog.messages == []
     assert name_of(f"./store-0/{usual}") == f"store-0/{usual}"
     (said,) = caplog.messages
     assert f"stands for {store / usual}" in said
-    (store / beside).write_bytes(b"x")
+    (store / found_at).write_bytes(b"x")
     with pytest.raises(ConfigError, match=r"both .* are there"):
         name_of(f"./store-0/{usual}")
     assert name_of(str(store / usual)) == usual

@@ -111,7 +111,7 @@ def test_a_new_topic_is_saved_and_told_before_its_answer(desk: Desk) -> None:
     news = desk.sink.registrar = News(desk)
     client = desk.client()
     writes: list[tuple[Callable[[], None], Done]] = []
-    desk.node.write_beside = lambda call, done: writes.append((call, done))
+    desk.node.write_in_background = lambda call, done: writes.append((call, done))
     client.put(create("New"))
     desk.turn()
     assert (client.take(), news.waiting) == ([], [])
@@ -133,7 +133,7 @@ def test_nobody_is_answered_for_a_topic_that_a_crash_could_take_away(
     news = desk.sink.registrar = News(desk) if told else None
     maker, other, elsewhere = desk.client(), desk.client(), desk.client()
     writes: list[tuple[Callable[[], None], Done]] = []
-    desk.node.write_beside = lambda call, done: writes.append((call, done))
+    desk.node.write_in_background = lambda call, done: writes.append((call, done))
     maker.put(send(topic="New"))
     desk.turn()
     other.put(send(topic="New"))
@@ -154,7 +154,7 @@ def test_nobody_is_answered_for_a_topic_that_a_crash_could_take_away(
 def test_what_changes_during_a_write_waits_for_the_next(desk: Desk) -> None:
     first, second = desk.client(), desk.client()
     writes: list[tuple[Callable[[], None], Done]] = []
-    desk.node.write_beside = lambda call, done: writes.append((call, done))
+    desk.node.write_in_background = lambda call, done: writes.append((call, done))
     first.put(send(topic="New"))
     desk.turn()
     second.put(send(topic="Next"))

@@ -19,7 +19,7 @@ from epochmq.broker.long_poll.core import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
 from epochmq.broker.metadata.journal import TableJournal
-from epochmq.broker.metadata.keeper import MetadataKeeper, WriteBeside, write_here
+from epochmq.broker.metadata.keeper import MetadataKeeper, WriteInBackground, write_here
 from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.core import ConsumerOffsets
@@ -151,12 +151,12 @@ class BrokerNode:
         self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
         store.queue_types(self.topics.has_batch_queues)
         self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
-        self.write_beside: WriteBeside = write_here
+        self.write_in_background: WriteInBackground = write_here
         """Runs a call that may block in the tables' thread; the service sets it."""
         self.keeper = MetadataKeeper(
             TableJournal(disk),
             (self.topics, self.groups),
-            lambda call, done: self.write_beside(call, done),
+            lambda call, done: self.write_in_background(call, done),
         )
         """Saves topics and groups."""
         self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
@@ -181,7 +181,7 @@ class BrokerNode:
         """Runs a call after the present one, on the loop; the service sets it."""
         self.searches = KeySearches(lambda call: self.soon(call))
         """Queries by key."""
-        self.beside: Beside = _beside_now
+        self.background: RunInBackground = _background_now
         """Runs a call in a thread of its own and hands its result on, None for a failure; the
         service sets it."""
         self.wake: Callable[[Arrivals], None] = _nobody_waits
@@ -328,13 +328,13 @@ def _locks(options: BrokerOptions, clock: Clock) -> QueueLocks:
     return QueueLocks(life_ms=life_ms, start_ms=clock.now_ms())
 
 
-class Beside(Protocol):
+class RunInBackground(Protocol):
     """Work that would keep the loop for too long."""
 
     def __call__(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
 
 
-def _beside_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+def _background_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None:
     done(call())
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
-from epochmq.broker.afar.service import AfarMessages
 from epochmq.broker.assignment.core import RouteBook
 from epochmq.broker.assignment.service import RouteWatch
-from epochmq.broker.beside.service import Beside
+from epochmq.broker.background_worker import BackgroundWorker
 from epochmq.broker.clients.members import SCAN_MS
 from epochmq.broker.escape.service import EscapeService
 from epochmq.broker.handlers.heartbeat import expire_clients
@@ -29,11 +28,12 @@ from epochmq.broker.overrides import apply_overrides
 from epochmq.broker.plain.service import PlainMember
 from epochmq.broker.registration.peers import check_id
 from epochmq.broker.registration.service import Registrar
+from epochmq.broker.remote_fetch.remote_messages import RemoteMessages
 from epochmq.broker.replica_keys import addresses
-from epochmq.broker.saving.service import Saver
 from epochmq.broker.scrub.service import ScrubService
 from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import log_dir, store_options
+from epochmq.broker.table_writer import TableWriter
 from epochmq.model.host import pack
 from epochmq.model.saved_file import report_replaced
 from epochmq.runtime.blocking import BlockingThread
@@ -78,7 +78,7 @@ class Broker:
         self._server = RemotingServer(bounds or _bounds(options))
         self._blocking = BlockingThread("epochmq-disk")
         self._saving = BlockingThread("epochmq-tables")
-        self._beside = Beside(BlockingThread("epochmq-beside"))
+        self._background = BackgroundWorker(BlockingThread("epochmq-background"))
         self.options = options
         self.port = options.listen_port
         self.node: BrokerNode
@@ -86,13 +86,13 @@ class Broker:
         self.registrar: Registrar
         self.routes: RouteWatch
         self.escape: EscapeService
-        self.afar: AfarMessages
+        self.remote_fetch: RemoteMessages
         self.scrub: ScrubService
         self._ha_port_is_chosen = options.ha_listen_port != 0
         self.member: Member | PlainMember | None = None
         """Its place in its group; None before the start."""
         self._store_service: StoreService
-        self._saver: Saver
+        self._table_writer: TableWriter
         self._votes: LockVotes | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._periods: list[_Period] = []
@@ -171,8 +171,8 @@ class Broker:
                 port_is_chosen=self._ha_port_is_chosen,
             )
             node.delivery.clamp()
-        self._saver = Saver(disk, self._saving, node.may_not_save)
-        node.write_beside = self._saver.write_beside
+        self._table_writer = TableWriter(disk, self._saving, node.may_not_save)
+        node.write_in_background = self._table_writer.write_in_background
         self._store_service = StoreService(store, self._clock, self._blocking)
 
     def _load(self, table: Table) -> None:
@@ -209,7 +209,7 @@ class Broker:
 
         node.soon = soon
         node.process_figures = process_figures
-        node.beside = self._beside.run
+        node.background = self._background.run
         await self._store_service.start()
         tls = server_tls(options)
         await self._server.start(options.bind_address, self.port, self.sink, tls=tls)
@@ -259,8 +259,8 @@ class Broker:
         node.end_elsewhere = self.escape.end_elsewhere
         node.pop.choose_pin = self.escape.choose_pin
         self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
-        self.afar = AfarMessages(Peers(tls=client_tls(options)), servers, self._clock)
-        node.pop.driver.fetch = self.afar.fetch
+        self.remote_fetch = RemoteMessages(Peers(tls=client_tls(options)), servers, self._clock)
+        node.pop.driver.fetch = self.remote_fetch.fetch
 
     # Running ---------------------------------------------------------------------------------
 
@@ -357,11 +357,11 @@ class Broker:
         node = self.node
         node.filters.clean(self._clock.wall_ms())
         self._save_when_synced(node.offsets)  # behind the check points of what was popped
-        self._saver.save(node.filters)
-        self._saver.save(node.request_modes)
+        self._table_writer.save(node.filters)
+        self._table_writer.save(node.request_modes)
         if node.rights.consumes:
             node.pop.orders.step_version(self._clock.wall_ms())
-        self._saver.save(node.pop.orders)
+        self._table_writer.save(node.pop.orders)
 
     def _save_delays(self) -> None:
         """Save how far the levels are, once what was delivered is on the device itself.
@@ -373,7 +373,7 @@ class Broker:
 
     def _save_when_synced(self, table: Table) -> None:
         """Write the table as it is now, once the log as it is now is on the device."""
-        write = self._saver.take(table)
+        write = self._table_writer.take(table)
         if write is not None:
             save = write  # narrowed for the closure
             store = self.node.store
@@ -385,7 +385,7 @@ class Broker:
         if timer is not None:
             end = store.pointers.appended
             timer.save(
-                self._clock.wall_ms(), self._saver, lambda done: store.when_synced(end, done)
+                self._clock.wall_ms(), self._table_writer, lambda done: store.when_synced(end, done)
             )
 
     def _close_timer(self) -> None:
@@ -395,7 +395,7 @@ class Broker:
     def _save_sinks(self) -> None:
         """Only what is confirmed and on the device is in it."""
         self.node.store.settle_sinks()
-        self._saver.save(self.node.store.sinks)
+        self._table_writer.save(self.node.store.sinks)
 
     def _tables(self) -> tuple[Table, ...]:
         node = self.node
@@ -425,7 +425,7 @@ class Broker:
             await self.routes.close()
         if hasattr(self, "escape"):
             await self.escape.close()
-            await self.afar.close()
+            await self.remote_fetch.close()
             await self.scrub.close()
         if self._votes is not None:
             await self._votes.close()
@@ -434,11 +434,11 @@ class Broker:
         await self._server.stop(grace_ms)
         if self._ticker is not None:
             self.node.pending_writes.stop()
-            await self._saver.close()
+            await self._table_writer.close()
             self._save_everything()  # while the store's lock still keeps others away
         if hasattr(self, "_store_service"):
             await self._store_service.stop()
-        await self._beside.close()
+        await self._background.close()
         for close in reversed(self._closers):
             close()
         self._saving.close()

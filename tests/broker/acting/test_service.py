@@ -336,7 +336,7 @@ async def test_nothing_done_for_the_master_is_saved_before_the_debt_is(group: In
     assert b"queueId" in taken.body
     slave._save_offsets()
     slave.node.store.sync()
-    await slave._saver.drain()
+    await slave._table_writer.drain()
     slave._save_everything()
     assert (saved_offset(slave), slave.node.disk.exists(DEBT_FILE)) == (1, False)
     assert member(slave).figures()["epochmqOwesProgress"] == "false", "it stands in"

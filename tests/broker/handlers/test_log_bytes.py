@@ -101,10 +101,10 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
     monkeypatch.setattr(log_bytes, "STEP_BYTES", 2 * BLOCK)
     waiting: list[Callable[[], None]] = []
 
-    def beside(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def background(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
         waiting.append(lambda: done(call()))
 
-    monkeypatch.setattr(desk.node, "beside", beside)
+    monkeypatch.setattr(desk.node, "background", background)
     client, gone = desk.client(), desk.client()
     client.put(*(digests(toOffset=5 * BLOCK) for _ in range(limits.DIGEST_RUNS_MAX)))
     gone.put(digests())
@@ -125,7 +125,7 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
 def test_a_block_that_cannot_be_read_ends_the_answer(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk.node, "beside", lambda call, done: done(None))
+    monkeypatch.setattr(desk.node, "background", lambda call, done: done(None))
     assert made(desk.client().ask(digests())).blocks == []
     assert desk.node.digest_runs == 0
 
@@ -160,7 +160,7 @@ def test_a_broker_looks_at_its_bytes_when_asked(desk: Desk) -> None:
 
 
 def test_a_look_that_fails_is_none(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.node, "beside", lambda call, done: done(None))
+    monkeypatch.setattr(desk.node, "background", lambda call, done: done(None))
     answer = desk.client().ask(verified())
     assert "verified" not in (answer.ext or {})
     assert desk.node.digest_runs == 0

@@ -122,7 +122,7 @@ class ActingService:
         if not self.core.ready:
             self.core.ready = True
             write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
-            self._node.write_beside(write, _copied_written)
+            self._node.write_in_background(write, _copied_written)
 
     def begin_debt(self) -> None:
         """Before the first thing is done for the master: it is owed that, over restarts as well."""
@@ -146,7 +146,9 @@ class ActingService:
             if refused and error is None:
                 log.info("it is remembered that the master is owed its progress")
 
-        self._node.write_beside(partial(self._node.disk.write_file, DEBT_FILE, MARK), written)
+        self._node.write_in_background(
+            partial(self._node.disk.write_file, DEBT_FILE, MARK), written
+        )
 
     def end_debt(self) -> None:
         """Once the master's tables have everything, by its own copy of them."""

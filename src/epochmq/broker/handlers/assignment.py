@@ -95,7 +95,7 @@ def handle_set(node: BrokerNode, command: Command, session: Session, now: int) -
             reply = Reply(ResponseCode.SYSTEM_ERROR, f"the mode cannot be saved: {error}")
         session.answer(command, reply)
 
-    node.write_beside(partial(node.disk.write_file, table.file, data, backup=True), saved)
+    node.write_in_background(partial(node.disk.write_file, table.file, data, backup=True), saved)
     return HELD
 
 

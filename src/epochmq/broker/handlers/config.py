@@ -66,7 +66,7 @@ def handle_update(node: BrokerNode, command: Command, session: Session, now: int
             reply = Reply(refusal.code, refusal.remark)
         session.answer(command, reply)
 
-    node.write_beside(partial(write_overrides, node.disk, changes), written)
+    node.write_in_background(partial(write_overrides, node.disk, changes), written)
     return HELD
 
 

@@ -63,7 +63,7 @@ def save_votes(node: BrokerNode, done: Callable[[Refused | None], None]) -> None
         text = "service not available now: locks cannot be saved"
         done(Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text))
 
-    node.write_beside(write, written)
+    node.write_in_background(write, written)
 
 
 def _nothing() -> None:

@@ -245,7 +245,7 @@ class Member:
             if error is not None:
                 log.error("what must be remembered of the group cannot be saved: %s", error)
 
-        self._node.write_beside(write, done)
+        self._node.write_in_background(write, done)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopped:

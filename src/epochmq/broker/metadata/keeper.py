@@ -1,8 +1,8 @@
 """When changes of topics and groups are saved, and who waits for it.
 
-Nothing in here blocks: `write_beside` runs a call of `TableJournal` in the thread that writes
-tables and reports its end on the loop. One call runs at a time; what changes meanwhile is saved
-together by the next one.
+Nothing in here blocks: `write_in_background` runs a call of `TableJournal` in the thread that
+writes tables and reports its end on the loop. One call runs at a time; what changes meanwhile is
+saved together by the next one.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 Done = Callable[[EnvironmentFault | None], None]
 
 
-class WriteBeside(Protocol):
+class WriteInBackground(Protocol):
     """Runs a blocking call in the tables' thread, in order; `done` is called on the loop."""
 
     def __call__(self, call: Callable[[], None], done: Done) -> None: ...
@@ -50,9 +50,9 @@ class MetadataKeeper:
         self,
         journal: TableJournal,
         tables: Sequence[Journaled],
-        write_beside: WriteBeside = write_here,
+        write_in_background: WriteInBackground = write_here,
     ) -> None:
-        self._write_beside = write_beside
+        self._write_in_background = write_in_background
         self.damaged = 0
         """Tables that were replaced by their `.bak` at the start."""
         self._journal = journal
@@ -125,7 +125,7 @@ class MetadataKeeper:
     def _begin(self, writing: dict[str, Changes], call: Callable[[], None]) -> None:
         self._writing = writing
         self._waiting, self._next = self._waiting + self._next, []
-        self._write_beside(call, self._written)
+        self._write_in_background(call, self._written)
 
     def _written(self, error: EnvironmentFault | None) -> None:
         writing, self._writing = self._writing or {}, None

@@ -191,7 +191,7 @@ class Comparing:
             if not looked.done():
                 looked.set_result(ran)
 
-        self._node.beside(look, done)
+        self._node.background(look, done)
         if not await looked or examination.conclude():
             return None
         return examination.digest

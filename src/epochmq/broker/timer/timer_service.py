@@ -132,7 +132,7 @@ class TimerService:
         return self._refused * 617 % 1000 < 1000 * (count - limit) // limit
 
     def save(
-        self, wall: int, saver: Saving, when_synced: Callable[[Callable[[bool], None]], None]
+        self, wall: int, table_writer: Saving, when_synced: Callable[[Callable[[bool], None]], None]
     ) -> None:
         """Save how far it is: the files are synced, then the checkpoint is written.
 
@@ -143,10 +143,10 @@ class TimerService:
         if driver.delivers:  # a replica has its master's versions
             driver.metrics.step_version(wall)
             progress.step_version(wall)
-        metrics = saver.take(driver.metrics)
+        metrics = table_writer.take(driver.metrics)
         if metrics is not None:
             metrics()
-        write = saver.take(progress, lambda: self._noted(driver.files.sync_point()))
+        write = table_writer.take(progress, lambda: self._noted(driver.files.sync_point()))
         if write is not None:
             write()
         finished = frozenset(driver.finished)

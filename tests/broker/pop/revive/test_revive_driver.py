@@ -329,11 +329,11 @@ def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() 
     """RIP-32: a slave that stood in for its master gave the check point here."""
     desk = PopDesk()
     desk.put(b"mine", b"own")
-    afar = Afar(desk)
+    remote_fetch = Afar(desk)
     write(desk, broker_name="other", deltas=[0, 1, 2], count=3)
     desk.tick()
     desk.tick(1_000)
-    ((found, offsets, came),) = afar.asked
+    ((found, offsets, came),) = remote_fetch.asked
     assert (found.broker_name, list(offsets)) == ("other", [0, 1, 2])
     there, _ = desk.stored("T")
     there.body = b"theirs"
@@ -341,7 +341,7 @@ def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() 
     assert [message.body for message in desk.stored(RETRY)] == [b"theirs"]
     assert progress(desk)[0] == -1
     desk.tick(10_000)
-    (_, offsets, came) = afar.asked[1]
+    (_, offsets, came) = remote_fetch.asked[1]
     assert list(offsets) == [2]
     came({2: None})
     desk.tick()
@@ -350,17 +350,17 @@ def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() 
 
 def test_nobody_answers_for_another_group(caplog: pytest.LogCaptureFixture) -> None:
     desk = PopDesk()
-    afar = Afar(desk)
+    remote_fetch = Afar(desk)
     write(desk, broker_name="other")
     desk.tick()
     desk.tick(1_000)
-    afar.asked[0][2](None)
+    remote_fetch.asked[0][2](None)
     desk.tick(1_000)
-    assert len(afar.asked) == 2
+    assert len(remote_fetch.asked) == 2
     desk.node.take_role(Role.SLAVE)
     desk.node.take_role(Role.MASTER)
     desk.tick()
-    afar.asked[1][2](None)  # of another time
+    remote_fetch.asked[1][2](None)  # of another time
     assert progress(desk)[0] == -1
 
 

@@ -240,9 +240,9 @@ class ReviveDriver:
             found = {at: self._find(check_point, at, before) for at in offsets}
             self._put(core, entry, topic, found, now, wall)
         else:
-            self._from_afar(core, entry, topic, offsets, now, wall)
+            self._from_remote(core, entry, topic, offsets, now, wall)
 
-    def _from_afar(
+    def _from_remote(
         self, core: Revive, entry: Entry, topic: str, offsets: list[int], now: int, wall: int
     ) -> None:
         check_point = entry.check_point

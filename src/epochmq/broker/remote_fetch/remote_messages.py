@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.afar.core import Wanted
 from epochmq.broker.pop.records import CheckPoint
 from epochmq.broker.pop.revive.revive_driver import Came
+from epochmq.broker.remote_fetch.wanted_messages import Wanted
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData
@@ -35,7 +35,7 @@ _EMPTY = frozenset(
 log = logging.getLogger(__name__)
 
 
-class AfarMessages:
+class RemoteMessages:
     """`fetch` is what reviving calls; each call runs by itself."""
 
     def __init__(self, peers: Peers, addresses: Sequence[str], clock: Clock) -> None:

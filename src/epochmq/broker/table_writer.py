@@ -15,7 +15,7 @@ from epochmq.broker.metadata.files import Saved, encode_file
 log = logging.getLogger(__name__)
 
 
-class Saver:
+class TableWriter:
     """Writes files of one disk; a table whose write fails is dirty again and tried later.
 
     Nothing is taken while `held` says so: something else has to be on the disk before.
@@ -59,7 +59,7 @@ class Saver:
 
         return write
 
-    def write_beside(
+    def write_in_background(
         self, call: Callable[[], None], done: Callable[[EnvironmentFault | None], None]
     ) -> None:
         """Run `call`, which may block, in the thread, after the writes given before; then `done`

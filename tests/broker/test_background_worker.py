@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from epochmq.broker.beside.service import Beside
+from epochmq.broker.background_worker import BackgroundWorker
 from epochmq.runtime.blocking import BlockingThread
 
 
 async def test_results_come_back_on_the_loop_in_order() -> None:
-    beside = Beside(BlockingThread("test-beside"))
+    background = BackgroundWorker(BlockingThread("test-beside"))
     here = threading.get_ident()
     found: list[tuple[int | None, bool]] = []
     over = asyncio.Event()
@@ -27,15 +27,15 @@ async def test_results_come_back_on_the_loop_in_order() -> None:
         return 6 // number
 
     for number in (3, 0, 1):
-        beside.run(lambda number=number: call(number), done)  # type: ignore[misc]
+        background.run(lambda number=number: call(number), done)  # type: ignore[misc]
     await asyncio.wait_for(over.wait(), 5)
     assert found == [(2, True), (None, True), (6, True)]
     assert not any(places)
-    await beside.close()
+    await background.close()
 
 
 async def test_nothing_is_heard_after_the_close(caplog: pytest.LogCaptureFixture) -> None:
-    beside = Beside(BlockingThread("test-beside"))
+    background = BackgroundWorker(BlockingThread("test-beside"))
     found: list[object] = []
     started = threading.Event()
     go_on = threading.Event()
@@ -44,9 +44,9 @@ async def test_nothing_is_heard_after_the_close(caplog: pytest.LogCaptureFixture
         started.set()
         go_on.wait(5)
 
-    beside.run(call, found.append)
+    background.run(call, found.append)
     await asyncio.to_thread(started.wait, 5)
     asyncio.get_running_loop().call_later(0.01, go_on.set)
-    await beside.close()
-    beside.run(call, found.append)
+    await background.close()
+    background.run(call, found.append)
     assert not found

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import DiskFull
-from epochmq.broker.saving.service import Saver
+from epochmq.broker.table_writer import TableWriter
 
 T = TypeVar("T")
 
@@ -41,17 +41,17 @@ class Inline:
 
 async def test_what_changed_is_written_once() -> None:
     disk, table = FakeDisk(), Counting()
-    saver = Saver(disk, Inline())
-    saver.save(table)
-    await saver.drain()
+    table_writer = TableWriter(disk, Inline())
+    table_writer.save(table)
+    await table_writer.drain()
     assert disk.writes == []
     table.add()
-    saver.save(table)
-    saver.save(table)
+    table_writer.save(table)
+    table_writer.save(table)
     table.add()
     assert not disk.writes  # not before the loop has had its turn
-    saver.save(table)
-    await saver.drain()
+    table_writer.save(table)
+    await table_writer.drain()
     assert disk.writes == [table.file, table.file]
     assert disk.files[table.file] == b"2"
     assert disk.files[f"{table.file}.bak"] == b"1"
@@ -60,14 +60,14 @@ async def test_what_changed_is_written_once() -> None:
 
 async def test_what_was_taken_is_written_as_it_was() -> None:
     disk, table = FakeDisk(), Counting()
-    saver = Saver(disk, Inline())
-    assert saver.take(table) is None
+    table_writer = TableWriter(disk, Inline())
+    assert table_writer.take(table) is None
     table.add()
-    write = saver.take(table)
+    write = table_writer.take(table)
     assert write is not None
     table.add()
     write()
-    await saver.drain()
+    await table_writer.drain()
     assert disk.files[table.file] == b"1"
     assert table.dirty
 
@@ -82,40 +82,40 @@ async def test_a_failure_is_told_and_tried_again(caplog: pytest.LogCaptureFixtur
             super().write_file(path, data, backup=backup)
 
     disk, table = FullDisk(), Counting()
-    saver = Saver(disk, Inline())
+    table_writer = TableWriter(disk, Inline())
     table.add()
-    saver.save(table)
-    await saver.drain()
+    table_writer.save(table)
+    await table_writer.drain()
     assert table.dirty
     assert "cannot be saved now: no space" in caplog.text
     disk.full = False
-    saver.save(table)
-    await saver.drain()
+    table_writer.save(table)
+    await table_writer.drain()
     assert disk.files[table.file] == b"1"
 
 
 async def test_nothing_is_taken_while_something_else_must_be_on_the_disk_first() -> None:
     disk, table, held = FakeDisk(), Counting(), [True]
-    saver = Saver(disk, Inline(), lambda: held[0])
+    table_writer = TableWriter(disk, Inline(), lambda: held[0])
     table.add()
-    saver.save(table)
-    await saver.drain()
+    table_writer.save(table)
+    await table_writer.drain()
     assert disk.writes == []
     assert table.dirty
     held[0] = False
-    saver.save(table)
-    await saver.drain()
+    table_writer.save(table)
+    await table_writer.drain()
     assert disk.files[table.file] == b"1"
 
 
 async def test_after_the_end_nothing_old_is_written() -> None:
     """It waited for the log's sync, which the last save of everything brings about."""
     disk, table = FakeDisk(), Counting()
-    saver = Saver(disk, Inline())
+    table_writer = TableWriter(disk, Inline())
     table.add()
-    write = saver.take(table)
-    await saver.close()
+    write = table_writer.take(table)
+    await table_writer.close()
     assert write is not None
     write()
-    await saver.drain()
+    await table_writer.drain()
     assert disk.writes == []

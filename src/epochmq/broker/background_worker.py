@@ -20,7 +20,7 @@ class Thread(Protocol):
     def close(self) -> None: ...
 
 
-class Beside:
+class BackgroundWorker:
     """Calls in the order given; their results come back on the loop."""
 
     def __init__(self, thread: Thread) -> None:

@@ -6,8 +6,8 @@ import pytest
 from tests.broker.escape.groups import Groups, give
 from tests.broker.membership.group import HOST, until
 
-from epochmq.broker.afar.service import AfarMessages
 from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.remote_fetch.remote_messages import RemoteMessages
 from epochmq.broker.roles import Role
 from epochmq.broker.service import Broker
 from epochmq.model.message import StoredMessage
@@ -21,17 +21,17 @@ Found = Mapping[int, StoredMessage | None]
 async def read(groups: Groups, broker: Broker, *offsets: int, topic: str = "T") -> Found | None:
     dead = f"{HOST}:{free_port(HOST)}"
     servers = [dead, f"{HOST}:{groups.namesrv.port}"]
-    afar = AfarMessages(Peers(), servers, RealClock())
+    remote_fetch = RemoteMessages(Peers(), servers, RealClock())
     said: list[Found | None] = []
     check_point = CheckPoint(topic=topic, group="G", queue_id=0, broker_name="a")
     try:
-        afar.fetch(check_point, offsets, said.append)
+        remote_fetch.fetch(check_point, offsets, said.append)
         await until(lambda: said)
-        afar.fetch(check_point, offsets, said.append)  # by the address that is known
+        remote_fetch.fetch(check_point, offsets, said.append)  # by the address that is known
         await until(lambda: len(said) == 2)
     finally:
-        await afar.close()
-    afar.fetch(check_point, offsets, said.append)
+        await remote_fetch.close()
+    remote_fetch.fetch(check_point, offsets, said.append)
     assert said[0] == said[1]
     return said[0]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.broker.afar.core import COUNT_MAX, PULLS_MAX, Wanted
+from epochmq.broker.remote_fetch.wanted_messages import COUNT_MAX, PULLS_MAX, Wanted
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.wire.codes import ResponseCode as Code

@@ -1,1 +1,0 @@
-"""Writing tables to their files without holding up the loop."""
