@@ -23,7 +23,7 @@ from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService
-from epochmq.broker.transaction.evidence import records_of
+from epochmq.broker.transaction.log_lookup import records_of
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.topic import TopicConfig

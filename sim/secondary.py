@@ -15,10 +15,10 @@ from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.acks import Acks
 from epochmq.broker.clients.members import Member as Producer
 from epochmq.broker.dispatch import ROWS, check_role
-from epochmq.broker.handlers.cold import COLD
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
+from epochmq.broker.handlers.request_table import COLD
 from epochmq.broker.handlers.send_special import half_message, timed_draft
 from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Effect, Switch
 from epochmq.broker.membership.switch import RoleSwitch

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.client.core.pop_handle import Handle

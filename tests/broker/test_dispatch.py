@@ -7,7 +7,7 @@ from tests.broker.fake_session import FakeSession
 from epochmq.base.errors import OurBug, Refused
 from epochmq.broker import dispatch
 from epochmq.broker.dispatch import ROWS, Access, Row, bind, check_complete
-from epochmq.broker.handlers.cold import COLD
+from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -22,24 +22,24 @@ HOT = {
 
 def test_the_table_is_whole() -> None:
     assert set(ROWS) == set(Code)
-    check_complete({*COLD, *HOT})
+    check_complete({*REQUEST_TABLE, *HOT})
 
 
 def test_a_code_without_a_row_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {code: row for code, row in ROWS.items() if code is not Code.HEART_BEAT}
     monkeypatch.setattr(dispatch, "ROWS", rows)
     with pytest.raises(OurBug, match="without a row: HEART_BEAT"):
-        check_complete({*COLD, *HOT})
+        check_complete({*REQUEST_TABLE, *HOT})
 
 
 def test_a_served_row_without_a_handler_stops_the_start() -> None:
     with pytest.raises(OurBug, match="do not agree: PULL_MESSAGE"):
-        check_complete({*COLD, *HOT} - {Code.PULL_MESSAGE})
+        check_complete({*REQUEST_TABLE, *HOT} - {Code.PULL_MESSAGE})
 
 
 def test_a_handler_without_a_served_row_stops_the_start() -> None:
     with pytest.raises(OurBug, match="do not agree: POP_ROLLBACK"):
-        check_complete({*COLD, *HOT, Code.POP_ROLLBACK})
+        check_complete({*REQUEST_TABLE, *HOT, Code.POP_ROLLBACK})
 
 
 def test_two_handlers_for_one_code_stop_the_start() -> None:

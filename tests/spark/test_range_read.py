@@ -10,7 +10,6 @@ from epochmq.client.core.pull_state import PullStatus
 from epochmq.model import record
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.lost import DataLost
-from epochmq.spark.patience import Retry
 from epochmq.spark.range_read import (
     Nothing,
     RangeReads,
@@ -23,6 +22,7 @@ from epochmq.spark.range_read import (
     pull_header,
     pulled,
 )
+from epochmq.spark.retry import Retry
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 
@@ -95,7 +95,7 @@ class Replicas(RangeReads):
 
     def __init__(self, **answers: RawChunk | Exception) -> None:
         self.answers = answers
-        self._patience = Hurried()  # type: ignore[assignment]
+        self._retries = Hurried()  # type: ignore[assignment]
 
     def _places(self, want: Want) -> list[tuple[int, str]]:
         return list(enumerate(self.answers))
@@ -137,7 +137,7 @@ async def test_damage_may_be_repaired_while_it_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     replicas = Replicas(m=DAMAGE)
-    replicas._patience.timeout_ms = 60_000
+    replicas._retries.timeout_ms = 60_000
 
     async def repaired(retry: Retry, problem: Exception) -> None:
         assert problem is DAMAGE

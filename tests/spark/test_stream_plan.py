@@ -94,7 +94,7 @@ def test_available_now_stops_at_what_was_there(
     planned.planner.prepare()
     topics.send(cluster.namesrv_addr, [(queues[0], Message(topic, b"later"))])
     topics.create(cluster.namesrv_addr, topic, 3)
-    view._calls._patience.expire(topic)
+    view._calls._retries.expire(topic)
     start = planned.planner.initial()
     end = planned.planner.latest(start, Limits(rows=1_000))
     assert len(view.queues(topic)) == 3

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from epochmq.base.errors import OurBug, Refused
-from epochmq.broker.handlers.cold import COLD
 from epochmq.broker.handlers.common import NodeHandler
+from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
@@ -227,7 +227,7 @@ ROWS: dict[Code, Row] = {
 def bind(node: BrokerNode, more: Mapping[int, Handler]) -> dict[int, Handler]:
     """The handlers of this broker by code, each behind its row's checks. `OurBug` for a hole."""
     handlers: dict[int, Handler] = dict(more)
-    for code, handler in COLD.items():
+    for code, handler in REQUEST_TABLE.items():
         if code in handlers:
             raise OurBug(f"request code {code} has two handlers")
         handlers[code] = _with_node(node, handler)

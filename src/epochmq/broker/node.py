@@ -35,7 +35,7 @@ from epochmq.broker.scrub.compare import Differences
 from epochmq.broker.stats.core import Stats
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService
-from epochmq.broker.transaction.parts import EndElsewhere
+from epochmq.broker.transaction.transaction_context import EndElsewhere
 from epochmq.broker.transaction.transaction_service import TransactionService
 from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack

@@ -15,9 +15,9 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.agreed import Agreed
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.doors import Doors
 from epochmq.controller.effects import Answer, Effect, ReadBarrier
 from epochmq.controller.elections import Elections
+from epochmq.controller.liveness_probe import LivenessProbe
 from epochmq.controller.machine import Machine, Outcome
 from epochmq.controller.notices import Notices
 from epochmq.controller.options import ControllerOptions
@@ -50,7 +50,7 @@ class ControllerCore:
         self.config = config or ConfigFile(options.changes_path, None)
         self.notices = Notices(self.context)
         self.elections = Elections(self.context, self.notices)
-        self.doors = Doors(self.context)
+        self.liveness_probe = LivenessProbe(self.context)
         self.agreed = Agreed(self.context)
         self._handlers = handlers
         self._calls: dict[int, Call] = {}
@@ -75,13 +75,13 @@ class ControllerCore:
         """A connection closed. Entries are marked first, then acted upon (defects, part 2.20)."""
         self.context.now = now
         for live in self.context.live.closed(session_id):
-            self.doors.try_at(live)
+            self.liveness_probe.try_at(live)
             self._look(live.key)
 
     def dialed(self, ticket: int, refused: bool, now: int) -> None:
         """The result of a `Dial`."""
         self.context.now = now
-        key = self.doors.dialed(ticket, refused)
+        key = self.liveness_probe.dialed(ticket, refused)
         if key is not None:
             self._look(key)
 
@@ -98,7 +98,7 @@ class ControllerCore:
             call = self._calls.get(token)
             if call is not None and call.deadline_ms <= now:
                 self._give_up(call)
-        self.doors.tick()
+        self.liveness_probe.tick()
         if self.context.leads:
             self.elections.tick()
             self.notices.tick()
@@ -162,7 +162,7 @@ class ControllerCore:
 
     def next_deadline(self) -> int:
         """When `tick` is due at the latest (monotonic ms)."""
-        times = [self._next_expiry, self.doors.next_deadline(), self._first_deadline()]
+        times = [self._next_expiry, self.liveness_probe.next_deadline(), self._first_deadline()]
         if self.context.leads:
             times += [self.elections.next_deadline(), self.notices.next_deadline()]
         return min(time for time in times if time is not None)

@@ -46,12 +46,12 @@ from epochmq.replication.frames import (
     encode_reply,
     encode_transfer,
 )
-from epochmq.replication.guests import Guests
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk, Link
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.ports import Entry, EpochView, LogView
 from epochmq.replication.replica import NEVER
+from epochmq.replication.unconfirmed_followers import UnconfirmedFollowers
 
 _STRANGER = 1 << 40
 """Followers of the generations without ids get numbers from here on; they never join the set."""
@@ -94,7 +94,7 @@ class MasterCore:
         self._strangers: dict[str, int] = {}
         """Numbers of linked followers without ids, by address."""
         self._strangers_count = 0
-        self._guests = Guests(registered)
+        self._guests = UnconfirmedFollowers(registered)
         self._claims: dict[int, tuple[Link, Hello, int]] = {}
         """By the older link's number: the newer link of the same follower, since when it waits."""
 

@@ -12,14 +12,14 @@ from functools import partial
 from operator import attrgetter
 
 from epochmq.base import limits
+from epochmq.runtime.accept_loop import AcceptLoop
 from epochmq.runtime.bounds import Bounds, verdict
 from epochmq.runtime.budget import Budget
 from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.connection import Connection
-from epochmq.runtime.door import Door
 from epochmq.runtime.listen import listen
+from epochmq.runtime.log_throttle import LogThrottle, also_left_out
 from epochmq.runtime.reload import on_reload
-from epochmq.runtime.seldom import Seldom, also_left_out
 from epochmq.runtime.tls import ServerTls
 from epochmq.runtime.turn import turn_of
 from epochmq.wire.session import FrameSink
@@ -88,11 +88,11 @@ class RemotingServer:
             self._cut,
             "sent of unfinished frames",
         )
-        self._seldom = Seldom(REPORT_MS)
+        self._seldom = LogThrottle(REPORT_MS)
         self._round: list[Connection] = []
         self._crowded_until = 0
         """While silent connections are closed, for others were refused."""
-        self._listeners: list[Door] = []
+        self._listeners: list[AcceptLoop] = []
         self._reloads: dict[ServerTls, Callable[[], None]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -125,7 +125,7 @@ class RemotingServer:
         )
         factory = partial(Connection, loop, turn_of(loop), owner)
         self._listeners.append(
-            Door(sock, factory, tls, self._crowded, handshake_ms=self.bounds.half_frame_ms)
+            AcceptLoop(sock, factory, tls, self._crowded, handshake_ms=self.bounds.half_frame_ms)
         )
         if tls is not None and tls not in self._reloads:
             self._reloads[tls] = on_reload(tls.renew)

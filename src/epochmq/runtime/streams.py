@@ -12,7 +12,7 @@ from contextlib import suppress
 from epochmq.base.errors import NotReachable
 from epochmq.runtime.descriptors import socket_refusal
 from epochmq.runtime.listen import listen, tune
-from epochmq.runtime.seldom import Seldom, also_left_out
+from epochmq.runtime.log_throttle import LogThrottle, also_left_out
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class StreamSockets:
     """The real `replication.ports.Sockets`."""
 
     def __init__(self) -> None:
-        self._seldom = Seldom(REPORT_MS)
+        self._seldom = LogThrottle(REPORT_MS)
 
     def listen(self, host: str, port: int) -> tuple[socket.socket, int]:
         """A listening socket and its port, which the system chose when `port` is 0."""

@@ -24,8 +24,8 @@ from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster_calls import Bounds, ClusterCalls
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.spark.lost import DataLost, Lost
-from epochmq.spark.patience import Patience
 from epochmq.spark.range_read import AUTO, RangeReads, RawChunk, Want
+from epochmq.spark.retry import Retries
 
 FAILOVER_TIMEOUT_MS = 60_000
 READ_BYTES = 1 << 20
@@ -46,9 +46,9 @@ class Cluster:
     ) -> None:
         context = client_tls(tls) if isinstance(tls, OutgoingTls) else tls
         self._admin = Admin(name_server, tls=context)
-        patience = Patience(self._admin, failover_timeout_ms)
-        self._calls = ClusterCalls(self._admin, patience)
-        self._reads = RangeReads(self._admin, patience)
+        retries = Retries(self._admin, failover_timeout_ms)
+        self._calls = ClusterCalls(self._admin, retries)
+        self._reads = RangeReads(self._admin, retries)
         self._group = group
         self._loop = LoopThread(f"epochmq-{name_server}")
 

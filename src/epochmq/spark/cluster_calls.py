@@ -11,7 +11,7 @@ from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
-from epochmq.spark.patience import Patience
+from epochmq.spark.retry import Retries
 from epochmq.wire.codes import ResponseCode
 
 Bounds = dict[MessageQueue, tuple[int, int]]
@@ -29,21 +29,21 @@ _NO_EPOCHS = frozenset(
 class ClusterCalls:
     """Calls to one cluster; offsets are queue offsets."""
 
-    def __init__(self, admin: Admin, patience: Patience) -> None:
+    def __init__(self, admin: Admin, retries: Retries) -> None:
         self._admin = admin
-        self._patience = patience
+        self._retries = retries
         self._bulk = BulkCalls(admin.instance)
         self.newest: dict[str, int] = {}
         """Topic -> the newest store time (wall ms) that a call of `bounds` was told."""
 
     async def topics(self) -> list[str]:
-        return sorted(await self._patience.ask("listing the topics", self._admin.topics))
+        return sorted(await self._retries.ask("listing the topics", self._admin.topics))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         async def work() -> list[MessageQueue]:
             return sorted(self._admin.instance.routes.subscribe(topic))
 
-        return await self._patience.ask(f"finding the queues of {topic}", work, topic)
+        return await self._retries.ask(f"finding the queues of {topic}", work, topic)
 
     async def bounds_of(self, topics: list[str], *, master: bool = False) -> Bounds:
         found = await asyncio.gather(*(self.bounds(topic, master=master) for topic in topics))
@@ -59,7 +59,7 @@ class ClusterCalls:
             merged = {queue: pair for table in tables for queue, pair in table.items()}
             return {queue: merged[queue] for queue in sorted(readable) if queue in merged}
 
-        return await self._patience.ask(f"asking how far {topic} goes", work, topic)
+        return await self._retries.ask(f"asking how far {topic} goes", work, topic)
 
     async def _bounds_at(self, topic: str, broker_name: str, master: bool) -> Bounds:
         address = self._master(broker_name) if master else self._any(broker_name)
@@ -79,7 +79,7 @@ class ClusterCalls:
         async def work() -> int:
             return await self._admin.offset_at(self._any(queue.broker_name), queue, wall_ms)
 
-        return await self._patience.ask(f"searching {queue} by time", work, queue.topic)
+        return await self._retries.ask(f"searching {queue} by time", work, queue.topic)
 
     async def committed(
         self, group: str, queues: Sequence[MessageQueue]
@@ -92,7 +92,7 @@ class ClusterCalls:
         async def work() -> int | None:
             return await self._admin.committed_at(self._master(queue.broker_name), group, queue)
 
-        return await self._patience.ask(f"asking for {group}'s offset", work, queue.topic)
+        return await self._retries.ask(f"asking for {group}'s offset", work, queue.topic)
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         await asyncio.gather(*(self._commit(group, *each) for each in offsets.items()))
@@ -108,7 +108,7 @@ class ClusterCalls:
                 await self._make_group(address, group)
                 await self._admin.commit_at(address, group, queue, offset)
 
-        await self._patience.ask(f"publishing {group}'s offset of {queue}", work, queue.topic)
+        await self._retries.ask(f"publishing {group}'s offset of {queue}", work, queue.topic)
 
     async def _make_group(self, address: str, group: str) -> None:
         """With its retry topic, by whose route RocketMQ's tools find a group's brokers."""
@@ -126,7 +126,7 @@ class ClusterCalls:
                 found.update({MessageQueue(topic, name, n): at for n, at in table.items()})
             return {queue: found[queue] for queue in sorted(readable) if queue in found}
 
-        return await self._patience.ask(f"asking {topic} for epoch {epoch}", work, topic)
+        return await self._retries.ask(f"asking {topic} for epoch {epoch}", work, topic)
 
     async def _epoch_at(self, topic: str, broker_name: str, epoch: int) -> dict[int, int]:
         try:

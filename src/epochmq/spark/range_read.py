@@ -19,7 +19,7 @@ from epochmq.model.names import TOOLS_GROUP
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import SubscriptionData, build
 from epochmq.spark.lost import DataLost, Lost
-from epochmq.spark.patience import Patience, Retry, check_passing, is_missing
+from epochmq.spark.retry import Retries, Retry, check_passing, is_missing
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers import pull
@@ -77,9 +77,9 @@ class Nothing:
 class RangeReads:
     """Reads ranges of one cluster's queues."""
 
-    def __init__(self, admin: Admin, patience: Patience) -> None:
+    def __init__(self, admin: Admin, retries: Retries) -> None:
         self._admin = admin
-        self._patience = patience
+        self._retries = retries
         self._bulk = BulkCalls(admin.instance)
         self._pull_only: set[str] = set()
 
@@ -89,32 +89,32 @@ class RangeReads:
         Raises `DataLost` for what is gone, `NotReachable` when no replica gives it in time,
         `DamageThere` when it is damaged at those that could give it.
         """
-        patience, topic = self._patience, want.queue.topic
-        retry = Retry(patience, f"reading {want.queue} from queue offset {want.offset}")
-        await patience.meet()
+        retries, topic = self._retries, want.queue.topic
+        retry = Retry(retries, f"reading {want.queue} from queue offset {want.offset}")
+        await retries.meet()
         suspected_at: float | None = None
         while True:
             problem: Exception
             try:
-                await patience.refresh(topic)
+                await retries.refresh(topic)
                 heard = await self._from_any(want)
                 if isinstance(heard, RawChunk):
                     return heard
                 problem = NotReachable(heard.said)
-                suspected_at = _check_loss(heard, suspected_at, patience.timeout_ms)
+                suspected_at = _check_loss(heard, suspected_at, retries.timeout_ms)
             except DamageThere as error:
                 if not want.skips_damage:
                     raise
                 problem = error  # a replica repairs it, perhaps just now
-                suspected_at = _check_loss(damage(want, error), suspected_at, patience.timeout_ms)
+                suspected_at = _check_loss(damage(want, error), suspected_at, retries.timeout_ms)
             except (NotFound, NotReachable, Refused) as error:
-                if is_missing(error) and await patience.is_gone(topic):
+                if is_missing(error) and await retries.is_gone(topic):
                     why = "the topic is not there any more"
                     raise DataLost(Lost(want.queue, want.offset, want.end, why)) from None
                 check_passing(error)
                 problem = error
             await retry.pause(problem)
-            patience.expire(topic)
+            retries.expire(topic)
 
     async def _from_any(self, want: Want) -> RawChunk | Nothing:
         """The chunk of the first replica that has it, else what the master said, or another."""

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from epochmq.base import limits
 from epochmq.broker.escape import core as escape_core
 from epochmq.broker.escape.core import Escape, Send, Verdict
-from epochmq.broker.escape.parcel import Item, Where
-from epochmq.broker.escape.pins import PIN_STEP, place_of
+from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.store.draft import Draft
@@ -356,7 +356,7 @@ class Peers(RuleBasedStateMachine):
         at = data.draw(st.integers(0, len(self.flying) - 1))
         send = self.flying.pop(at)
         if verdict in (Verdict.HELD, Verdict.WEAK) or (verdict is Verdict.LOST and kept):
-            self.holds.setdefault(send.parcel.id, set()).add(send.name)
+            self.holds.setdefault(send.forward_item.id, set()).add(send.name)
         self.world.answer(send, verdict)
 
     @rule(name=st.sampled_from("abc"))
@@ -386,7 +386,7 @@ class Peers(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_under_way_twice(self) -> None:
-        ids = [send.parcel.id for send in self.flying]
+        ids = [send.forward_item.id for send in self.flying]
         assert len(ids) == len(set(ids))
         assert self.world.core.statistics()["in_flight"] == len(ids)
 
@@ -397,7 +397,7 @@ class Peers(RuleBasedStateMachine):
         open_before = {n for n, said in self.outcomes.items() if not said}
         for _ in range(200):
             for send in self.flying:
-                self.holds.setdefault(send.parcel.id, set()).add(send.name)
+                self.holds.setdefault(send.forward_item.id, set()).add(send.name)
                 world.answer(send, Verdict.HELD)
             self.flying = world.sends(100)
         for number in open_before:

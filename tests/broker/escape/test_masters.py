@@ -4,7 +4,7 @@ import pytest
 
 from epochmq.base import limits
 from epochmq.broker.escape.masters import AGAIN_MS, FORGET_MS, REFRESH_MS, REST_MS, Masters
-from epochmq.broker.escape.pins import place_of
+from epochmq.broker.escape.revive_routing import place_of
 from epochmq.model.names import DEFAULT_TOPIC
 
 

@@ -7,7 +7,7 @@ from tests.broker.desk import Desk
 from tests.broker.slow import Slow
 
 from epochmq.broker.escape.neighbours import NobodyNear, NodeNear
-from epochmq.broker.escape.pins import pinned, place_of
+from epochmq.broker.escape.revive_routing import pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC

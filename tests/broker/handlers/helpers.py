@@ -6,7 +6,7 @@ import msgspec
 from tests.broker.fake_session import FakeSession
 
 from epochmq.base.errors import HeaderError, Refused
-from epochmq.broker.handlers.cold import COLD
+from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.node import BrokerNode
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Held, Reply, encode_reply
@@ -29,7 +29,7 @@ def call(
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     command = Command(code, ext=ext, body=data, version=version, language=language)
     try:
-        reply = COLD[code](node, command, session or FakeSession(), now)
+        reply = REQUEST_TABLE[code](node, command, session or FakeSession(), now)
     except Refused as error:
         return Reply(error.code, error.remark)
     except HeaderError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from epochmq.broker.escape.pins import pinned, place_of
+from epochmq.broker.escape.revive_routing import pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.roles import ROLES, Role

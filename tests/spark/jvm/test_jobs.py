@@ -89,7 +89,7 @@ def test_backfill_has_each_message_once_and_the_same_tomorrow(
     spark: SparkSession, lake: Lake
 ) -> None:
     found = backfill(spark, lake.table, lake.namesrv, columns=("msgId", "queueId", "queueOffset"))
-    assert found.seam.live_rows == 20
+    assert found.cut_over.live_rows == 20
     rows = found.frame.collect()
     assert sorted(row["msgId"] for row in rows) == sorted(lake.ids)
     assert {row["source"] for row in rows if row["queueOffset"] < 20} == {"archive"}

@@ -65,11 +65,11 @@ def command(
         found = backfill(
             session, table, namesrv, topics=topics, allow_loss=allow_loss, tls=chosen_tls()
         )
-        report.ranges = ranges_of(found.seam)
+        report.ranges = ranges_of(found.cut_over)
         report.details |= {
             "topics": found.topics,
-            "liveRows": found.seam.live_rows,
-            "lost": [str(gap) for gap in found.seam.lost],
+            "liveRows": found.cut_over.live_rows,
+            "lost": [str(gap) for gap in found.cut_over.lost],
         }
         if not dry_run:
             _answer(found, sql, to, limit, output, report)

@@ -25,9 +25,9 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from epochmq.base import limits
+from epochmq.broker.escape.forward_batch import Batch, ForwardItem, Item, Where
 from epochmq.broker.escape.masters import Masters, Wants
-from epochmq.broker.escape.parcel import Batch, Item, Parcel, Where
-from epochmq.broker.escape.pins import favourite, pinned, place_of
+from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, Outcome
 from epochmq.model.names import is_retry_topic
 
@@ -60,7 +60,7 @@ class Verdict(Enum):
 class Send(NamedTuple):
     """Send the parcel to the master `name`; report it by `answered`."""
 
-    parcel: Parcel
+    forward_item: ForwardItem
     name: str
     address: str
 
@@ -74,7 +74,7 @@ class Escape:
         """Whether this broker stands in: masters are kept known before they are needed."""
         self._own = own_name
         self._batches: dict[int, Batch] = {}
-        self._plan: list[tuple[int, int, Parcel]] = []
+        self._plan: list[tuple[int, int, ForwardItem]] = []
         self._ids = 0
         self._turn = 0
         self._open = 0
@@ -99,31 +99,31 @@ class Escape:
             done(outcomes)
 
         batch = self._batches[first] = Batch(items, first, settled, now)
-        for parcel in batch.parcels:
-            self._push(parcel, now)
+        for forward_item in batch.forward_items:
+            self._push(forward_item, now)
 
     def sends(self, now: int) -> list[Send]:
         """What to send now; gives up what nobody took for too long."""
         self._give_up(now)
         found: list[Send] = []
-        postponed: list[tuple[int, Parcel]] = []
+        postponed: list[tuple[int, ForwardItem]] = []
         plan = self._plan
         while plan and plan[0][0] <= now and self._has_room:
-            parcel = heapq.heappop(plan)[2]
-            if parcel.over:
+            forward_item = heapq.heappop(plan)[2]
+            if forward_item.over:
                 continue
-            name, again_ms = self._choose(parcel, now)
+            name, again_ms = self._choose(forward_item, now)
             if name is None:
-                postponed.append((max(again_ms, now + 1), parcel))
+                postponed.append((max(again_ms, now + 1), forward_item))
                 continue
-            parcel.batch.flying += 1
+            forward_item.batch.flying += 1
             self._flying += 1
-            self._flying_bytes += parcel.item.size
-            self._counts["again"] += parcel.tries > 0
-            parcel.tries += 1
-            found.append(Send(parcel, name, self.masters.addresses[name]))
-        for at_ms, parcel in postponed:
-            self._push(parcel, at_ms)
+            self._flying_bytes += forward_item.item.size
+            self._counts["again"] += forward_item.tries > 0
+            forward_item.tries += 1
+            found.append(Send(forward_item, name, self.masters.addresses[name]))
+        for at_ms, forward_item in postponed:
+            self._push(forward_item, at_ms)
         return found
 
     @property
@@ -132,36 +132,36 @@ class Escape:
 
     def answered(self, send: Send, verdict: Verdict, now: int) -> None:
         """What came of one send."""
-        parcel, name, _ = send
-        parcel.batch.flying -= 1
+        forward_item, name, _ = send
+        forward_item.batch.flying -= 1
         self._flying -= 1
-        self._flying_bytes -= parcel.item.size
+        self._flying_bytes -= forward_item.item.size
         if verdict in (Verdict.UNREACHED, Verdict.LOST):
             self.masters.failed(name, now)
         else:
             self.masters.served(name)
-        if parcel.over:  # nobody stands in any more
+        if forward_item.over:  # nobody stands in any more
             return
         if verdict is Verdict.HELD:
             self._counts["stored"] += 1
-            parcel.batch.touched = True
-            parcel.settle(Outcome.STORED)
+            forward_item.batch.touched = True
+            forward_item.settle(Outcome.STORED)
             return
         at_ms = now
         if verdict is Verdict.WEAK:
-            parcel.batch.touched = True
-            parcel.held_by, parcel.lost_at_ms = name, now
-            at_ms = self._pause(parcel, now)
+            forward_item.batch.touched = True
+            forward_item.held_by, forward_item.lost_at_ms = name, now
+            at_ms = self._pause(forward_item, now)
         elif verdict is Verdict.LOST:
-            parcel.batch.touched = True
-            if parcel.held_by != name:
-                parcel.held_by, parcel.lost_at_ms = name, now
+            forward_item.batch.touched = True
+            if forward_item.held_by != name:
+                forward_item.held_by, forward_item.lost_at_ms = name, now
         elif verdict is Verdict.REFUSED:
             self._counts["refused"] += 1
-            parcel.held_by = ""
-            parcel.refused_by.add(name)
+            forward_item.held_by = ""
+            forward_item.refused_by.add(name)
             self.masters.look_again(now)
-        self._push(parcel, at_ms)
+        self._push(forward_item, at_ms)
 
     def stop(self) -> None:
         """This broker stands in no longer: what is not known to be held is LATER."""
@@ -233,34 +233,34 @@ class Escape:
 
     # Inside ----------------------------------------------------------------------------------
 
-    def _push(self, parcel: Parcel, at_ms: int) -> None:
-        heapq.heappush(self._plan, (at_ms, parcel.id, parcel))
+    def _push(self, forward_item: ForwardItem, at_ms: int) -> None:
+        heapq.heappush(self._plan, (at_ms, forward_item.id, forward_item))
 
-    def _pause(self, parcel: Parcel, now: int) -> int:
-        pause = min(PAUSE_MS << min(parcel.failures, 10), PAUSE_MAX_MS)
-        parcel.failures += 1
+    def _pause(self, forward_item: ForwardItem, now: int) -> int:
+        pause = min(PAUSE_MS << min(forward_item.failures, 10), PAUSE_MAX_MS)
+        forward_item.failures += 1
         return now + pause
 
-    def _choose(self, parcel: Parcel, now: int) -> tuple[str | None, int]:
+    def _choose(self, forward_item: ForwardItem, now: int) -> tuple[str | None, int]:
         """(the master to send to, 0), or (None, when to choose again)."""
         masters = self.masters
-        if parcel.held_by:
-            rest_ms = masters.rests_until(parcel.held_by)
-            there = parcel.held_by in masters.addresses
-            if there and now < parcel.lost_at_ms + FAITHFUL_MS:
-                return (parcel.held_by, 0) if rest_ms <= now else (None, rest_ms)
-            parcel.held_by = ""
-        names = self._candidates(parcel.item, now)
+        if forward_item.held_by:
+            rest_ms = masters.rests_until(forward_item.held_by)
+            there = forward_item.held_by in masters.addresses
+            if there and now < forward_item.lost_at_ms + FAITHFUL_MS:
+                return (forward_item.held_by, 0) if rest_ms <= now else (None, rest_ms)
+            forward_item.held_by = ""
+        names = self._candidates(forward_item.item, now)
         if names is None:
             return None, now + UNKNOWN_MS
-        left = [name for name in names if name not in parcel.refused_by]
+        left = [name for name in names if name not in forward_item.refused_by]
         if not left:
-            parcel.refused_by.clear()
-            return None, self._pause(parcel, now)
+            forward_item.refused_by.clear()
+            return None, self._pause(forward_item, now)
         awake = [name for name in left if masters.rests_until(name) <= now]
         if not awake:
             return None, min(map(masters.rests_until, left))
-        return favourite(parcel.item.name, awake), 0
+        return favourite(forward_item.item.name, awake), 0
 
     def _candidates(self, item: Item, now: int) -> list[str] | None:
         """Who may take it; None when that is not known yet."""
@@ -291,7 +291,7 @@ class Escape:
             self._settle_open(batch)
 
     def _settle_open(self, batch: Batch) -> None:
-        for parcel in batch.parcels:
-            if not parcel.over:
+        for forward_item in batch.forward_items:
+            if not forward_item.over:
                 self._counts["given_up"] += 1
-                parcel.settle(Outcome.LATER)
+                forward_item.settle(Outcome.LATER)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from epochmq.base import limits
-from epochmq.broker.escape.pins import place_of
+from epochmq.broker.escape.revive_routing import place_of
 from epochmq.model.names import DEFAULT_TOPIC
 
 REFRESH_MS = 2_000

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from epochmq.broker.escape.letters import here, level_to_wait
+from epochmq.broker.escape.forward_request import here, level_to_wait
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay

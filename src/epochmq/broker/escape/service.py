@@ -11,11 +11,11 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.escape.core import Escape, Send, Verdict
-from epochmq.broker.escape.halves import HandedOver
-from epochmq.broker.escape.letters import item_of, letter
+from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.forward_request import forward_request, item_of
+from epochmq.broker.escape.handed_over_halves import HandedOverHalves
 from epochmq.broker.escape.neighbours import Neighbour, Neighbours, NobodyNear
-from epochmq.broker.escape.parcel import Item, Where
-from epochmq.broker.escape.pins import favourite, pinned, place_of
+from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.transaction.ending import Answer
@@ -74,7 +74,7 @@ class EscapeService:
         self._stopped = False
         self._refusal = ""
         self._make_ms = 0
-        self._halves = HandedOver()
+        self._halves = HandedOverHalves()
 
     # The route -------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class EscapeService:
         except (NotReachable, TimeoutError) as error:
             log.info("cannot escape to %s (%s): %s", send.name, send.address, error)
             return Verdict.UNREACHED
-        command = letter(send.parcel.item, self._group)
+        command = forward_request(send.forward_item.item, self._group)
         try:
             answer = await peer.invoke(command, SEND_TIMEOUT_MS)
         except EpochError as error:
@@ -234,13 +234,14 @@ class EscapeService:
             return Verdict.LOST
         verdict = self._judge(send, answer)
         if verdict is Verdict.HELD:
-            self._halves.note(send.parcel.item, send.address, answer)
+            self._halves.note(send.forward_item.item, send.address, answer)
         return verdict
 
     def _judge(self, send: Send, answer: Command) -> Verdict:
         if answer.code == ResponseCode.SUCCESS:
             return Verdict.HELD
-        text = f"{send.name} answers {answer.code} for {send.parcel.item.topic}: {answer.remark}"
+        topic = send.forward_item.item.topic
+        text = f"{send.name} answers {answer.code} for {topic}: {answer.remark}"
         if text != self._refusal:
             self._refusal = text
             log.warning("escape: %s", text)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.send_lane import invalid_code

@@ -8,7 +8,7 @@ handed over while a slave was the acting master.
 
 from collections.abc import Callable, Sequence
 
-from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import FOREVER, Place
-from epochmq.broker.replica_sync.heal import heal_topics
+from epochmq.broker.replica_sync.recover_topics import recover_topics
 from epochmq.broker.roles import Role
 
 
@@ -42,7 +42,7 @@ class RoleSwitch:
         """
         node = self._node
         node.topics.frozen = False
-        healed = heal_topics(node, wall)
+        healed = recover_topics(node, wall)
         for table in (node.topics, node.groups, node.offsets):
             table.state_version = role.epoch
         node.topics.step_version(wall)

@@ -10,9 +10,9 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.offsets.ahead import Ahead
-from epochmq.broker.offsets.dropped import FIELD, Dropped
-from epochmq.broker.offsets.ended import ENDED_FIELD, Ended, Mark, marks_in
+from epochmq.broker.offsets.deletions import FIELD, Deletions
+from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedTransactions, Mark, marks_in
+from epochmq.broker.offsets.unreplicated_offsets import UnreplicatedOffsets
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC
 from epochmq.wire import json_tolerant
@@ -46,7 +46,7 @@ class ConsumerOffsets:
         self.reset_marks: dict[str, dict[int, int]] = {}
         """Wall ms of the last reset by an admin, by row and queue: they travel with the rows, and
         in a merge the younger reset decides, not the larger offset."""
-        self.dropped = Dropped()
+        self.dropped = Deletions()
         self.has_dropped = False
         """Something was deleted since this was last set to False: that has to be saved soon."""
         self._commits = 0
@@ -56,9 +56,9 @@ class ConsumerOffsets:
         """Rows by their last change, the oldest first."""
         self._whole_before = 0
         """Rows went away at this count: what changed since an earlier one is the whole table."""
-        self.ahead: Ahead | None = None
+        self.ahead: UnreplicatedOffsets | None = None
         """While something here may be newer than what our master tells; see `keep_own`."""
-        self.ended = Ended()
+        self.ended = EndedTransactions()
         """Transactions that are over, and no op message says so."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None:
@@ -97,7 +97,7 @@ class ConsumerOffsets:
         keeps stays.
         """
         rows, version = _rows(content)
-        marks, dropped = _marks(content), Dropped.told(content)
+        marks, dropped = _marks(content), Deletions.told(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
         self._adopt_ended(content, rows, whole=whole)
@@ -117,7 +117,7 @@ class ConsumerOffsets:
 
     def keep_own(self) -> None:
         """What a master tells from now on takes nothing back, until it has all that is here."""
-        self.ahead = Ahead()
+        self.ahead = UnreplicatedOffsets()
         self.ended.ahead = bool(self.ended.marks)
 
     def _adopt_ended(
@@ -147,7 +147,7 @@ class ConsumerOffsets:
 
     def _keep(
         self,
-        ahead: Ahead,
+        ahead: UnreplicatedOffsets,
         rows: dict[str, dict[int, int]],
         marks: dict[str, dict[int, int]],
         version: DataVersion,
@@ -165,7 +165,7 @@ class ConsumerOffsets:
             self.ahead = None
         return max(version, self.version)
 
-    def _settle_deletions(self, rows: dict[str, dict[int, int]], dropped: Dropped | None) -> None:
+    def _settle_deletions(self, rows: dict[str, dict[int, int]], dropped: Deletions | None) -> None:
         """Take out rows, of ours or another's, from before a deletion that one of both knows."""
         if dropped is None:
             return
@@ -187,7 +187,7 @@ class ConsumerOffsets:
         """
         rows, version = _rows(content)
         marks = _marks(content)
-        dropped, ended = Dropped.told(content), marks_in(content)
+        dropped, ended = Deletions.told(content), marks_in(content)
         self._settle_deletions(rows, dropped)
         self.ended.merge(ended)
         taken = 0
@@ -364,7 +364,7 @@ class ConsumerOffsets:
         """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
         self.table, self.version = _rows(content)
         self.reset_marks = _marks(content)
-        self.dropped = Dropped.told(content) or Dropped()
+        self.dropped = Deletions.told(content) or Deletions()
         self.ended.marks = marks_in(content)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.model import record
 from epochmq.model.properties import find
 from epochmq.model.property_names import TIMER_DELIVER_MS

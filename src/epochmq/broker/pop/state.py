@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
-from epochmq.broker.escape.pins import is_pinned
+from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.offsets.core import ConsumerOffsets
 from epochmq.broker.pop import records

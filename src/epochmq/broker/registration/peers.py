@@ -4,8 +4,8 @@ import asyncio
 
 from epochmq.base.errors import ConfigError, EpochError
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.registration.namesake import (
-    is_namesake,
+from epochmq.broker.registration.duplicate_id import (
+    is_duplicate_id,
     problem,
     registered,
     who_are_you,
@@ -33,7 +33,7 @@ async def check_id(options: BrokerOptions, address: str) -> None:
         found = {registered(answer, own) for answer in answers if answer is not None}
         for other in sorted(at for at in found if at is not None and at != address):
             answer = await _ask(peers, other, who_are_you())
-            if answer is not None and is_namesake(answer, own):
+            if answer is not None and is_duplicate_id(answer, own):
                 raise ConfigError([problem(other, own)])
     finally:
         await peers.close()

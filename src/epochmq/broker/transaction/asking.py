@@ -10,8 +10,8 @@ import logging
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.core import Half, Look, Why
 from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
-from epochmq.broker.transaction.parts import Parts
 from epochmq.broker.transaction.reading import Reading
+from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.store.draft import Draft
@@ -32,8 +32,8 @@ class Asking:
     master of another group, which asks (RIP-32); here it is over then.
     """
 
-    def __init__(self, parts: Parts, reading: Reading) -> None:
-        self._parts = parts
+    def __init__(self, context: TransactionContext, reading: Reading) -> None:
+        self._context = context
         self._reading = reading
         self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0,
                        "damaged": 0, "handed_over": 0}  # fmt: skip
@@ -42,14 +42,14 @@ class Asking:
 
     def tick(self, now: int, wall: int) -> None:
         work: list[tuple[Look, StoredMessage, Draft]] = []
-        for look in self._parts.core.looks(now, wall):
-            may_end = self._parts.may_end(look.half, now)
+        for look in self._context.core.looks(now, wall):
+            may_end = self._context.may_end(look.half, now)
             message = self._message(look.half, now) if may_end else None
             if message is None:
                 continue
             draft = self._draft(look, message)
             if draft is not None:
-                self._parts.core.busy(look.half)
+                self._context.core.busy(look.half)
                 work.append((look, message, draft))
         if not work:
             return
@@ -58,21 +58,21 @@ class Asking:
             look, message, _ = work[number]
             self._written(look, message, outcome)
 
-        self._parts.put([draft for *_, draft in work], settled, wall)
+        self._context.put([draft for *_, draft in work], settled, wall)
 
     def _message(self, half: Half, now: int) -> StoredMessage | None:
         """The half message itself; None when it is damaged, gone, or over as it turns out."""
-        raw = self._parts.node.store.message_at(half.offset, half.size)
-        if raw is None and not self._parts.is_gone(half):
+        raw = self._context.node.store.message_at(half.offset, half.size)
+        if raw is None and not self._context.is_gone(half):
             self._wait_for_repair(half)
             return None
         self._damaged.pop(half.offset, None)
         if raw is None:
             self.counts["gone"] += 1
             log.error("half message %d of %s is gone", half.queue_offset, half.group)
-            self._parts.core.gone(half)
+            self._context.core.gone(half)
             return None
-        if self._parts.is_over(half, raw, now):
+        if self._context.is_over(half, raw, now):
             return None
         return record.decode(raw)
 
@@ -92,40 +92,40 @@ class Asking:
 
     def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
         half = look.half
-        if self._parts.node.escapes:
+        if self._context.node.escapes:
             return self._away(half, message)
         if look.why is Why.GIVE_UP:
             return given_up(message)
         if look.why is Why.RENEW:
             return copy(message, half, checks=half.checks)
-        core, producers = self._parts.core, self._parts.node.producers
+        core, producers = self._context.core, self._context.node.producers
         if producers.pick(half.group) is None and not core.crowded:
             self.counts["unreachable"] += 1
             return None
         return copy(message, half, checks=half.checks + 1)
 
     def _away(self, half: Half, message: StoredMessage) -> Draft | None:
-        home = f"{self._parts.node.options.broker_name}@{half.origin}"
+        home = f"{self._context.node.options.broker_name}@{half.origin}"
         draft = handed_over(message, home)
         if draft is None:
             log.error("half message %d of %s names no topic", half.queue_offset, half.group)
-            self._parts.core.gone(half)
+            self._context.core.gone(half)
         return draft
 
     def _written(self, look: Look, message: StoredMessage, outcome: Outcome) -> None:
-        core, half = self._parts.core, look.half
+        core, half = self._context.core, look.half
         if outcome is not Outcome.STORED:
             core.again(half)
-        elif self._parts.node.escapes:
+        elif self._context.node.escapes:
             self.counts["handed_over"] += 1
-            self._parts.done(half, self._parts.node.clock.now_ms(), committed=False)
+            self._context.done(half, self._context.node.clock.now_ms(), committed=False)
         elif look.why is Why.GIVE_UP:
             self.counts["given_up"] += 1
             log.warning(
                 "half message %s of group %s was asked for %d times, now it is in"
                 " TRANS_CHECK_MAX_TIME_TOPIC", message.msg_id, half.group, half.checks,
             )  # fmt: skip
-            core.done(half, self._parts.node.clock.now_ms(), committed=False)
+            core.done(half, self._context.node.clock.now_ms(), committed=False)
         elif look.why is Why.RENEW:
             self.counts["renewed"] += 1
         else:
@@ -133,13 +133,13 @@ class Asking:
 
     def _ask(self, half: Half, message: StoredMessage) -> None:
         """CHECK_TRANSACTION_STATE 39 to one producer of the group, about the copy if it is seen."""
-        session = self._parts.node.producers.pick(half.group)
+        session = self._context.node.producers.pick(half.group)
         place = real_place(message)
         if session is None or place is None:
             return
         self.counts["asked"] += 1
         self._reading.step()
-        newest = self._parts.core.find(half.origin) or half
+        newest = self._context.core.find(half.origin) or half
         message.offset, message.queue_offset = newest.offset, newest.queue_offset
         header = CheckTransactionStateHeader(
             tranStateTableOffset=newest.queue_offset,
@@ -149,6 +149,6 @@ class Asking:
             offsetMsgId=message.offset_msg_id,
             topic=place[0],
         )
-        header.bname = self._parts.node.options.broker_name
+        header.bname = self._context.node.options.broker_name
         body = record.encode_stored(shown(message, place, half.origin))
         session.oneway(request(RequestCode.CHECK_TRANSACTION_STATE, header, body))

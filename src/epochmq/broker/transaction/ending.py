@@ -13,10 +13,10 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.core import Half, State
-from epochmq.broker.transaction.evidence import is_committed, is_given_up, is_named
 from epochmq.broker.transaction.half import read_half, real
-from epochmq.broker.transaction.parts import Parts
+from epochmq.broker.transaction.log_lookup import is_committed, is_given_up, is_named
 from epochmq.broker.transaction.reading import Reading
+from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC
@@ -55,8 +55,8 @@ class End(NamedTuple):
 class Ending:
     """Takes ends, stages what they write for the end of the turn, answers when it is held."""
 
-    def __init__(self, parts: Parts, reading: Reading) -> None:
-        self._parts = parts
+    def __init__(self, context: TransactionContext, reading: Reading) -> None:
+        self._context = context
         self._reading = reading
         self._staged: list[tuple[Half, Draft, End]] = []
         self._held: deque[End] = deque()
@@ -86,9 +86,9 @@ class Ending:
         return bool(self._held)
 
     def _try(self, end: End, now: int) -> None:
-        core = self._parts.core
+        core = self._context.core
         if not self._reading.up_to(end.header.tranStateTableOffset):
-            pointers = self._parts.node.store.pointers
+            pointers = self._context.node.store.pointers
             if pointers.readable >= pointers.appended:
                 self._refuse(end, "Find prepared transaction message failed")
             else:
@@ -108,7 +108,7 @@ class Ending:
                 self._hold(end, now)
             elif half.state is State.DONE:
                 self._repeat(end, half, now)
-            elif not self._parts.may_end(half, now):
+            elif not self._context.may_end(half, now):
                 self._hold(end, now)
             else:
                 self._open(end, half, now)
@@ -138,7 +138,7 @@ class Ending:
         It is read by its place in the queue, not by the position that the client gives: somebody
         could have sent a message whose body holds a record. Raises `Refused`.
         """
-        node = self._parts.node
+        node = self._context.node
         at = header.tranStateTableOffset
         found = node.store.read_queue(HALF_TOPIC, 0, max(at, 0), 1, 1)
         raw = found.chunks[0] if found.count and at >= 0 else None
@@ -151,23 +151,23 @@ class Ending:
     # Ending it -------------------------------------------------------------------------------
 
     def _open(self, end: End, half: Half, now: int) -> None:
-        parts = self._parts
-        raw = parts.node.store.message_at(half.offset, half.size)
-        if raw is None and not parts.is_gone(half):
+        context = self._context
+        raw = context.node.store.message_at(half.offset, half.size)
+        if raw is None and not context.is_gone(half):
             self._refuse(end, "the half message is damaged; end it again once it is repaired")
             return
         if raw is None:
-            parts.core.gone(half)
+            context.core.gone(half)
             self._refuse(end, "Find prepared transaction message failed")
             return
-        if parts.is_over(half, raw, now):
+        if context.is_over(half, raw, now):
             self._repeat(end, half, now)
             return
         message = record.decode(raw)
         if end.header.commitLogOffset == half.offset:
             _check_id(end.header, message)
         if not end.commits:
-            parts.done(half, now, committed=False)
+            context.done(half, now, committed=False)
             self.counts["rolled_back"] += 1
             self._when_named(end, half, now)
             return
@@ -175,12 +175,12 @@ class Ending:
         if draft is None:
             self._refuse(end, "the half message names no topic")
             return
-        parts.core.busy(half)
+        context.core.busy(half)
         self._staged.append((half, draft, end))
 
     def _repeat(self, end: End, half: Half, now: int) -> None:
         """It is over already: the same end again is as good as the first one."""
-        raw = self._parts.node.store.message_at(half.offset, half.size)
+        raw = self._context.node.store.message_at(half.offset, half.size)
         if raw is not None and self._followed(end, raw):
             return
         self.counts["repeated"] += 1
@@ -193,10 +193,10 @@ class Ending:
 
     def _followed(self, end: End, raw: memoryview) -> bool:
         """Whether it was handed over while this broker stands in: then it ends elsewhere."""
-        if not self._parts.escapes:
+        if not self._context.escapes:
             return False
         key = record.decode(raw).uniq_key or ""
-        return self._parts.node.end_elsewhere(end.header, key, end.answer)
+        return self._context.node.end_elsewhere(end.header, key, end.answer)
 
     def _over(self, end: End, raw: memoryview) -> None:
         """Its op message is long written; only the log tells how it ended."""
@@ -205,7 +205,7 @@ class Ending:
         self.counts["repeated"] += 1
         if not end.wanted:
             return
-        node = self._parts.node
+        node = self._context.node
         indexed = node.options.message_index_enable
         if is_committed(node.store, raw, indexed=indexed):
             self._settle(end, committed=True)
@@ -216,7 +216,7 @@ class Ending:
 
     def _ended_here(self, raw: memoryview, *, indexed: bool) -> bool:
         """Whether one that is over and was not committed was not handed over either."""
-        node = self._parts.node
+        node = self._context.node
         if not node.options.enable_slave_acting_master:
             return True
         return is_named(node.store, raw) or is_given_up(node.store, raw, indexed=indexed)
@@ -231,7 +231,7 @@ class Ending:
         """Who waits for a rollback waits for its op message: until then a crash forgets it."""
         if end.wanted:
             self._named.setdefault(half.queue_offset, []).append(end.answer)
-            self._parts.core.hurry(now)
+            self._context.core.hurry(now)
 
     def named(self, offsets: list[int]) -> None:
         """The op message that names `offsets` is held."""
@@ -249,14 +249,14 @@ class Ending:
 
         def settled(number: int, outcome: Outcome) -> None:
             half, _, end = staged[number]
-            self.written(half, end, outcome, self._parts.node.clock.now_ms())
+            self.written(half, end, outcome, self._context.node.clock.now_ms())
 
-        self._parts.put([draft for _, draft, _ in staged], settled, wall)
+        self._context.put([draft for _, draft, _ in staged], settled, wall)
 
     def written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
-        core = self._parts.core
+        core = self._context.core
         if outcome is Outcome.STORED:
-            self._parts.done(half, now, committed=True)
+            self._context.done(half, now, committed=True)
             self.counts["committed"] += 1
             end.answer(Reply())
             return

@@ -1,9 +1,9 @@
 """Reads both queues into the core, a bounded piece a call, never beyond what readers see."""
 
 from epochmq.broker.transaction.core import Progress
-from epochmq.broker.transaction.evidence import records_of
 from epochmq.broker.transaction.half import GROUP, op_offsets, read_half
-from epochmq.broker.transaction.parts import Parts
+from epochmq.broker.transaction.log_lookup import records_of
+from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.read import GetStatus, ReadResult
@@ -16,8 +16,8 @@ BYTES = 1024 * 1024
 class Reading:
     """Feeds a `Transactions` from the store."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: TransactionContext) -> None:
+        self._context = context
         self.behind = True
         """Whether there was more to read than the last call did."""
         self._log_end = 0
@@ -25,7 +25,7 @@ class Reading:
 
     def begin(self, now: int) -> None:
         """Start where the saved progress says, within what the queues hold."""
-        core, node = self._parts.core, self._parts.node
+        core, node = self._context.core, self._context.node
         places = []
         for topic in (HALF_TOPIC, OP_HALF_TOPIC):
             low, high = node.store.queue_bounds(topic, 0)
@@ -38,7 +38,7 @@ class Reading:
 
     def step(self) -> None:
         """Op messages first: a half message that one of them names is never taken for open."""
-        core = self._parts.core
+        core = self._context.core
         more_ops = self._ops()
         if more_ops and not core.ready:
             return
@@ -53,31 +53,31 @@ class Reading:
         doubted half message may lie at its end, and must be found before another one is written
         (INV-26). Who stands in for a master holds nothing back.
         """
-        shown = self._parts.node.store.pointers.readable >= self._log_end
-        return shown or self._parts.escapes
+        shown = self._context.node.store.pointers.readable >= self._log_end
+        return shown or self._context.escapes
 
     def up_to(self, queue_offset: int) -> bool:
         """Read on until the half message at `queue_offset` was read; whether it was."""
-        core = self._parts.core
+        core = self._context.core
         while core.seen <= queue_offset:
             if not self._halves():
                 break
         return core.seen > queue_offset
 
     def _ops(self) -> bool:
-        core = self._parts.core
-        found = self._parts.node.store.read_queue(OP_HALF_TOPIC, 0, core.op_at, OPS, BYTES)
+        core = self._context.core
+        found = self._context.node.store.read_queue(OP_HALF_TOPIC, 0, core.op_at, OPS, BYTES)
         for raw in records_of(found):
             core.took_ops(record.queue_offset_at(raw, 0) + 1, op_offsets(raw))
         core.took_ops(min(found.next_offset, max(found.max_offset, 0)), ())
         return _more(found)
 
     def _halves(self) -> bool:
-        core = self._parts.core
-        found = self._parts.node.store.read_queue(HALF_TOPIC, 0, core.seen, HALVES, BYTES)
+        core = self._context.core
+        found = self._context.node.store.read_queue(HALF_TOPIC, 0, core.seen, HALVES, BYTES)
         for raw in records_of(found):
             half = read_half(raw)
-            core.took_half(half, ended=self._parts.is_ended(half, raw))
+            core.took_half(half, ended=self._context.is_ended(half, raw))
         core.passed(min(found.next_offset, max(found.max_offset, 0)))
         return _more(found)
 

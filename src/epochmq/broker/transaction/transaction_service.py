@@ -10,12 +10,16 @@ from contextlib import suppress
 from epochmq.base.errors import Refused
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.asking import Asking
+from epochmq.broker.transaction.batch_ends import BatchEnds
 from epochmq.broker.transaction.core import Progress
 from epochmq.broker.transaction.ending import Answer, Ending
 from epochmq.broker.transaction.half import GROUP, op
-from epochmq.broker.transaction.parts import Around, Parts, terms_of
 from epochmq.broker.transaction.reading import Reading
-from epochmq.broker.transaction.together import Together
+from epochmq.broker.transaction.transaction_context import (
+    TransactionBroker,
+    TransactionContext,
+    terms_of,
+)
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.twin.send import Ends
 from epochmq.wire.headers.fast import AnyEnd
@@ -27,13 +31,13 @@ HELD_LOOK_MS = 5
 class TransactionService:
     """One broker's transactions; does nothing where others move messages on."""
 
-    def __init__(self, node: Around) -> None:
+    def __init__(self, node: TransactionBroker) -> None:
         self._node = node
-        self._parts = Parts(node)
-        self._reading = Reading(self._parts)
-        self.ending = Ending(self._parts, self._reading)
-        self._together = Together(self._parts, self._reading, self.ending)
-        self.asking = Asking(self._parts, self._reading)
+        self._context = TransactionContext(node)
+        self._reading = Reading(self._context)
+        self.ending = Ending(self._context, self._reading)
+        self._batch_ends = BatchEnds(self._context, self._reading, self.ending)
+        self.asking = Asking(self._context, self._reading)
         self._options = node.options
         self._time: tuple[int, int] | None = None
         """The master epoch and the tenure that the core knows the queues of; None: nobody's; below
@@ -44,12 +48,12 @@ class TransactionService:
     @property
     def full(self) -> bool:
         """No more half messages are taken."""
-        return self._parts.core.full
+        return self._context.core.full
 
     @property
     def ready(self) -> bool:
         """Whether it is known which transactions are open."""
-        return self._time is not None and self._parts.core.ready
+        return self._time is not None and self._context.core.ready
 
     def serves(self, now: int) -> bool:
         """Whether this broker may end transactions now; notices another time as master."""
@@ -59,16 +63,16 @@ class TransactionService:
         time = (epoch, node.tenure) if node.delivers else None
         if time != self._time:
             self._time = time
-            self._parts.escapes = escapes
-            self._parts.core.terms = terms_of(node.options, escapes=escapes)
+            self._context.escapes = escapes
+            self._context.core.terms = terms_of(node.options, escapes=escapes)
             self._kept = self._to_keep = None
-            self._parts.begin()
+            self._context.begin()
             self.ending.begin()
             if time is not None:
                 self._reading.begin(now)
         if node.options is not self._options:
             self._options = node.options
-            self._parts.core.terms = terms_of(node.options, escapes=escapes)
+            self._context.core.terms = terms_of(node.options, escapes=escapes)
         return time is not None
 
     def end(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
@@ -77,7 +81,7 @@ class TransactionService:
 
     def end_together(self, ends: Ends, now: int) -> None:
         """Many of them that want no answer, as `end`."""
-        self._together.take(ends, now)
+        self._batch_ends.take(ends, now)
 
     def flush(self, now: int, wall: int) -> None:
         """At a turn's end: write what its requests made due."""
@@ -91,9 +95,9 @@ class TransactionService:
         if not self.serves(now):
             return
         self._reading.step()
-        if not self._parts.core.ready:
+        if not self._context.core.ready:
             return
-        self._parts.look_at_ended()
+        self._context.look_at_ended()
         self.ending.look(now)
         self.flush(now, wall)
         self.asking.tick(now, wall)
@@ -107,14 +111,14 @@ class TransactionService:
         if self._reading.behind:
             return now
         held = now + HELD_LOOK_MS if self.ending.waits or not self.ready else None
-        wanted = [at for at in (self._parts.core.next_deadline(), held) if at is not None]
+        wanted = [at for at in (self._context.core.next_deadline(), held) if at is not None]
         return min(wanted, default=None)
 
     def finish(self, now: int, wall: int) -> None:
         """Before a clean stop: name what is over, so that nobody has to be asked again."""
-        if self.serves(now) and self._parts.core.ready:
+        if self.serves(now) and self._context.core.ready:
             self.ending.flush(now, wall)
-            self._parts.core.hurry(now)
+            self._context.core.hurry(now)
             self._write_ops(now, wall)
             self._reading.step()
             self._to_keep = None
@@ -125,9 +129,9 @@ class TransactionService:
         self.keep_progress(wall)
 
     def _write_ops(self, now: int, wall: int) -> None:
-        core = self._parts.core
+        core = self._context.core
         while offsets := core.op_due(now):
-            if self._parts.escapes:
+            if self._context.escapes:
                 self._no_op(offsets, now)
                 continue
             written = False
@@ -142,7 +146,7 @@ class TransactionService:
                 else:
                     core.op_failed(moment)
 
-            self._parts.put([op(offsets, wall, self._node.store_host)], settled, wall)
+            self._context.put([op(offsets, wall, self._node.store_host)], settled, wall)
             if not written:
                 return
 
@@ -151,7 +155,7 @@ class TransactionService:
 
         The progress alone tells the master, so it may hold a little longer what ended out of order.
         """
-        core = self._parts.core
+        core = self._context.core
         core.op_held(now)
         core.ended_unnamed(offsets)
         self.ending.named(offsets)
@@ -167,12 +171,12 @@ class TransactionService:
         if not self.ready:
             return
         if self._to_keep is None:
-            progress = self._parts.core.progress()
+            progress = self._context.core.progress()
             if progress == self._kept:
                 return
             self._to_keep = (progress, pointers.appended)
         progress, end = self._to_keep
-        if pointers.synced < end and not self._parts.escapes:
+        if pointers.synced < end and not self._context.escapes:
             return
         self._to_keep, self._kept = None, progress
         with suppress(Refused):  # the table is full: the old progress is as true, and longer
@@ -181,11 +185,11 @@ class TransactionService:
 
     def _forget_ended(self) -> None:
         """The master's own progress says by now that what a stand-in ended is over (ADR 0063)."""
-        kept, parts = self._kept, self._parts
-        if kept is None or parts.escapes or not self._node.offsets.ended.marks:
+        kept, context = self._kept, self._context
+        if kept is None or context.escapes or not self._node.offsets.ended.marks:
             return
-        if kept.halves >= parts.ended_to:
+        if kept.halves >= context.ended_to:
             self._node.offsets.forget_ended()
 
     def statistics(self) -> dict[str, int]:
-        return {**self._parts.core.statistics(), **self.ending.counts, **self.asking.counts}
+        return {**self._context.core.statistics(), **self.ending.counts, **self.asking.counts}

@@ -13,8 +13,14 @@ from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.commands import AlterSyncStateSet
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, Failure, alter_number, dialect_of, number
 from epochmq.controller.machine import Refusal, alter_refusal
+from epochmq.controller.protocol_version import (
+    Failure,
+    ProtocolVersion,
+    alter_number,
+    number,
+    protocol_version_of,
+)
 from epochmq.controller.state import Group
 from epochmq.controller.steps import Call, Steps, Write
 from epochmq.wire.bodies.base import decode_body
@@ -31,18 +37,18 @@ _NOBODY = -1
 
 
 def handle_alter(core: ControllerCore, call: Call) -> Steps:
-    dialect = dialect_of(call.request)
-    if dialect is Dialect.G1:
+    protocol_version = protocol_version_of(call.request)
+    if protocol_version is ProtocolVersion.G1:
         group, event, ours = _read_g1(core, call)
     else:
         group, event, ours = _read_g2(core, call)
-    failed = number(dialect, Failure.ALTER)
+    failed = number(protocol_version, Failure.ALTER)
     if group is None:
         raise Refused(failed, "the broker group is not known")
     refusal = alter_refusal(group, event)
     if refusal is Refusal.SAME_SET and ours and _is_repeat(group, event):
         if event.set_epoch != group.set_epoch:
-            return _answer(group, dialect)
+            return _answer(group, protocol_version)
         event = replace(event, settle=True)
         refusal = alter_refusal(group, event)
     if not event.settle and (refusal is None or refusal is Refusal.WITHOUT_MASTER):
@@ -57,16 +63,16 @@ def handle_alter(core: ControllerCore, call: Call) -> Steps:
         if refusal is Refusal.SAME_SET and ours and _is_repeat(group, event):
             refusal = None
     if refusal is not None:
-        raise Refused(alter_number(dialect, refusal), f"not altered: {refusal.value}")
-    return _answer(group, dialect)
+        raise Refused(alter_number(protocol_version, refusal), f"not altered: {refusal.value}")
+    return _answer(group, protocol_version)
 
 
 def _is_repeat(group: Group, event: AlterSyncStateSet) -> bool:
     return group.master == event.master and group.epoch == event.epoch
 
 
-def _answer(group: Group, dialect: Dialect) -> Reply:
-    body = address_set_body(group) if dialect is Dialect.G1 else set_body(group)
+def _answer(group: Group, protocol_version: ProtocolVersion) -> Reply:
+    body = address_set_body(group) if protocol_version is ProtocolVersion.G1 else set_body(group)
     return Reply(header=g2.AlterSyncStateSetResponseHeader(group.set_epoch), body=body)
 
 

@@ -8,7 +8,7 @@ without it nobody could say who may be elected.
 from epochmq.base.errors import Refused
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.state import Group
 from epochmq.controller.steps import Call, Steps, Write
 from epochmq.wire.codes import ResponseCode
@@ -53,7 +53,7 @@ def _check_dead(core: ControllerCore, group: Group, broker_id: int) -> None:
 
 
 def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], bool]:
-    by_address = dialect_of(call.request) is Dialect.G1
+    by_address = protocol_version_of(call.request) is ProtocolVersion.G1
     header: g1.CleanBrokerDataHeader | g2.CleanBrokerDataHeader
     if by_address:
         header = decode_header(g1.CleanBrokerDataHeader, call.request.ext)

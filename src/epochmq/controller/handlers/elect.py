@@ -11,8 +11,13 @@ from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
 from epochmq.controller.commands import UpdateBroker
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, Failure, dialect_of, number
 from epochmq.controller.elect import By
+from epochmq.controller.protocol_version import (
+    Failure,
+    ProtocolVersion,
+    number,
+    protocol_version_of,
+)
 from epochmq.controller.state import Group
 from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
 from epochmq.wire.bodies.controller_g1 import ElectedBody
@@ -31,14 +36,14 @@ ELECTION_MS = 2_600
 
 
 def handle_elect(core: ControllerCore, call: Call) -> Steps:
-    dialect = dialect_of(call.request)
-    group, broker_id, designated, unclean = _read(core, call, dialect)
+    protocol_version = protocol_version_of(call.request)
+    group, broker_id, designated, unclean = _read(core, call, protocol_version)
     yield Confirm()
     epoch = group.epoch
     if designated:
-        yield from _designate(core, group, By(broker_id, unclean), dialect)
+        yield from _designate(core, group, By(broker_id, unclean), protocol_version)
         elected = group.master == broker_id and group.epoch > epoch
-        failed = number(dialect, Failure.ELECT)
+        failed = number(protocol_version, Failure.ELECT)
     else:
         ended = _ended(core, group, broker_id, call.session_id)
         if ended is not None:
@@ -48,19 +53,21 @@ def handle_elect(core: ControllerCore, call: Call) -> Steps:
             yield Election(group.key, core.context.now + ELECTION_MS)
         elected = group.epoch > epoch
         asked_by_broker = broker_id >= 1
-        failed = number(dialect, Failure.ELECT)
+        failed = number(protocol_version, Failure.ELECT)
         if not asked_by_broker:
             failed = int(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE)
     if elected:
-        return _reply(0, group, dialect)
+        return _reply(0, group, protocol_version)
     if core.context.has_master(group) and not (designated and group.master != broker_id):
-        return _reply(number(dialect, Failure.STILL_MASTER), group, dialect)
+        return _reply(number(protocol_version, Failure.STILL_MASTER), group, protocol_version)
     raise Refused(failed, f"no master could be elected in group {group.name}; try again")
 
 
-def _read(core: ControllerCore, call: Call, dialect: Dialect) -> tuple[Group, int, bool, bool]:
+def _read(
+    core: ControllerCore, call: Call, protocol_version: ProtocolVersion
+) -> tuple[Group, int, bool, bool]:
     """(group, broker id or -1, whether it was designated, consent to loss)"""
-    if dialect is Dialect.G1:
+    if protocol_version is ProtocolVersion.G1:
         old = decode_header(g1.ElectMasterHeader, call.request.ext)
         group = core.context.find(old.clusterName, old.brokerName, call.session_id)
         replica = None if group is None else group.by_addr(old.brokerAddress)
@@ -71,7 +78,9 @@ def _read(core: ControllerCore, call: Call, dialect: Dialect) -> tuple[Group, in
         found, designated = header.brokerId, header.designateElect
         unclean = bool(header.uncleanElect)
     if group is None:
-        raise Refused(number(dialect, Failure.UNREGISTERED), "the broker group is not known")
+        raise Refused(
+            number(protocol_version, Failure.UNREGISTERED), "the broker group is not known"
+        )
     return group, found, designated, unclean or core.context.unclean_allowed
 
 
@@ -104,11 +113,13 @@ def _ended(
     )
 
 
-def _designate(core: ControllerCore, group: Group, by: By, dialect: Dialect) -> Steps:
+def _designate(
+    core: ControllerCore, group: Group, by: By, protocol_version: ProtocolVersion
+) -> Steps:
     """Check what can be checked before a master is asked to go, then wait for the change."""
     context = core.context
     assert by.wanted is not None
-    failed = number(dialect, Failure.ELECT)
+    failed = number(protocol_version, Failure.ELECT)
     replica = group.replicas.get(by.wanted)
     if group.master == by.wanted and context.has_master(group):
         return Reply()
@@ -130,10 +141,10 @@ def _designate(core: ControllerCore, group: Group, by: By, dialect: Dialect) -> 
     return Reply()
 
 
-def _reply(code: int, group: Group, dialect: Dialect) -> Reply:
+def _reply(code: int, group: Group, protocol_version: ProtocolVersion) -> Reply:
     master = group.master_replica()
     address = None if master is None else master.address
-    if dialect is Dialect.G1:
+    if protocol_version is ProtocolVersion.G1:
         header: g1.ElectMasterResponseHeader | g2.ElectMasterResponseHeader = (
             g1.ElectMasterResponseHeader(address, group.epoch, group.set_epoch)
         )
@@ -146,12 +157,12 @@ def _reply(code: int, group: Group, dialect: Dialect) -> Reply:
             uncleanEpoch=group.unclean_epoch or None,
         )
     remark = None if code == 0 else "the master is alive and stays"
-    return Reply(code, remark, header, _body(group, dialect))
+    return Reply(code, remark, header, _body(group, protocol_version))
 
 
-def _body(group: Group, dialect: Dialect) -> bytes:
+def _body(group: Group, protocol_version: ProtocolVersion) -> bytes:
     """Ids are the brokers' own, the master's too; 5.0 is shown 0 for the master."""
-    shown = dialect is Dialect.G1
+    shown = protocol_version is ProtocolVersion.G1
     addrs = {
         (shown_id(group, number) if shown else number): replica.address
         for number, replica in sorted(group.replicas.items())

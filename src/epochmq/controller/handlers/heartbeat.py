@@ -11,10 +11,10 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.controller import identity, leases
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, dialect_of
 from epochmq.controller.elect import PRIORITY_UNSET, Report
 from epochmq.controller.identity import Told
 from epochmq.controller.liveness import Live
+from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.state import Group, Key
 from epochmq.controller.steps import Call, Confirm, Steps
 from epochmq.wire.codes import ResponseCode
@@ -66,7 +66,7 @@ def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
 
 
 def _broker_id(call: Call, header: ControllerHeartbeatHeader, group: Group | None) -> int | None:
-    if dialect_of(call.request) is Dialect.G1:
+    if protocol_version_of(call.request) is ProtocolVersion.G1:
         replica = None if group is None else group.by_addr(header.brokerAddr)
         return None if replica is None else replica.id
     if header.brokerId is None or header.brokerId < 1:

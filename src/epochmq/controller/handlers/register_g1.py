@@ -10,11 +10,11 @@ from epochmq.controller import identity
 from epochmq.controller.answers import address_set_body
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, Failure, number
 from epochmq.controller.elect import PRIORITY_UNSET, Report
 from epochmq.controller.handlers.register import update
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Refusal
+from epochmq.controller.protocol_version import Failure, ProtocolVersion, number
 from epochmq.controller.state import Group, Key, Replica
 from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
 from epochmq.wire.codes import ResponseCode
@@ -97,6 +97,6 @@ def _reply(core: ControllerCore, group: Group, caller: Replica, *, made_master: 
         syncStateSetEpoch=group.set_epoch,
         brokerId=0 if is_master else caller.id,
     )
-    code = 0 if master is not None else number(Dialect.G1, Failure.REGISTER)
+    code = 0 if master is not None else number(ProtocolVersion.G1, Failure.REGISTER)
     remark = None if master is not None else "the group has no master, and this broker cannot be it"
     return Reply(code, remark, header, address_set_body(group))

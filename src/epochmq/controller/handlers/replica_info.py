@@ -3,7 +3,7 @@
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.core import ControllerCore
-from epochmq.controller.dialect import Dialect, dialect_of
+from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.steps import Call, Confirm, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
@@ -16,7 +16,7 @@ UNKNOWN_ID = -1
 
 def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
     yield Confirm()
-    if dialect_of(call.request) is Dialect.G1:
+    if protocol_version_of(call.request) is ProtocolVersion.G1:
         return _by_address(core, call)
     header = decode_header(g2.GetReplicaInfoHeader, call.request.ext)
     group = core.context.find(header.clusterName, header.brokerName, call.session_id)

@@ -1,7 +1,6 @@
 """Which handler serves which request code, and whether only the leader does."""
 
 from epochmq.controller.core import ControllerCore, Handler
-from epochmq.controller.dialect import Dialect, dialect_of
 from epochmq.controller.handlers import (
     alter,
     broker_id,
@@ -16,6 +15,7 @@ from epochmq.controller.handlers import (
     sync_state,
     timeline,
 )
+from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.steps import Call, Steps
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Reply
@@ -23,7 +23,7 @@ from epochmq.wire.command import Reply
 
 def handle_register(core: ControllerCore, call: Call) -> Reply | Steps:
     """1003 means two things; by its fields it is one of them."""
-    if dialect_of(call.request) is Dialect.G1:
+    if protocol_version_of(call.request) is ProtocolVersion.G1:
         return register_g1.handle_register_g1(core, call)
     return register.handle_register(core, call)
 

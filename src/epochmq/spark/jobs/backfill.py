@@ -15,7 +15,7 @@ from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.columns import NAMES, chosen
 from epochmq.spark.jobs.body_checksum import with_checked_bodies
-from epochmq.spark.jobs.seam import Seam, chosen_topics, find_seam, mark_of
+from epochmq.spark.jobs.cut_over import CutOver, chosen_topics, find_cut_over, mark_of
 from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
 from epochmq.spark.offsets import queue_text
 from epochmq.spark.tls_options import reach
@@ -29,7 +29,7 @@ class Backfill:
     """`frame` has the columns asked for and `source`, which is archive or live."""
 
     frame: "DataFrame"
-    seam: Seam
+    cut_over: CutOver
     topics: list[str]
 
 
@@ -53,28 +53,28 @@ def backfill(
     names = chosen_topics(offsets, topics, opened.root)
     with Cluster(name_server, tls=tls) as cluster:
         bounds = cluster.bounds_of(names)
-    seam = find_seam({name: offsets[name] for name in names}, bounds, allow_loss)
+    cut_over = find_cut_over({name: offsets[name] for name in names}, bounds, allow_loss)
     held = set(opened.schema().names)
     wanted = chosen(columns if columns is not None else [n for n in NAMES if n in held])
-    old = archived(spark, opened, names, seam).select(*wanted)
-    new = live(spark, reach(name_server, tls), names, seam, wanted)
+    old = archived(spark, opened, names, cut_over).select(*wanted)
+    new = live(spark, reach(name_server, tls), names, cut_over, wanted)
     from pyspark.sql import functions as f
 
     frame = old.withColumn("source", f.lit("archive"))
     if new is not None:
         frame = frame.unionByName(new.withColumn("source", f.lit("live")))
-    return Backfill(frame, seam, names)
+    return Backfill(frame, cut_over, names)
 
 
 def archived(
-    spark: "SparkSession", table: AnyTable, topics: Sequence[str], seam: Seam
+    spark: "SparkSession", table: AnyTable, topics: Sequence[str], cut_over: CutOver
 ) -> "DataFrame":
     """The table's rows below the seam: a commit after it was looked up adds none."""
     from pyspark.sql import functions as f
 
     rows = with_checked_bodies(data_frame(spark, table), table.root)
     rows = rows.where(f.col("topic").isin(list(topics)))
-    ends = [(q.topic, q.broker_name, q.queue_id, at) for q, at in seam.at.items()]
+    ends = [(q.topic, q.broker_name, q.queue_id, at) for q, at in cut_over.at.items()]
     bounds = spark.createDataFrame(
         ends, "topic string, brokerName string, queueId int, seamOffset bigint"
     )
@@ -87,26 +87,26 @@ def live(
     spark: "SparkSession",
     where: Mapping[str, str],
     topics: Sequence[str],
-    seam: Seam,
+    cut_over: CutOver,
     columns: Sequence[str],
 ) -> "DataFrame | None":
     """What brokers hold from the seam on; None for nothing. `where`: see `reach`."""
-    if not seam.live_rows:
+    if not cut_over.live_rows:
         return None
     return (
         spark.read.format("rocketmq")
         .options(**where)
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", seam.starting())
-        .option("endingOffsets", seam.ending())
+        .option("startingOffsets", cut_over.starting())
+        .option("endingOffsets", cut_over.ending())
         .option("columns", ",".join(columns))
         .load()
     )
 
 
-def ranges_of(seam: Seam) -> dict[str, dict[str, list[int]]]:
+def ranges_of(cut_over: CutOver) -> dict[str, dict[str, list[int]]]:
     """For a report: topic -> queue -> [seam, end]."""
     found: dict[str, dict[str, list[int]]] = {}
-    for queue, end in sorted(seam.end.items()):
-        found.setdefault(queue.topic, {})[queue_text(queue)] = [seam.at[queue], end]
+    for queue, end in sorted(cut_over.end.items()):
+        found.setdefault(queue.topic, {})[queue_text(queue)] = [cut_over.at[queue], end]
     return found

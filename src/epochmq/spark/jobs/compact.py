@@ -16,8 +16,8 @@ from epochmq.base.errors import UsageError
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
+from epochmq.spark.jobs.cut_over import CutOver, chosen_topics, mark_of
 from epochmq.spark.jobs.report import Report
-from epochmq.spark.jobs.seam import Seam, chosen_topics, mark_of
 from epochmq.spark.jobs.snapshot import SnapshotTarget
 from epochmq.spark.jobs.tables.opening import check_files, open_table
 from epochmq.spark.offsets import from_topics
@@ -120,13 +120,13 @@ def source_rows(
         )
         ends = {
             topic: {queue: [0, end] for queue, (_, end) in queues.items()}
-            for topic, queues in ranges_of(found.seam).items()
+            for topic, queues in ranges_of(found.cut_over).items()
         }
         return found.frame.drop("source"), ends
     offsets = mark_of(table).offsets
     chosen_topics(offsets, [job.topic], table.root)
-    seam = Seam(from_topics({job.topic: offsets[job.topic]}), {})
-    rows = archived(spark, table, [job.topic], seam).select(*COLUMNS)
+    cut_over = CutOver(from_topics({job.topic: offsets[job.topic]}), {})
+    rows = archived(spark, table, [job.topic], cut_over).select(*COLUMNS)
     return rows, {job.topic: {queue: [0, end] for queue, end in offsets[job.topic].items()}}
 
 

@@ -27,7 +27,7 @@ from epochmq.spark.jobs.dlq_ledger import Ledger, Run, open_ledger
 from epochmq.spark.jobs.report import Progress, Report, no_progress
 
 RETRY, ORIGIN = "retry", "origin"
-LETTERS_MAX = 1_000_000
+FORWARDS_MAX = 1_000_000
 """Read at one time; they are kept in memory."""
 BYTES_MAX = 2 << 30
 REDRIVE_OF = "REDRIVE_OF"
@@ -104,9 +104,9 @@ def read_letters(job: Dlq, report: Report) -> list[Dead]:
                 for message in decode_all(chunk.records):
                     found.append(dead_of(message, queue.broker_name))
                     size += len(found[-1].body)
-                if len(found) > LETTERS_MAX or size > BYTES_MAX:
+                if len(found) > FORWARDS_MAX or size > BYTES_MAX:
                     raise UsageError(
-                        f"{topic} holds more than this job keeps in memory ({LETTERS_MAX} letters,"
+                        f"{topic} holds more than this job keeps in memory ({FORWARDS_MAX} letters,"
                         f" {BYTES_MAX >> 30} GiB); archive it and ask the table instead"
                     )
     return found

@@ -15,7 +15,7 @@ from typing import IO
 
 from epochmq.base.errors import EnvironmentFault, UsageError
 
-LETTERS_MAX = 1_000_000
+FORWARDS_MAX = 1_000_000
 """In one run."""
 
 
@@ -52,7 +52,7 @@ class Ledger:
 
     def begin(self, topic: str, places: Sequence[str]) -> Run:
         """A new run; the places must not be in the ledger yet."""
-        if len(places) > LETTERS_MAX:
+        if len(places) > FORWARDS_MAX:
             raise UsageError(f"{len(places)} letters at one time are too many; pick fewer")
         run = Run(uuid.uuid4().hex, self.group, topic, list(places))
         self._write({"run": run.id, "group": run.group, "topic": topic, "places": run.places})

@@ -1,0 +1,52 @@
+"""Whether a broker whose connection closed is there still: its own port is tried.
+
+A closed connection may be the network's doing; a refused one besides means that nobody listens:
+the process is gone, and so is its lease. Nothing is concluded from a port that does not answer.
+"""
+
+from epochmq.controller.controller_context import ControllerContext
+from epochmq.controller.effects import Dial
+from epochmq.controller.liveness import Live
+from epochmq.controller.state import Key
+
+RETRY_MS = (50, 100, 200, 400, 800)
+"""A dying process closes its connections and its port one after the other."""
+
+
+class LivenessProbe:
+    """Ports to try; `dialed` says who was found gone."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._under_way: dict[int, tuple[Live, int]] = {}
+        self._later: list[tuple[int, Live, int]] = []
+
+    def try_at(self, live: Live, tries: int = 0) -> None:
+        if live.address and self._context.options.trust_refused_connections:
+            ticket = self._context.ticket()
+            self._under_way[ticket] = live, tries
+            self._context.effects.append(Dial(ticket, live.address))
+
+    def dialed(self, ticket: int, refused: bool) -> Key | None:
+        """The group of a broker that is gone for sure; None otherwise."""
+        live, tries = self._under_way.pop(ticket, (None, 0))
+        if live is None or not live.closed:
+            return None
+        if refused:
+            live.gone = True
+            return live.key
+        if tries < len(RETRY_MS):
+            self._later.append((self._context.now + RETRY_MS[tries], live, tries + 1))
+        return None
+
+    def tick(self) -> None:
+        now = self._context.now
+        due = [entry for entry in self._later if entry[0] <= now]
+        if due:
+            self._later = [entry for entry in self._later if entry[0] > now]
+            for _, live, tries in due:
+                if live.closed:
+                    self.try_at(live, tries)
+
+    def next_deadline(self) -> int | None:
+        return min((entry[0] for entry in self._later), default=None)

@@ -1,0 +1,137 @@
+"""The accept loop of a listening port: bounded by file descriptors, plain or with TLS.
+
+asyncio's own loop accepts up to its whole backlog at once and leaves none for files. With TLS the
+first byte of a connection tells whether it speaks that, before it is served.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.runtime.connection import Connection
+from epochmq.runtime.descriptors import socket_refusal
+from epochmq.runtime.log_throttle import LogThrottle, also_left_out
+from epochmq.runtime.tls import ServerTls
+
+log = logging.getLogger(__name__)
+
+TLS_HELLO = 0x16
+WAITING_MAX = 1_024
+"""Connections that have not said yet what they speak, or shake hands; one more closes the one that
+waits longest."""
+HANDSHAKE_MS_MAX = 5_000
+"""From the accept to the end of the TLS handshake."""
+ACCEPTS_A_TURN = 64
+"""Accepted before the loop does something else."""
+PAUSE_S = 0.1
+"""After an accept that failed, as when no file descriptor is left."""
+REPORT_MS = 10_000
+"""Of connections that are closed for one reason one line in this time is written."""
+
+
+class AcceptLoop:
+    """Accepts on one listening socket until it is closed."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        factory: Callable[[], Connection],
+        tls: ServerTls | None,
+        crowded: Callable[[], None],
+        *,
+        handshake_ms: int = HANDSHAKE_MS_MAX,
+    ) -> None:
+        """`crowded` is called when a connection is refused for want of descriptors."""
+        self._crowded = crowded
+        self._listener = listener
+        self._factory = factory
+        self._tls = tls
+        self._timeout_s = min(handshake_ms, HANDSHAKE_MS_MAX) / 1000
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[asyncio.Task[None], None] = {}
+        self._seldom = LogThrottle(REPORT_MS)
+        self._resuming: asyncio.TimerHandle | None = None
+        self._loop.add_reader(listener, self._accept)
+
+    def close(self) -> None:
+        """Accept nothing more and drop who has not been let in yet."""
+        if self._resuming is None:
+            self._loop.remove_reader(self._listener)
+        else:
+            self._resuming.cancel()
+        for task in list(self._waiting):
+            task.cancel()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                sock, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:
+                self._report("cannot accept a connection: %s", error)
+                self._loop.remove_reader(self._listener)
+                self._resuming = self._loop.call_later(PAUSE_S, self._resume)
+                return
+            refusal = socket_refusal(sock.fileno())
+            if refusal is not None:
+                self._crowded()
+                sock.close()
+                self._report("a connection was refused: %s", refusal)
+                continue
+            sock.setblocking(False)
+            if self._tls is not None and len(self._waiting) >= WAITING_MAX:
+                next(iter(self._waiting)).cancel()
+            task = self._loop.create_task(self._let_in(sock))
+            self._waiting[task] = None
+            task.add_done_callback(partial(self._let_go, sock))
+
+    def _resume(self) -> None:
+        self._resuming = None
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _let_go(self, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._waiting.pop(task, None)
+        if task.cancelled():  # perhaps before its first step: then nothing of it ever ran
+            sock.close()
+
+    async def _let_in(self, sock: socket.socket) -> None:
+        try:
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(self._factory, sock)
+                return
+            async with asyncio.timeout(self._timeout_s):
+                secure = self._tls.enforced or await _first_byte(sock) == TLS_HELLO
+                await self._loop.connect_accepted_socket(
+                    self._factory, sock, ssl=self._tls.context if secure else None
+                )
+        except (TimeoutError, OSError, ssl.SSLError) as error:
+            sock.close()
+            self._report("a connection was not let in: %s", str(error) or type(error).__name__)
+
+    def _report(self, line: str, why: object) -> None:
+        left_out = self._seldom.left_out(line, int(self._loop.time() * 1000))
+        if left_out is not None:
+            log.warning(line + "%s", why, also_left_out(left_out))
+
+
+async def _first_byte(sock: socket.socket) -> int | None:
+    """The first byte, left where it is; None when the peer closes without one."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(sock, _settle, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(sock)
+    first = sock.recv(1, socket.MSG_PEEK)
+    return first[0] if first else None
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

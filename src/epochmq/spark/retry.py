@@ -1,0 +1,147 @@
+"""Calls that outlive a failover: repeated with fresh routes until they succeed or time is up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
+from epochmq.client.aio.admin import Admin
+from epochmq.client.core.backoff import delay_ms
+from epochmq.wire.codes import ResponseCode
+
+T = TypeVar("T")
+
+FIRST_CONTACT_MS = 5_000
+"""So long a name server that was never heard is asked: a wrong address is to be told soon."""
+
+PAUSE_MS_MAX = 500
+PASSING = frozenset(
+    {
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.NOT_LEADER_FOR_QUEUE,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals that mean "not now": brokers give them while they change roles."""
+
+
+class Retries:
+    """Asks one cluster; `timeout_ms` is how long a failover may take."""
+
+    def __init__(self, admin: Admin, timeout_ms: int) -> None:
+        self.admin = admin
+        self.timeout_ms = timeout_ms
+        self._met = False
+        self._homes: dict[str, frozenset[str]] = {}
+        """Broker groups by the topic that they were last seen with."""
+
+    async def ask(self, what: str, work: Callable[[], Awaitable[T]], topic: str | None = None) -> T:
+        """The outcome of `work`, which is begun again after what a failover explains.
+
+        `NotReachable` when time is up, `NotFound` once `topic` is certainly not there.
+        """
+        retry = Retry(self, what)
+        await self.meet()
+        while True:
+            try:
+                if topic is not None:
+                    await self.refresh(topic)
+                return await work()
+            except (NotFound, NotReachable, Refused) as error:
+                if is_missing(error):
+                    await self.check_there(topic, error)
+                else:
+                    check_passing(error)
+                if topic is not None:
+                    self.expire(topic)
+                await retry.pause(error)
+
+    async def check_there(self, topic: str | None, error: Exception) -> None:
+        """Raise `NotFound` unless brokers that are down now explain that `topic` is missing."""
+        if topic is None:
+            raise error
+        if await self.is_gone(topic):
+            raise NotFound(
+                f"topic {topic} is not there: no broker has it. Check the name, or create it"
+            ) from None
+
+    async def meet(self) -> None:
+        """Hear a name server once, before anything is waited for."""
+        if self._met:
+            return
+        retry = Retry(self, "asking the name server", FIRST_CONTACT_MS)
+        while not self._met:
+            try:
+                await self.admin.cluster_info()
+                self._met = True
+            except NotReachable as error:
+                await retry.pause(error)
+
+    async def refresh(self, topic: str) -> None:
+        """Have a route of `topic` that is not old, and remember which brokers have it."""
+        instance = self.admin.instance
+        await instance.ensure_route(topic)
+        route = instance.routes.route(topic)
+        if route is not None and route.broker_datas:
+            self._homes[topic] = frozenset(data.broker_name for data in route.broker_datas)
+
+    def expire(self, topic: str) -> None:
+        """Ask for the route of `topic` anew before it is used again."""
+        self.admin.instance.routes.expire(topic)
+
+    async def is_gone(self, topic: str) -> bool:
+        """Whether a topic without a route was deleted, or never was: its brokers are all there.
+
+        A broker that is down takes its topics from the name server as well; that will pass.
+        """
+        try:
+            await self.admin.route(topic)
+            return False
+        except NotFound:
+            pass
+        except NotReachable:
+            return False
+        try:
+            known = (await self.admin.cluster_info()).broker_addr_table
+        except NotReachable:
+            return False
+        return self._homes.get(topic, frozenset()) <= known.keys()
+
+
+class Retry:
+    """Counts the tries of one call and says when it is enough."""
+
+    def __init__(self, retries: Retries, what: str, timeout_ms: int | None = None) -> None:
+        self._what = what
+        self._retries = retries
+        self._timeout_ms = retries.timeout_ms
+        if timeout_ms is not None:
+            self._timeout_ms = min(timeout_ms, self._timeout_ms)
+        self._began = asyncio.get_running_loop().time()
+        self._count = 0
+
+    async def pause(self, problem: Exception) -> None:
+        """Wait before the next try; `NotReachable` with the last problem when time is up."""
+        waited_ms = (asyncio.get_running_loop().time() - self._began) * 1000
+        if waited_ms >= self._timeout_ms:
+            raise NotReachable(
+                f"{self._what}: tried for {waited_ms / 1000:.1f} s, the last time: {problem}"
+            ) from None
+        self._count += 1
+        rng = self._retries.admin.instance.rng
+        await asyncio.sleep(delay_ms(self._count, rng, most_ms=PAUSE_MS_MAX) / 1000)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether somebody says that the topic is not there."""
+    if isinstance(error, Refused):
+        return error.code == ResponseCode.TOPIC_NOT_EXIST
+    return isinstance(error, NotFound)
+
+
+def check_passing(error: EpochError) -> None:
+    """Raise what no failover explains."""
+    if isinstance(error, Refused) and error.code not in PASSING and not is_missing(error):
+        raise error

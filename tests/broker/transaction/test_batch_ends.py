@@ -1,0 +1,116 @@
+"""The ends of a turn taken together: the same as one by one."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.broker.handlers.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
+from tests.broker.handlers.twins import Pair
+from tests.broker.transaction.around import end
+
+from epochmq.broker.roles import Role
+from epochmq.broker.transaction.batch_ends import MISSES_MAX
+from epochmq.store.draft import PutStatus
+from epochmq.store.twin import library
+
+pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = opened()
+    yield made
+    close(made)
+
+
+def test_the_commits_of_a_turn(pair: Pair) -> None:
+    halves = [half(n, f"{HALF_TEXT}\x02TAGS\x01t{n}\x02KEYS\x01k{n} all") for n in range(1, 9)]
+    assert taken(pair, 0, *halves)
+    ends = [end(answer, oneway=True) for answer in answers(pair)]
+    assert taken(pair, 0, *ends, half(20))
+    pair.turn()
+    settle(pair)
+    for desk in pair.desks:
+        assert sorted(m.body for n in range(4) for m in desk.stored("T", n)) == sorted(
+            [b"first", *(b"body%d" % n for n in range(1, 9))]
+        )
+        assert desk.node.transactions.statistics()["committed"] == 8
+    assert taken(pair, 1, *ends)  # again: they are over
+    pair.turn()
+    settle(pair, 5_000)
+    assert taken(pair, 1, *ends[:2])
+    pair.turn()
+    settle(pair, 5_000)
+    for desk in pair.desks:
+        assert desk.node.transactions.statistics()["committed"] == 8
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"producerGroup": "other"},
+        {"tranStateTableOffset": 99},
+        {"tranStateTableOffset": -1},
+        {"commitLogOffset": 1},
+        {"transactionId": "x", "msgId": "y"},
+        {"commitOrRollback": 12},
+        {"commitOrRollback": 0},
+        {"fromTransactionCheck": "maybe"},
+        {"msgId": "pä"},
+    ],
+)
+def test_ends_that_are_not_ordinary(pair: Pair, wrong: dict[str, object]) -> None:
+    taken(pair, 0, half(1), half(2))
+    one, two = answers(pair)
+    taken(pair, 0, end(one, oneway=True, **wrong))
+    pair.turn()
+    taken(pair, 0, end(one, oneway=True, **wrong), end(two, oneway=True))
+    pair.turn()
+    settle(pair, 5_000)
+    figures = [desk.node.transactions.statistics() for desk in pair.desks]
+    assert figures[0] == figures[1]
+    assert figures[0]["committed"] >= 1
+
+
+def test_what_is_not_written_is_open_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken(pair, 0, *[half(n) for n in range(1, 4)])
+    ends = [end(answer, oneway=True) for answer in answers(pair)]
+    with monkeypatch.context() as patch:
+        for desk in pair.desks:
+            patch.setattr(desk.store._gate, "refusal", PutStatus.SERVICE_NOT_AVAILABLE)
+        assert taken(pair, 0, *ends)
+        pair.turn()
+    for desk in pair.desks:
+        figures = desk.node.transactions.statistics()
+        assert (figures["committed"], figures["refused"], figures["open"]) == (0, 3, 3)
+    assert taken(pair, 0, *ends)
+    pair.turn()
+    for desk in pair.desks:
+        assert desk.node.transactions.statistics()["committed"] == 3
+
+
+def test_many_that_the_twin_leaves_go_one_by_one(pair: Pair) -> None:
+    """Each names another transaction's key: what they cost stays bounded, none is committed."""
+    many = MISSES_MAX + 4
+    taken(pair, 0, *[half(n) for n in range(1, 2 * many)])
+    made = answers(pair)
+    wrong = [end(a, oneway=True, msgId="x", transactionId="y") for a in made[:many]]
+    assert taken(pair, 0, *wrong, *[end(a, oneway=True) for a in made])
+    pair.turn()
+    settle(pair)
+    for desk in pair.desks:
+        figures = desk.node.transactions.statistics()
+        assert (figures["committed"], figures["refused"]) == (2 * many - 1, many)
+
+
+def test_who_is_no_master_ends_nothing(pair: Pair) -> None:
+    taken(pair, 0, half(1))
+    ends = [end(answer, oneway=True) for answer in answers(pair)]
+    for role, committed in ((Role.SLAVE, 0), (Role.MASTER, 0), (Role.MASTER, 1)):
+        for desk in pair.desks:
+            if desk.node.role is not role:
+                desk.node.take_role(role)
+        taken(pair, 0, *ends)
+        pair.turn()
+        for desk in pair.desks:
+            assert desk.node.transactions.statistics()["committed"] == committed
+        settle(pair)
