@@ -47,6 +47,33 @@ SHELLS = {
     "broker/remote_fetch/remote_messages.py",
     "broker/table_writer.py",
 }
+# Files that decide and do nothing else: their own tests cover them whole
+# (tests/scripts/test_cores.py).
+CORES = (
+    "broker/acting/acting_master.py",
+    "broker/assignment/route_book.py",
+    "broker/container/roster.py",
+    "broker/escape/escape_bridge.py",
+    "broker/filters/consumer_filters.py",
+    "broker/locks/queue_locks.py",
+    "broker/long_poll/long_polling.py",
+    "broker/membership/group_membership.py",
+    "broker/offsets/consumer_offsets.py",
+    "broker/pop/buffer/pop_buffer.py",
+    "broker/pop/order/ordered_pop.py",
+    "broker/pop/revive/revive.py",
+    "broker/pop/windows/pop_windows.py",
+    "broker/pre_online/pre_online.py",
+    "broker/registration/registration.py",
+    "broker/replica_sync/metadata_sync.py",
+    "broker/schedule/delay_schedule.py",
+    "broker/scrub/scrub_plan.py",
+    "broker/stats/broker_stats.py",
+    "broker/timer/timed_messages.py",
+    "broker/transaction/open_transactions.py",
+    "controller/controller_core.py",
+    "raft/raft_core.py",
+)
 SHELL_NAMES = {"service.py", "server.py", "peers.py"}
 
 FILE_LINES_MAX = 600

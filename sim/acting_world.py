@@ -13,24 +13,24 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from epochmq.broker import service as broker_service
-from epochmq.broker.acting import core as acting
+from epochmq.broker.acting import acting_master as acting
 from epochmq.broker.acting import service as acting_service
-from epochmq.broker.escape import core as escape
+from epochmq.broker.escape import escape_bridge as escape
 from epochmq.broker.escape import masters as escape_masters
 from epochmq.broker.escape import service as escape_service
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.plain import peers as log_watch
 from epochmq.broker.plain import service as plain
-from epochmq.broker.pre_online import core as pre_online
 from epochmq.broker.pre_online import peers as pre_online_peers
+from epochmq.broker.pre_online import pre_online as pre_online
 from epochmq.broker.pre_online import service as pre_online_service
-from epochmq.broker.registration import core as registration
+from epochmq.broker.registration import registration as registration
 from epochmq.broker.remote_fetch import service as remote_fetch
-from epochmq.broker.replica_sync import core as replica_sync
+from epochmq.broker.replica_sync import metadata_sync as replica_sync
 from epochmq.broker.replica_sync import service as replica_sync_service
 from epochmq.broker.roles import Role
-from epochmq.broker.schedule import core as schedule
-from epochmq.broker.timer import core as timer
+from epochmq.broker.schedule import delay_schedule as schedule
+from epochmq.broker.timer import timed_messages as timer
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.replication import server as log_server
 from epochmq.replication import service as replication

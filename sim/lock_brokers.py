@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.acting.core import Acting, ActingOptions
+from epochmq.broker.acting.acting_master import Acting, ActingOptions
 from epochmq.broker.acting.effects import Act, Beat, Cease, Effect, Poll, Probe, Register
 from epochmq.broker.locks.asking import PAUSE_MS, Asking
-from epochmq.broker.locks.core import VOTE_LIFE_MS, Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import quorum_of
 from epochmq.broker.locks.votes import attempt_of
 from epochmq.broker.metadata.files import load_table, save_dirty
-from epochmq.broker.registration.core import Register as Registering
-from epochmq.broker.registration.core import Registration
+from epochmq.broker.registration.registration import Register as Registering
+from epochmq.broker.registration.registration import Registration
 from epochmq.broker.roles import ROLES, Role
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import MEMBER_TOPIC_PREFIX

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError
-from epochmq.broker.membership.core import Membership
 from epochmq.broker.membership.effects import (
     Ask,
     BecomeFollower,
@@ -28,6 +27,7 @@ from epochmq.broker.membership.effects import (
     Tell,
     UncleanRecorded,
 )
+from epochmq.broker.membership.group_membership import Membership
 from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.wire.codes import RequestCode

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.pop.records import CheckPoint, Key
-from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.pop.revive.revive_driver import _Lost
 from epochmq.broker.pop.state import Stored, Taken
-from epochmq.broker.pop.windows.core import QueueKey, Window
+from epochmq.broker.pop.windows.pop_windows import QueueKey, Window
 from epochmq.broker.roles import Role
-from epochmq.broker.transaction.core import Progress
+from epochmq.broker.transaction.open_transactions import Progress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.effects import SetProposal

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.broker.replica_sync.service import TIMEOUT_MS
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command

@@ -26,10 +26,10 @@ from epochmq.broker.metadata.files import Saved, load_table
 from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.replica_sync.core import Fetch, ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import Fetch, ReplicaSync
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
-from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.metadata.files import Saved
-from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.store.draft import Draft
 from epochmq.store.twin.remake import Remade

@@ -12,13 +12,13 @@ import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.broker.filters.core import Filters
-from epochmq.broker.locks.core import QueueLocks
+from epochmq.broker.filters.consumer_filters import Filters
+from epochmq.broker.locks.queue_locks import QueueLocks
 from epochmq.broker.metadata.files import Table, encode_file, load_table
 from epochmq.broker.metadata.request_modes import RequestModes
-from epochmq.broker.offsets.core import ConsumerOffsets
-from epochmq.broker.pop.order.core import Orders
-from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
+from epochmq.broker.pop.order.ordered_pop import Orders
+from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.timer.metrics import TimerMetrics
 from epochmq.model.sink_mark import SinkKey, SinkMark

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
+from tidy import CORES
+
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = PROJECT / "src" / "epochmq"
-CORES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("core.py"))
 
 
 def own_tests(core: str) -> Path:
-    return Path("tests") / Path(core).parent / "test_core.py"
+    return Path("tests") / Path(core).parent / f"test_{Path(core).name}"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def measured(
 
 
 def test_there_are_cores() -> None:
-    assert "raft/core.py" in CORES
+    assert "raft/raft_core.py" in CORES
 
 
 @pytest.mark.timeout(900)

@@ -6,33 +6,33 @@ from typing import Protocol, TypeVar
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
 from epochmq.broker.acks import Acks
-from epochmq.broker.assignment.core import Waiter
+from epochmq.broker.assignment.route_book import Waiter
 from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
-from epochmq.broker.filters.core import Filters
+from epochmq.broker.filters.consumer_filters import Filters
 from epochmq.broker.handlers.key_searches import KeySearches
 from epochmq.broker.handlers.send_sync import Group
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute
 from epochmq.broker.internal_writes.role_route import RoleRoute
-from epochmq.broker.locks.core import LIFE_MS, VOTE_LIFE_MS, QueueLocks
-from epochmq.broker.long_poll.core import LongPoll
+from epochmq.broker.locks.queue_locks import LIFE_MS, VOTE_LIFE_MS, QueueLocks
+from epochmq.broker.long_poll.long_polling import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
 from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.keeper import MetadataKeeper, WriteInBackground, write_here
 from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
-from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.place import FOREVER, Place, Replica
 from epochmq.broker.pop.state import PopState
 from epochmq.broker.replica_sync.stamps import Watchers
 from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
-from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.delivery import Delivery
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.scrub.compare import Differences
-from epochmq.broker.stats.core import Stats
+from epochmq.broker.stats.broker_stats import Stats
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.broker.transaction.transaction_context import EndElsewhere

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
-from epochmq.broker.assignment.core import RouteBook
+from epochmq.broker.assignment.route_book import RouteBook
 from epochmq.broker.assignment.service import RouteWatch
 from epochmq.broker.background_worker import BackgroundWorker
 from epochmq.broker.clients.members import SCAN_MS

@@ -20,7 +20,7 @@ from epochmq.broker.handlers.send_back import make_send_back
 from epochmq.broker.handlers.send_batch import take_batch
 from epochmq.broker.handlers.send_reply import make_send_reply
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.registration.core import SETTLE_TIMEOUT_MS
+from epochmq.broker.registration.registration import SETTLE_TIMEOUT_MS
 from epochmq.model.data_version import DataVersion
 from epochmq.runtime.log import spoken_of
 from epochmq.wire.codes import RequestCode as Code

@@ -11,7 +11,7 @@ from epochmq.base.jumps import Jumps
 from epochmq.base.ports import Disk, Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.config_file import ConfigFile
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.effects import Answer, Dial, Notify, Propose, ReadBarrier
 from epochmq.controller.group_watch import GroupWatch
 from epochmq.controller.handlers.table import HANDLERS

@@ -15,13 +15,13 @@ from epochmq.base.errors import PeerError
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode, encode
-from epochmq.raft.core import RaftCore
 from epochmq.raft.joining import Configured, draw_incarnation
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import Entry, EntryKind, Members
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.outbox import Outbox
+from epochmq.raft.raft_core import RaftCore
 from epochmq.raft.ready import Ready, Role
 
 

@@ -13,7 +13,7 @@ from tests.broker.desk import ext, pull, send
 from tests.broker.membership.group import InProcess, log_of, put, put_many, put_until_stored, until
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.acting.core import CONFIRMATIONS
+from epochmq.broker.acting.acting_master import CONFIRMATIONS
 from epochmq.broker.acting.effects import Act
 from epochmq.broker.acting.service import DEBT_FILE
 from epochmq.broker.acting.view import Verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.broker.test_service import running
 
-from epochmq.broker.assignment.core import Queues, RouteBook
+from epochmq.broker.assignment.route_book import Queues, RouteBook
 from epochmq.broker.assignment.service import RouteWatch, readable
 from epochmq.client.aio import Admin, PopConsumer
 from epochmq.model.queue import MessageQueue

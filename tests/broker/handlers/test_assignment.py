@@ -11,7 +11,7 @@ from tests.broker.handlers.helpers import answer, call, ext_of, json_of
 from tests.broker.handlers.test_heartbeat import beat
 
 from epochmq.base.errors import DiskFull
-from epochmq.broker.assignment.core import Waiter
+from epochmq.broker.assignment.route_book import Waiter
 from epochmq.broker.options import BrokerOptions
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import RequestCode

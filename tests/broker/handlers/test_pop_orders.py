@@ -10,7 +10,7 @@ from tests.broker.desk import ext
 from tests.broker.membership.group import InProcess, put_until_stored, until
 from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide, pop, popped
 
-from epochmq.broker.replica_sync.core import ReplicaSync, Table
+from epochmq.broker.replica_sync.metadata_sync import ReplicaSync, Table
 from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role

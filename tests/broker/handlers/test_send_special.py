@@ -10,7 +10,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.locks.core import LIFE_MS
+from epochmq.broker.locks.queue_locks import LIFE_MS
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from epochmq.model.queue import MessageQueue

@@ -13,7 +13,7 @@ from tests.broker.timer.timers import TimerBroker
 
 from epochmq.broker.internal_writes.pending_writes import ASK_AGAIN_MS, PendingWrites
 from epochmq.broker.roles import Role
-from epochmq.broker.schedule.core import BATCH_MAX
+from epochmq.broker.schedule.delay_schedule import BATCH_MAX
 
 
 class Log:

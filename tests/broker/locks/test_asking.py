@@ -1,7 +1,7 @@
 """One request at the broker that counts: what is asked, won, undone and tried again."""
 
 from epochmq.broker.locks.asking import AGAIN_WITHIN_MS, Asking
-from epochmq.broker.locks.core import Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import Attempt, QueueLocks
 from epochmq.model.queue import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from epochmq.broker.locks.core import LIFE_MS, Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import LIFE_MS, Attempt, QueueLocks
 from epochmq.model.queue import MessageQueue
 
 QUEUE = MessageQueue("T", "b", 0)

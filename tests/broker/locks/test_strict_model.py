@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from epochmq.broker.locks.asking import Asking
-from epochmq.broker.locks.core import VOTE_LIFE_MS, Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.model.queue import MessageQueue
 

@@ -6,7 +6,7 @@ import pytest
 from tests.broker.fake_node import FakeNode
 
 from epochmq.base.errors import DiskFull, Refused
-from epochmq.broker.locks.core import Attempt
+from epochmq.broker.locks.queue_locks import Attempt
 from epochmq.broker.locks.votes import attempt_of, check_same_rules, save_votes
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode

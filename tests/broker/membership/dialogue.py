@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from epochmq.broker.membership.core import NOTICE_MS, Membership
 from epochmq.broker.membership.effects import (
     Ask,
     BecomeMaster,
@@ -13,6 +12,7 @@ from epochmq.broker.membership.effects import (
     Switch,
     Tell,
 )
+from epochmq.broker.membership.group_membership import NOTICE_MS, Membership
 from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.register import RETRY_MS

@@ -68,7 +68,7 @@ def test_an_application_without_an_answer_is_the_same_question_again() -> None:
 def test_a_temporary_id_from_before_a_crash_is_applied_for_again() -> None:
     from tests.broker.membership.dialogue import options
 
-    from epochmq.broker.membership.core import Membership
+    from epochmq.broker.membership.group_membership import Membership
     from epochmq.broker.membership.options import LogState
 
     core = Membership(options(), LogState, temp=Temp(7, "x;1"))

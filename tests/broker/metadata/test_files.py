@@ -6,7 +6,7 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.base.errors import StoreDamaged
 from epochmq.broker.metadata.files import load_table, readable, save_dirty
 from epochmq.broker.metadata.topics import TopicTable
-from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 
 PATH = TopicTable.file
 GOOD = b'{"topicConfigTable":{"T":{"topicName":"T","perm":6}}}'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from epochmq.base.limits import ENDED_HALVES_MAX
-from epochmq.broker.offsets.core import TRANSACTIONS, ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import TRANSACTIONS, ConsumerOffsets
 from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedTransactions, Mark, marks_in
 from epochmq.model.names import HALF_TOPIC
 

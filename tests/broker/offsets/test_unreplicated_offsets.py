@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.broker.offsets.core import NONE, ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import NONE, ConsumerOffsets
 from epochmq.model.data_version import DataVersion
 
 WALL = 1_700_000_000_000

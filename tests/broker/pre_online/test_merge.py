@@ -10,9 +10,9 @@ from tests.broker.handlers.helpers import answer
 from epochmq.base.errors import PeerError
 from epochmq.broker.handlers.topic import delete_topic
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
-from epochmq.broker.replica_sync.core import Table
+from epochmq.broker.replica_sync.metadata_sync import Table
 from epochmq.broker.roles import Role
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model.group import SubscriptionGroupConfig

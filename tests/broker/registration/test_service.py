@@ -8,7 +8,7 @@ import pytest
 from tests.broker.desk import Desk
 
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.registration.core import PERIOD_MIN_MS
+from epochmq.broker.registration.registration import PERIOD_MIN_MS
 from epochmq.broker.registration.service import Registrar
 from epochmq.broker.roles import Role
 from epochmq.model.crc import crc32

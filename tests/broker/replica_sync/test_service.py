@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from tests.broker.fake_node import FakeNode
-from tests.broker.replica_sync.test_core import answer_of
+from tests.broker.replica_sync.test_metadata_sync import answer_of
 
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.replica_sync.core import Fetch, ReplicaSync, Table
+from epochmq.broker.replica_sync.metadata_sync import Fetch, ReplicaSync, Table
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.runtime.clock import RealClock

@@ -3,7 +3,7 @@
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.broker.metadata.files import load_table, save_dirty
-from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.model.data_version import DataVersion
 

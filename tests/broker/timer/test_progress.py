@@ -2,8 +2,8 @@
 
 import pytest
 
-from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.progress import TimerProgress
+from epochmq.broker.timer.timed_messages import Timer
 from epochmq.model.data_version import DataVersion
 from epochmq.store.timer.checkpoint import TimerCheckpoint, decode
 

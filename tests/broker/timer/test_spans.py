@@ -1,9 +1,9 @@
 """Slots whose time is over are opened together."""
 
 import pytest
-from tests.broker.timer.test_core import WALL, WINDOW, hang, opened, timer
+from tests.broker.timer.test_timed_messages import WALL, WINDOW, hang, opened, timer
 
-from epochmq.broker.timer.core import SPAN_MS, SPAN_SLOTS, Place, Timer
+from epochmq.broker.timer.timed_messages import SPAN_MS, SPAN_SLOTS, Place, Timer
 from epochmq.store.timer.layout import DEFAULT
 
 

@@ -22,7 +22,7 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.internal_writes.internal_writer import Outcome
-from epochmq.broker.transaction import core
+from epochmq.broker.transaction import open_transactions as core
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.wire.codes import ResponseCode

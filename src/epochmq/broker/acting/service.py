@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError
-from epochmq.broker.acting.core import Acting, ActingOptions
+from epochmq.broker.acting.acting_master import Acting, ActingOptions
 from epochmq.broker.acting.effects import (
     Act,
     Beat,

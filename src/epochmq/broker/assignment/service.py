@@ -5,7 +5,7 @@ import logging
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.assignment.core import Queues, RouteBook, Waiter
+from epochmq.broker.assignment.route_book import Queues, RouteBook, Waiter
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_READ

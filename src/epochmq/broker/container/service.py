@@ -18,7 +18,6 @@ from epochmq.base import limits
 from epochmq.base.errors import ConfigError, EnvironmentFault, EpochError, OurBug, Refused
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import change, describe, render_properties
-from epochmq.broker.container.core import Inner, Roster
 from epochmq.broker.container.inner import (
     Identity,
     checked_path,
@@ -30,6 +29,7 @@ from epochmq.broker.container.inner import (
 )
 from epochmq.broker.container.neighbours import ContainerNeighbours
 from epochmq.broker.container.options import ContainerOptions, parts
+from epochmq.broker.container.roster import Inner, Roster
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions, is_loopback
 from epochmq.broker.service import Broker, calm_collector

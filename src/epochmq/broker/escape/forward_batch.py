@@ -39,7 +39,7 @@ class Item:
 class Batch:
     """What came in one put; `done` hears once, when each of its messages has an outcome."""
 
-    __slots__ = ("_done", "_open", "flying", "outcomes", "forward_items", "since_ms", "touched")
+    __slots__ = ("_done", "_open", "flying", "forward_items", "outcomes", "since_ms", "touched")
 
     def __init__(self, items: Sequence[Item], first: int, done: Done, now: int) -> None:
         self.since_ms = now

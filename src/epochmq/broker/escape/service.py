@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from epochmq.base.errors import EpochError, NotReachable
-from epochmq.broker.escape.core import Escape, Send, Verdict
+from epochmq.broker.escape.escape_bridge import Escape, Send, Verdict
 from epochmq.broker.escape.forward_batch import Item, Where
 from epochmq.broker.escape.forward_request import forward_request, item_of
 from epochmq.broker.escape.handed_over_halves import HandedOverHalves

@@ -4,7 +4,7 @@ from functools import partial
 
 from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.broker.assignment.core import Queues
+from epochmq.broker.assignment.route_book import Queues
 from epochmq.broker.assignment.share import share
 from epochmq.broker.handlers.common import NodeHandler, known_group, known_topic, ok
 from epochmq.broker.metadata.files import encode_file

@@ -18,11 +18,11 @@ from epochmq.broker.handlers.send_lane import invalid_code
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Handle, parse_handle
 from epochmq.broker.pop.names import ORDER_QUEUE, retry_name
-from epochmq.broker.pop.order.core import Verdict
+from epochmq.broker.pop.order.ordered_pop import Verdict
 from epochmq.broker.pop.records import CheckPoint, Key
-from epochmq.broker.pop.revive.core import Seen
+from epochmq.broker.pop.revive.revive import Seen
 from epochmq.broker.pop.state import Taken
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -10,11 +10,11 @@ from epochmq.broker.handlers.pop_gate import (
     check_readable,
 )
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.offsets.core import NONE
+from epochmq.broker.offsets.consumer_offsets import NONE
 from epochmq.broker.pop.names import sources
 from epochmq.broker.pop.polls import ANY_QUEUE, PollKey
 from epochmq.broker.pop.records import MESSAGES_MAX
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header

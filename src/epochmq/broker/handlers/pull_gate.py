@@ -9,7 +9,7 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.filters.core import Matcher
+from epochmq.broker.filters.consumer_filters import Matcher
 from epochmq.broker.handlers.send_lane import invalid_code
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.node import BrokerNode

@@ -4,7 +4,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.handlers.common import NodeHandler, check_queue_id, known_topic, ok, queue_of
 from epochmq.broker.handlers.queue_bounds import max_offset
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.offsets.core import NONE
+from epochmq.broker.offsets.consumer_offsets import NONE
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.base import encode_body, mq_map_encode
 from epochmq.wire.bodies.offset import QueueOffsetEntry, ResetOffsetBody, ResetOffsetListBody

@@ -11,7 +11,7 @@ they give is its own vote from then on, for it is by that vote that commits are 
 
 from collections.abc import Collection, Iterable
 
-from epochmq.broker.locks.core import Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import Attempt, QueueLocks
 from epochmq.broker.locks.quorum import Ballot
 from epochmq.model.queue import MessageQueue
 

@@ -12,7 +12,7 @@ from typing import Any
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Rng
 from epochmq.broker.locks.asking import PAUSE_MS, Asking
-from epochmq.broker.locks.core import Attempt
+from epochmq.broker.locks.queue_locks import Attempt
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.broker.locks.votes import save_votes
 from epochmq.broker.node import BrokerNode, Told

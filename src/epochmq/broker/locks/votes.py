@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.broker.locks.core import Attempt
+from epochmq.broker.locks.queue_locks import Attempt
 from epochmq.broker.metadata.files import encode_file
 from epochmq.broker.node import BrokerNode
 from epochmq.model.queue import MessageQueue

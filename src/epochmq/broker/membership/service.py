@@ -16,15 +16,15 @@ from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurB
 from epochmq.base.ports import Blocking
 from epochmq.broker.acks import Acks
 from epochmq.broker.membership import effects as todo
-from epochmq.broker.membership.core import Membership
 from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Effect, Switch
+from epochmq.broker.membership.group_membership import Membership
 from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.switch import RoleSwitch
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import FOREVER
 from epochmq.broker.replica_options import changed_options, waits_for_replicas
-from epochmq.broker.replica_sync.core import ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import HELD_MASTER, Role

@@ -28,7 +28,7 @@ from epochmq.broker.replica_options import (
     replication_options,
     waits_for_replicas,
 )
-from epochmq.broker.replica_sync.core import ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import ReplicaSync
 from epochmq.broker.replica_sync.service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role

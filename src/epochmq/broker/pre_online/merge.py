@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.replica_sync.core import Table
+from epochmq.broker.replica_sync.metadata_sync import Table
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.group import SubscriptionGroupTable

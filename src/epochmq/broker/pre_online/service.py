@@ -13,10 +13,10 @@ import msgspec
 from epochmq.base.errors import EpochError, NotReachable, PeerError
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.pre_online.core import Call, GoOnline, PreOnline, Step
 from epochmq.broker.pre_online.merge import TAKEN, Merge
 from epochmq.broker.pre_online.peers import TIMEOUT_MS, Asking, LogsAsked, check
-from epochmq.broker.replica_sync.core import NEW, OPTIONAL, Table
+from epochmq.broker.pre_online.pre_online import Call, GoOnline, PreOnline, Step
+from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, Table
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.ha import HARuntimeInfo

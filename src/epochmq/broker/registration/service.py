@@ -7,7 +7,7 @@ from functools import partial
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.registration.core import SETTLE_TIMEOUT_MS, Register, Registration
+from epochmq.broker.registration.registration import SETTLE_TIMEOUT_MS, Register, Registration
 from epochmq.broker.roles import ROLES
 from epochmq.model.crc import crc32
 from epochmq.model.topic import PERM_MASK, PERM_READ_WRITE, TopicConfig

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.replica_sync.core import AGAIN_MS, Fetch, ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import AGAIN_MS, Fetch, ReplicaSync
 from epochmq.runtime.peers import Peers
 
 TIMEOUT_MS = 3_000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
-from epochmq.broker.schedule.core import Look, Schedule
+from epochmq.broker.schedule.delay_schedule import Look, Schedule
 from epochmq.broker.schedule.delayed import restore
 from epochmq.model import record
 from epochmq.model.message import StoredMessage

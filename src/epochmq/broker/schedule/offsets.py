@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from epochmq.broker.schedule.core import Schedule
+from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 

@@ -12,8 +12,8 @@ from epochmq.base import limits
 from epochmq.base.errors import EpochError
 from epochmq.base.ports import Clock
 from epochmq.broker.node import BrokerNode
-from epochmq.broker.scrub.core import Ask, ScrubCore
 from epochmq.broker.scrub.peers import TIMEOUT_MS, Comparing, Members
+from epochmq.broker.scrub.scrub_plan import Ask, ScrubCore
 from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import Wanted
 from epochmq.wire.codes import RequestCode, ResponseCode

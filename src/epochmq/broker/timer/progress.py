@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from epochmq.broker.timer.core import Timer
+from epochmq.broker.timer.timed_messages import Timer
 from epochmq.model.data_version import DataVersion
 from epochmq.store.timer import checkpoint
 from epochmq.store.timer.checkpoint import OlderProgress, TimerCheckpoint

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
-from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.metrics import TimerMetrics
 from epochmq.broker.timer.reading import SlotReading, merged, takes_back
 from epochmq.broker.timer.timed import (
@@ -25,6 +24,7 @@ from epochmq.broker.timer.timed import (
     roll,
     waiting,
 )
+from epochmq.broker.timer.timed_messages import Timer
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC

@@ -9,8 +9,8 @@ from epochmq.base.ports import Disk
 from epochmq.broker.internal_writes.internal_writer import InternalWriter
 from epochmq.broker.metadata.files import Saved, encode_file, load_table
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
-from epochmq.broker.timer.core import Timer
 from epochmq.broker.timer.progress import TimerProgress
+from epochmq.broker.timer.timed_messages import Timer
 from epochmq.broker.timer.timer_driver import TimerDriver, TimerStore
 from epochmq.broker.timer_keys import TimerKeys
 from epochmq.store.timer import checkpoint

@@ -8,8 +8,8 @@ is left alone, neither counted nor copied; upstream counts, and gives it up with
 import logging
 
 from epochmq.broker.internal_writes.internal_writer import Outcome
-from epochmq.broker.transaction.core import Half, Look, Why
 from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
+from epochmq.broker.transaction.open_transactions import Half, Look, Why
 from epochmq.broker.transaction.reading import Reading
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record

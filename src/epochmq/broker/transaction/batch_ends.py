@@ -9,8 +9,8 @@ behind the others of their turn.
 from typing import cast
 
 from epochmq.broker.internal_writes.internal_writer import Outcome
-from epochmq.broker.transaction.core import Half, State
 from epochmq.broker.transaction.ending import End, Ending, nobody
+from epochmq.broker.transaction.open_transactions import Half, State
 from epochmq.broker.transaction.reading import Reading
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.store.twin.remake import Remade, Source

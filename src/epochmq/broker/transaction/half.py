@@ -13,9 +13,9 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
 from epochmq.base.types import Buffer
 from epochmq.broker.handlers.send_properties import encode_loosely
-from epochmq.broker.offsets.core import TRANSACTIONS
+from epochmq.broker.offsets.consumer_offsets import TRANSACTIONS
 from epochmq.broker.schedule.delayed import index_keys
-from epochmq.broker.transaction.core import Half
+from epochmq.broker.transaction.open_transactions import Half
 from epochmq.model import property_names as names
 from epochmq.model import record
 from epochmq.model.host import pack

@@ -1,8 +1,8 @@
 """Reads both queues into the core, a bounded piece a call, never beyond what readers see."""
 
-from epochmq.broker.transaction.core import Progress
 from epochmq.broker.transaction.half import GROUP, op_offsets, read_half
 from epochmq.broker.transaction.log_lookup import records_of
+from epochmq.broker.transaction.open_transactions import Progress
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC

@@ -7,13 +7,13 @@ from epochmq.base.ports import Clock
 from epochmq.base.types import Buffer
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
-from epochmq.broker.offsets.core import ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.offsets.ended_transactions import Mark
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.place import Place
-from epochmq.broker.transaction.core import Half, Terms, Transactions
 from epochmq.broker.transaction.half import GROUP, identity
 from epochmq.broker.transaction.log_lookup import is_committed, is_given_up
+from epochmq.broker.transaction.open_transactions import Half, Terms, Transactions
 from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.commands import AlterSyncStateSet
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.machine import Refusal, alter_refusal
 from epochmq.controller.protocol_version import (
     Failure,

@@ -6,7 +6,7 @@ Two brokers may be shown the same number; who applies first has it, the other as
 from epochmq.base.errors import Refused
 from epochmq.controller import identity
 from epochmq.controller.commands import ApplyBrokerId
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.machine import Refusal
 from epochmq.controller.steps import Call, Confirm, Steps, Write
 from epochmq.wire.codes import ResponseCode

@@ -7,7 +7,7 @@ without it nobody could say who may be elected.
 
 from epochmq.base.errors import Refused
 from epochmq.controller.commands import CleanBrokerData
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.state import Group
 from epochmq.controller.steps import Call, Steps, Write

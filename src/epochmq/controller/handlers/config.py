@@ -9,7 +9,7 @@ from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, describe, parse_properties, render_properties
 from epochmq.controller.commands import SetSetting
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.options import KEPT_BACK, UNCLEAN, ControllerOptions
 from epochmq.controller.steps import Call, Steps, Write
 from epochmq.wire.codes import ResponseCode

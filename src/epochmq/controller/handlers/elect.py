@@ -10,7 +10,7 @@ import logging
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
 from epochmq.controller.commands import UpdateBroker
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.elect import By
 from epochmq.controller.protocol_version import (
     Failure,

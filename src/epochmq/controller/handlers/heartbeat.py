@@ -10,7 +10,7 @@ is dead, or from before the present lease was given. It changes nothing.
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.controller import identity, leases
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.elect import PRIORITY_UNSET, Report
 from epochmq.controller.identity import Told
 from epochmq.controller.liveness import Live

@@ -1,6 +1,6 @@
 """CONTROLLER_GET_METADATA_INFO 1005: who leads; every controller answers, at once."""
 
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.steps import Call
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.controller import GetMetaDataResponseHeader

@@ -10,7 +10,7 @@ from epochmq.base.errors import Refused
 from epochmq.controller import identity
 from epochmq.controller.answers import set_body
 from epochmq.controller.commands import ApplyBrokerId
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.elect import Report
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Refusal

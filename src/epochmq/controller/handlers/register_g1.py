@@ -9,7 +9,7 @@ from epochmq.base.errors import Refused
 from epochmq.controller import identity
 from epochmq.controller.answers import address_set_body
 from epochmq.controller.commands import ApplyBrokerId
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.elect import PRIORITY_UNSET, Report
 from epochmq.controller.handlers.register import update
 from epochmq.controller.identity import Told

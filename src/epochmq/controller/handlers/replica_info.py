@@ -2,7 +2,7 @@
 
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.steps import Call, Confirm, Steps
 from epochmq.wire.codes import ResponseCode

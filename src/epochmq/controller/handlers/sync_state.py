@@ -2,7 +2,7 @@
 
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.state import Group, Key, Replica
 from epochmq.controller.steps import Call, Confirm, Steps
 from epochmq.wire.bodies.base import decode_body, encode_body

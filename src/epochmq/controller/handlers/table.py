@@ -1,6 +1,6 @@
 """Which handler serves which request code, and whether only the leader does."""
 
-from epochmq.controller.core import ControllerCore, Handler
+from epochmq.controller.controller_core import ControllerCore, Handler
 from epochmq.controller.handlers import (
     alter,
     broker_id,

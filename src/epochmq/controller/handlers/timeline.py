@@ -1,6 +1,6 @@
 """CONTROLLER_GET_TIMELINE 34002: the latest elections, with their ages in ms."""
 
-from epochmq.controller.core import ControllerCore
+from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.steps import Call
 from epochmq.controller.timeline import Failover
 from epochmq.wire.bodies.base import encode_body

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from epochmq.broker.pop.order.batch import Batch, Row, batches_of, row_of, rows_of
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 
 KEY = QueueKey("G", "T", 0)
 WALL = 1_700_000_000_000

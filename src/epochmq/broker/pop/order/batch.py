@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 
 
 class Row(msgspec.Struct, omit_defaults=True):

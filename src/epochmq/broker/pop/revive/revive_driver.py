@@ -19,7 +19,7 @@ from epochmq.broker.pop import records
 from epochmq.broker.pop.confirmed import Confirmed
 from epochmq.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
 from epochmq.broker.pop.records import CheckPoint, Key
-from epochmq.broker.pop.revive.core import Entry, Revive
+from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.schedule.delayed import index_keys
 from epochmq.model import record
 from epochmq.model.host import pack

@@ -16,7 +16,7 @@ from epochmq.base.errors import EpochError
 from epochmq.broker.node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
 from epochmq.broker.pre_online.peers import Asking
-from epochmq.broker.replica_sync.core import Table
+from epochmq.broker.replica_sync.metadata_sync import Table
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request

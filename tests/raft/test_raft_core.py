@@ -9,7 +9,6 @@ from epochmq.base import limits
 from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import encode_members
-from epochmq.raft.core import RaftCore, check_append
 from epochmq.raft.joining import Configured
 from epochmq.raft.membership import ChangeKind, reborn
 from epochmq.raft.messages import (
@@ -31,6 +30,7 @@ from epochmq.raft.messages import (
     Welcome,
 )
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_core import RaftCore, check_append
 from epochmq.raft.ready import Ready, Role, Saved
 
 THREE = Members(("n0", "n1", "n2"))

@@ -20,7 +20,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.broker.pop.order.batch import Batch, Row, batches_of, row_of, rows_of
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from epochmq.broker.pop.windows.core import QueueKey, Window, Windows
+from epochmq.broker.pop.windows.pop_windows import QueueKey, Window, Windows
 
 KEY = QueueKey("G", "T", 0)
 OTHER = QueueKey("G", "T", 1)

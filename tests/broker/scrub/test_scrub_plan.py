@@ -1,6 +1,6 @@
 """The pace of the search, and who is asked."""
 
-from epochmq.broker.scrub.core import RETRY_MS, SEARCH_BYTES_MAX, Ask, ScrubCore
+from epochmq.broker.scrub.scrub_plan import RETRY_MS, SEARCH_BYTES_MAX, Ask, ScrubCore
 
 MEMBERS = {2: "b", 0: "a"}
 

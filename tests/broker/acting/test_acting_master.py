@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from epochmq.broker.acting.core import (
+from epochmq.broker.acting.acting_master import (
     CONFIRM_MS,
     NEVER,
     REGISTER_AGAIN_MS,

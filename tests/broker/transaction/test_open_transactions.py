@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.transaction import core as module
-from epochmq.broker.transaction.core import (
+from epochmq.broker.transaction import open_transactions as module
+from epochmq.broker.transaction.open_transactions import (
     Half,
     Look,
     Progress,

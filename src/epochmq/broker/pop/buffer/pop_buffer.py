@@ -14,7 +14,7 @@ import heapq
 
 from epochmq.base.check import check
 from epochmq.broker.pop.records import CheckPoint, Key, with_done
-from epochmq.broker.pop.windows.core import Window
+from epochmq.broker.pop.windows.pop_windows import Window
 
 RETRY_MS = 1_000
 """Pause before a check point that the internal writer refused is written again."""

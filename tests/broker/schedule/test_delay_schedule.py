@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.schedule.core import (
+from epochmq.broker.schedule.delay_schedule import (
     AHEAD_MS,
     BATCH_FIRST,
     BATCH_MAX,

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from epochmq.broker.pop.buffer.core import RETRY_MS, PopBuffer, Slot
+from epochmq.broker.pop.buffer.pop_buffer import RETRY_MS, PopBuffer, Slot
 from epochmq.broker.pop.records import CheckPoint
 
 

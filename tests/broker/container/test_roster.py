@@ -3,9 +3,9 @@
 import pytest
 
 from epochmq.base.errors import Refused
-from epochmq.broker.container import core
-from epochmq.broker.container.core import Inner, Roster, State
+from epochmq.broker.container import roster as core
 from epochmq.broker.container.inner import Identity
+from epochmq.broker.container.roster import Inner, Roster, State
 from epochmq.wire.codes import ResponseCode
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base import limits
-from epochmq.broker.locks.core import LIFE_MS, Attempt, QueueLocks
+from epochmq.broker.locks.queue_locks import LIFE_MS, Attempt, QueueLocks
 from epochmq.model.queue import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))

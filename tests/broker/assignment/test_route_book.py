@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base import limits
-from epochmq.broker.assignment.core import RETRY_MS, UNWANTED_MS, Queues, RouteBook
+from epochmq.broker.assignment.route_book import RETRY_MS, UNWANTED_MS, Queues, RouteBook
 from epochmq.model.queue import MessageQueue
 
 POLL = 30_000

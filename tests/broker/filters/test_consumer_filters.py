@@ -7,7 +7,7 @@ from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.filters.core import KEEP_DEAD_MS, Filters
+from epochmq.broker.filters.consumer_filters import KEEP_DEAD_MS, Filters
 from epochmq.broker.metadata.files import load_table
 from epochmq.model.subscription import SubscriptionData, build
 

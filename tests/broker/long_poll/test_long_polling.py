@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from epochmq.broker.long_poll.core import SLOT_MS, LongPoll
+from epochmq.broker.long_poll.long_polling import SLOT_MS, LongPoll
 
 
 def poll(per_queue: int = 100, total: int = 1000) -> LongPoll[str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from epochmq.broker.stats import core
+from epochmq.broker.stats import broker_stats as core
 from epochmq.broker.stats import names as stat
-from epochmq.broker.stats.core import DAY_MS, SLICE_ITEMS, Stats
+from epochmq.broker.stats.broker_stats import DAY_MS, SLICE_ITEMS, Stats
 from epochmq.broker.stats.item import MINUTE_STEP_MS
 
 

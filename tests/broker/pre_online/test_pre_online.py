@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 )
 
 from epochmq.broker.acting.view import Verdict
-from epochmq.broker.offsets.core import ConsumerOffsets
-from epochmq.broker.pre_online.core import (
+from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
+from epochmq.broker.pre_online.pre_online import (
     CALL_MS,
     DIVERGED_MS,
     LOOK_MS,

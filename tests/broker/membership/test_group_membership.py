@@ -3,7 +3,6 @@
 import pytest
 from tests.broker.membership.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
 
-from epochmq.broker.membership.core import FLOOR_RETRY_MS, NOTICE_MS
 from epochmq.broker.membership.effects import (
     BecomeFollower,
     BecomeMaster,
@@ -15,6 +14,7 @@ from epochmq.broker.membership.effects import (
     SaveKnown,
     SetCommitted,
 )
+from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS, NOTICE_MS
 from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.lease import FOREVER
 from epochmq.broker.membership.options import LogState

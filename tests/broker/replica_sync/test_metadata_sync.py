@@ -6,7 +6,7 @@ from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import call
 
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.replica_sync.core import (
+from epochmq.broker.replica_sync.metadata_sync import (
     AGAIN_MS,
     JAVA_PERIOD_MS,
     OFFSETS_AGAIN_MS,

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.broker.pop.records import CheckPoint, Key
-from epochmq.broker.pop.revive import core as module
-from epochmq.broker.pop.revive.core import (
+from epochmq.broker.pop.revive import revive as module
+from epochmq.broker.pop.revive.revive import (
     BACK_OFF_S,
     COPY_BEHIND,
     COPY_LEFT_MS,

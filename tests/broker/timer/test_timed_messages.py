@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.timer.core import (
+from epochmq.broker.timer.timed_messages import (
     BACK_MS,
     RETRY_MAX_MS,
     RETRY_MS,

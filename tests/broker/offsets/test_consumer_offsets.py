@@ -11,7 +11,7 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.metadata.files import load_table
-from epochmq.broker.offsets.core import NONE, TRANSACTIONS, ConsumerOffsets
+from epochmq.broker.offsets.consumer_offsets import NONE, TRANSACTIONS, ConsumerOffsets
 from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, Mark
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.base import limits
-from epochmq.broker.pop.order.core import RECENT_MS, Orders, Verdict
-from epochmq.broker.pop.windows.core import QueueKey
+from epochmq.broker.pop.order.ordered_pop import RECENT_MS, Orders, Verdict
+from epochmq.broker.pop.windows.pop_windows import QueueKey
 
 KEY, OTHER = QueueKey("G", "T", 0), QueueKey("G", "T", 1)
 WALL = 1_700_000_000_000

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.base import limits
-from epochmq.broker.escape import core as escape_core
-from epochmq.broker.escape.core import Escape, Send, Verdict
+from epochmq.broker.escape import escape_bridge as escape_core
+from epochmq.broker.escape.escape_bridge import Escape, Send, Verdict
 from epochmq.broker.escape.forward_batch import Item, Where
 from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
 from epochmq.broker.internal_writes.internal_writer import Outcome

@@ -1,6 +1,6 @@
 """Who is told what, and when."""
 
-from epochmq.broker.registration.core import (
+from epochmq.broker.registration.registration import (
     FIRST_AGAIN_MS,
     PERIOD_MAX_MS,
     PERIOD_MIN_MS,
