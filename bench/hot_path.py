@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.batch_load import BATCH
 from bench.batch_load import frame as batch_frame
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import store_options

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.send_special import timed_draft
 from epochmq.broker.metadata.files import Saved
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService

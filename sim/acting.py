@@ -1,19 +1,19 @@
 """The processes of a group without controllers: the product's broker and name server, watched.
 
-Nothing of the product is done anew here: `broker/service.py` and `nameserver/service.py` run on
-`sim.loop`. What is added are ears: checkers hear of roles, of offsets, of what is appended and of
-what is handed over.
+Nothing of the product is done anew here: `broker/broker_server.py` and `nameserver/name_server.py`
+run on `sim.loop`. What is added are ears: checkers hear of roles, of offsets, of what is appended
+and of what is handed over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
-from epochmq.broker.plain.service import PlainMember
+from epochmq.broker.plain.plain_member import PlainMember
 from epochmq.broker.roles import Role
-from epochmq.broker.service import Broker
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
-from epochmq.nameserver.service import NameServer
+from epochmq.nameserver.name_server import NameServer
 from epochmq.store.draft import Draft
 from epochmq.store.twin.send import SendRun
 from sim.doors import Served

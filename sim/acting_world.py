@@ -12,29 +12,29 @@ from random import Random
 from types import ModuleType
 from typing import Any, ClassVar
 
-from epochmq.broker import service as broker_service
+from epochmq.broker import broker_server as broker_service
 from epochmq.broker.acting import acting_master as acting
-from epochmq.broker.acting import service as acting_service
+from epochmq.broker.acting import acting_service as acting_service
 from epochmq.broker.escape import escape_bridge as escape
+from epochmq.broker.escape import escape_service as escape_service
 from epochmq.broker.escape import masters as escape_masters
-from epochmq.broker.escape import service as escape_service
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.plain import peers as log_watch
-from epochmq.broker.plain import service as plain
-from epochmq.broker.pre_online import peers as pre_online_peers
+from epochmq.broker.plain import plain_member as plain
+from epochmq.broker.plain import slave_peers as log_watch
 from epochmq.broker.pre_online import pre_online as pre_online
-from epochmq.broker.pre_online import service as pre_online_service
+from epochmq.broker.pre_online import pre_online_peers as pre_online_peers
+from epochmq.broker.pre_online import pre_online_service as pre_online_service
 from epochmq.broker.registration import registration as registration
-from epochmq.broker.remote_fetch import service as remote_fetch
+from epochmq.broker.remote_fetch import remote_messages as remote_fetch
 from epochmq.broker.replica_sync import metadata_sync as replica_sync
-from epochmq.broker.replica_sync import service as replica_sync_service
+from epochmq.broker.replica_sync import metadata_sync_service as replica_sync_service
 from epochmq.broker.roles import Role
 from epochmq.broker.schedule import delay_schedule as schedule
 from epochmq.broker.timer import timed_messages as timer
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.replication import server as log_server
-from epochmq.replication import service as replication
-from epochmq.store import service as store_service
+from epochmq.replication import replica_server as log_server
+from epochmq.replication import replication_service as replication
+from epochmq.store import store_service as store_service
 from sim.acting import BROKER_PORT, NAMES_PORT, BrokerProcess, NamesProcess
 from sim.acting_book import Book
 from sim.acting_faults import KINDS, ActingInjector

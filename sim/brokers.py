@@ -1,7 +1,8 @@
 """A broker of a group: the product's store, replication and membership on one simulated host.
 
-What `broker/service.py`, `replication/service.py` and the send handlers do around the cores on the
-loop is done here on the heap, as plainly as possible. Clients speak to it by `sim.clients`.
+What `broker/broker_server.py`, `replication/replication_service.py` and the send handlers do around
+the cores on the loop is done here on the heap, as plainly as possible. Clients speak to it by
+`sim.clients`.
 """
 
 from collections.abc import Callable
@@ -10,11 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError, OurBug
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, ProposalFailed, Switch
+from epochmq.broker.membership.membership_effects import (
+    BecomeFollower,
+    BecomeMaster,
+    ProposalFailed,
+    Switch,
+)
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import AskReplicas, Close, Propose, Send
-from epochmq.replication.node import ReplicationNode
+from epochmq.replication.replication_effects import AskReplicas, Close, Propose, Send
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.epochs import EpochFile
 from epochmq.wire.codes import RequestCode

@@ -5,12 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.controller.effects import Answer, Dial, Notify
-from epochmq.controller.node import JOURNAL, ControllerNode
+from epochmq.controller.controller_effects import Answer, Dial, Notify
+from epochmq.controller.controller_node import JOURNAL, ControllerNode
 from epochmq.controller.options import ControllerOptions
 from epochmq.raft.journal import FILE, Journal
 from epochmq.raft.messages import Members
-from epochmq.raft.node import Send
+from epochmq.raft.raft_node import Send
 from epochmq.wire.command import Command
 from sim.disk import SimDisk
 from sim.host import Host

@@ -1,8 +1,8 @@
 """The real world's doors that services go through, led to the world while a history runs.
 
 `runtime` is the one package that opens them: its listening sockets, its threads, its clock; and the
-few names that `broker/service.py` takes from the machine. Everything else of the product runs as it
-is, on `sim.loop`.
+few names that `broker/broker_server.py` takes from the machine. Everything else of the product runs
+as it is, on `sim.loop`.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from epochmq.base.errors import EnvironmentFault, NotReachable
-from epochmq.broker import service as broker_service
-from epochmq.broker.node import BrokerNode
-from epochmq.broker.plain import service as plain_service
+from epochmq.broker import broker_server as broker_service
+from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.plain import plain_member as plain_service
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.runtime import connection, server, turn
 from epochmq.store.timer.layout import SLOT_BYTES
@@ -217,7 +217,7 @@ def _boot_id() -> str:
 
 
 class _Machine:
-    """`os`, as far as `broker/service.py` asks it."""
+    """`os`, as far as `broker/broker_server.py` asks it."""
 
     @staticmethod
     def getpid() -> int:

@@ -20,8 +20,8 @@ from functools import partial
 from random import Random
 from typing import ClassVar
 
-from epochmq.broker.container.neighbours import ContainerNeighbours
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.container.local_masters import ContainerNeighbours
 from epochmq.broker.roles import Role
 from sim.acting import BrokerProcess
 from sim.acting_faults import KINDS, ActingInjector

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochmq.broker.membership.effects import (
+from epochmq.broker.membership.membership_effects import (
     BecomeMaster,
     ProposalFailed,
     Switch,

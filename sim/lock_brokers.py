@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.acting.acting_effects import Act, Beat, Cease, Effect, Poll, Probe, Register
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
-from epochmq.broker.acting.effects import Act, Beat, Cease, Effect, Poll, Probe, Register
-from epochmq.broker.locks.asking import PAUSE_MS, Asking
+from epochmq.broker.locks.ballot import PAUSE_MS, Asking
 from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import quorum_of
 from epochmq.broker.locks.votes import attempt_of

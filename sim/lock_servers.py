@@ -7,7 +7,7 @@ from epochmq.model.route import TopicRouteData
 from epochmq.nameserver.acting_master import MinIdNotice
 from epochmq.nameserver.handlers.table import handlers
 from epochmq.nameserver.kv_config import KvConfig
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply, request

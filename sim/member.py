@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError
-from epochmq.broker.membership.effects import (
+from epochmq.broker.membership.group_membership import Membership
+from epochmq.broker.membership.identity import IdentityFiles
+from epochmq.broker.membership.membership_effects import (
     Ask,
     BecomeFollower,
     BecomeMaster,
@@ -27,8 +29,6 @@ from epochmq.broker.membership.effects import (
     Tell,
     UncleanRecorded,
 )
-from epochmq.broker.membership.group_membership import Membership
-from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply

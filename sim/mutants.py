@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
-from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.pop.revive.revive_driver import _Lost
 from epochmq.broker.pop.state import Stored, Taken
@@ -17,10 +17,10 @@ from epochmq.broker.roles import Role
 from epochmq.broker.transaction.open_transactions import Progress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import SetProposal
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.node import ReplicationNode
 from epochmq.replication.replica import NEVER
+from epochmq.replication.replication_effects import SetProposal
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command

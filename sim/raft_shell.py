@@ -1,4 +1,5 @@
-"""A Raft node on the event heap: what `service.py` does on the loop, with drawn latencies.
+"""A Raft node on the event heap: what `controller_server.py` does on the loop, with drawn
+latencies.
 
 One sync runs at a time beside the loop; the call itself and the report of its end are two events,
 so that a crash may come between. A failed write or sync ends the process.
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
-from epochmq.raft.node import Effect, RaftNode, Send
+from epochmq.raft.raft_node import Effect, RaftNode, Send
 from sim.host import Host
 from sim.net import Net
 from sim.violation import Violation

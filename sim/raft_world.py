@@ -12,8 +12,8 @@ from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import Members
-from epochmq.raft.node import Apply, Effect, RaftNode, ReadReady, Restore
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_node import Apply, Effect, RaftNode, ReadReady, Restore
 from sim.checkers.base import Checker
 from sim.checkers.inv_01 import OneLeader
 from sim.checkers.inv_01_loyalty import Loyalty

@@ -1,8 +1,8 @@
 """A broker with all that moves messages on: the product's `BrokerNode` on one simulated host.
 
 Delay levels, exact times, transactions and POP, their handlers, their roles, their tables and how
-replicas copy those are the product's. What `broker/service.py`, `broker/sink.py` and
-`membership/service.py` do around them on the loop is done here on the heap, in the same order.
+replicas copy those are the product's. What `broker/broker_server.py`, `broker/sink.py` and
+`membership/member.py` do around them on the loop is done here on the heap, in the same order.
 """
 
 from collections.abc import Callable
@@ -13,21 +13,26 @@ import msgspec
 
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.acks import Acks
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.members import Member as Producer
-from epochmq.broker.dispatch import ROWS, check_role
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
 from epochmq.broker.handlers.request_table import COLD
 from epochmq.broker.handlers.send_special import half_message, timed_draft
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Effect, Switch
+from epochmq.broker.membership.membership_effects import (
+    BecomeFollower,
+    BecomeMaster,
+    Effect,
+    Switch,
+)
 from epochmq.broker.membership.switch import RoleSwitch
 from epochmq.broker.metadata.files import Saved, load_table
 from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.metadata_sync import Fetch, ReplicaSync
 from epochmq.broker.replica_sync.tables import Tables
+from epochmq.broker.request_routing import ROWS, check_role
 from epochmq.broker.roles import Role
 from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.delayed import delay
@@ -40,7 +45,7 @@ from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import TIMER_DEL_UNIQKEY
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.node import ReplicationNode
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft
 from epochmq.store.epochs import epoch_before
 from epochmq.store.timer.layout import SLOT_BYTES

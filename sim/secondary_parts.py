@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Saver:
-    """`saving/service.py` on the heap: one write after the other, each with a disk's latency."""
+    """`broker/table_writer.py` on the heap: one write after the other, each with a disk's
+    latency."""
 
     def __init__(self, host: Host, latency: Callable[[], int]) -> None:
         self._host = host

@@ -1,8 +1,8 @@
 """A store on the event heap: syncs and chores are steps with a drawn latency (rule 5).
 
-It does what `store/service.py` does on the loop: one blocking step at a time, a sync of the log
-whenever one is due, else the next chore; a tick every 20 ms. The call itself and the report of its
-end are two events, so that a crash may come between.
+It does what `store/store_service.py` does on the loop: one blocking step at a time, a sync of the
+log whenever one is due, else the next chore; a tick every 20 ms. The call itself and the report of
+its end are two events, so that a crash may come between.
 """
 
 from collections.abc import Callable

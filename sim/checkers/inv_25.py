@@ -14,7 +14,7 @@ disk was damaged, of what it had until then; INV-20 judges at the end.
 
 from epochmq.controller.machine import Machine
 from epochmq.replication.ack_policy import needed
-from epochmq.replication.node import ReplicationNode
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended
 from epochmq.store.store import Store
 from sim.checkers.base import Checker

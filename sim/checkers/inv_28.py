@@ -10,7 +10,7 @@ is copied a moment later.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive.revive import Entry
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode

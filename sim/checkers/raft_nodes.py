@@ -1,6 +1,6 @@
 """How checkers find the Raft node of a host: its process has an attribute `raft`."""
 
-from epochmq.raft.node import RaftNode
+from epochmq.raft.raft_node import RaftNode
 from sim.host import Host
 
 

@@ -9,7 +9,7 @@ from tests.admin.shell import shell_in
 from tests.admin.test_dev import settle
 from tests.broker.client import RawClient
 from tests.broker.desk import send
-from tests.broker.test_service import running
+from tests.broker.test_broker_server import running
 
 from epochmq.admin.cli import cli
 

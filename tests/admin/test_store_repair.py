@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.broker.client import RawClient
 from tests.broker.desk import send
-from tests.broker.test_service import running
+from tests.broker.test_broker_server import running
 
 from epochmq.admin import exits
 from epochmq.admin.cli import cli

@@ -13,13 +13,13 @@ from tests.runtime.test_tls import CERT, KEY
 from epochmq.admin.cli import cli
 from epochmq.admin.tls import add_options, chosen_tls
 from epochmq.base.errors import NotReachable
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.options import load_options
-from epochmq.broker.service import Broker
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
+from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.nameserver.service import NameServer
 from epochmq.runtime.tls import OutgoingTls, outgoing_tls
 
 SERVER = {"tls.server.mode": "enforcing", "tls.server.certPath": CERT, "tls.server.keyPath": KEY}

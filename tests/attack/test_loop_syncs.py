@@ -13,7 +13,7 @@ import pytest
 from tests.broker.client import RawClient
 from tests.broker.desk import pull, send
 from tests.broker.membership.group import InProcess, put_until_stored, until
-from tests.broker.test_service import running
+from tests.broker.test_broker_server import running
 
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code

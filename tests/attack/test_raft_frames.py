@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.controller.test_service import leader_of, options, serving
+from tests.controller.test_controller_server import leader_of, options, serving
 from tests.runtime.sinks import until
 
-from epochmq.controller.service import Controller
+from epochmq.controller.controller_server import Controller
 from epochmq.raft.codec import encode
 from epochmq.raft.messages import (
     AnyMessage,

@@ -9,7 +9,7 @@ import pytest
 from sim.disk import PowerCut, SimDisk
 from tests.raft.cluster import Cluster
 
-from epochmq.raft.node import Apply
+from epochmq.raft.raft_node import Apply
 
 
 class PowerAtLargeWrite:

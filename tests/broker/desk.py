@@ -5,8 +5,8 @@ from typing import Any
 from sim.disk import SimDisk
 from tests.broker.fake_session import NoTransport
 
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.sink import BrokerSink
 from epochmq.model import properties as props

@@ -7,8 +7,8 @@ from typing import cast
 
 from tests.broker.fake_disk import FakeDisk
 
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions
 from epochmq.model import record
 from epochmq.store.damaged_ranges import DamageTable

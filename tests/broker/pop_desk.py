@@ -7,7 +7,7 @@ import msgspec
 from tests.broker.desk import Client, Desk, ext, send
 
 from epochmq.broker.place import FOREVER
-from epochmq.broker.pop.names import mark_of
+from epochmq.broker.pop.pop_names import mark_of
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.wire.codes import RequestCode as Code

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.broker.client import RawClient
 from tests.broker.handlers.test_send_sink import repeats, row, rows
-from tests.broker.test_service import running
+from tests.broker.test_broker_server import running
 
-from epochmq.broker.service import Broker
+from epochmq.broker.broker_server import Broker
 from epochmq.model.crc import crc32
 from epochmq.store.sinks import FILE
 

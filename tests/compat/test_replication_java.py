@@ -16,16 +16,16 @@ import pytest
 
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.service import PlainReplication
-from epochmq.replication.service import Replication, SetProposal
+from epochmq.replication.plain.plain_service import PlainReplication
+from epochmq.replication.replication_service import Replication, SetProposal
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.streams import StreamSockets
 from epochmq.store.draft import Draft
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions
-from epochmq.store.service import StoreService
 from epochmq.store.store import Store
+from epochmq.store.store_service import StoreService
 
 from .conftest import had
 from .peers import admin, wire

@@ -4,7 +4,7 @@ from tests.controller.world import KEY, World, brokers, live_on, options
 
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.effects import Propose
+from epochmq.controller.controller_effects import Propose
 from epochmq.controller.machine import DONE, Machine, Outcome
 
 

@@ -9,7 +9,7 @@ from epochmq.base import limits
 from epochmq.base.errors import HeaderError, OurBug, Refused, UsageError
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_core import CALL_MS, ControllerCore
-from epochmq.controller.effects import Answer, Propose, ReadBarrier
+from epochmq.controller.controller_effects import Answer, Propose, ReadBarrier
 from epochmq.controller.machine import DONE, Machine
 from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
 from epochmq.wire.command import Command, Reply, request

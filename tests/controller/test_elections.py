@@ -4,7 +4,7 @@ import pytest
 from tests.controller.world import KEY, Broker, World, brokers, live_on
 
 from epochmq.controller.commands import ElectMaster, decode
-from epochmq.controller.effects import Propose
+from epochmq.controller.controller_effects import Propose
 from epochmq.controller.elect import By
 
 

@@ -6,8 +6,8 @@ import pytest
 from sim.disk import SimDisk
 from tests.controller.world import World, options
 
+from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.group_watch import GroupWatch
-from epochmq.controller.node import ControllerNode
 from epochmq.raft.joining import draw_incarnation
 
 

@@ -5,7 +5,7 @@ import dataclasses
 from tests.controller.world import KEY, options
 
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.effects import Dial
+from epochmq.controller.controller_effects import Dial
 from epochmq.controller.liveness import Live
 from epochmq.controller.liveness_probe import RETRY_MS, LivenessProbe
 from epochmq.controller.machine import Machine

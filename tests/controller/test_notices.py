@@ -3,7 +3,7 @@
 import msgspec
 from tests.controller.world import Broker, World, brokers, live_on
 
-from epochmq.controller.effects import Notify
+from epochmq.controller.controller_effects import Notify
 from epochmq.controller.notices import TRIES_MAX
 
 

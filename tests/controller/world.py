@@ -5,11 +5,11 @@ from typing import Any
 from sim.controllers import found_group
 from sim.disk import SimDisk
 
-from epochmq.controller.effects import Answer, Dial, Notify
-from epochmq.controller.node import ControllerNode
+from epochmq.controller.controller_effects import Answer, Dial, Notify
+from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.options import ControllerOptions
 from epochmq.controller.state import Group
-from epochmq.raft.node import Send
+from epochmq.raft.raft_node import Send
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Reply, request
 from epochmq.wire.headers.base import encode_header

@@ -9,7 +9,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig
 from epochmq.nameserver.handlers.table import handlers
 from epochmq.nameserver.kv_config import KvConfig
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.route_table import Registration, RouteTable
 from epochmq.wire.bodies.base import encode_body

@@ -10,8 +10,8 @@ from epochmq.raft.codec import decode
 from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.messages import AnyMessage, Members
-from epochmq.raft.node import Apply, Effect, RaftNode, Restore, Send
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_node import Apply, Effect, RaftNode, Restore, Send
 
 OPTIONS = RaftOptions()
 

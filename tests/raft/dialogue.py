@@ -41,7 +41,7 @@ from epochmq.raft.messages import (
     Vote,
     VoteReply,
 )
-from epochmq.raft.node import (
+from epochmq.raft.raft_node import (
     Apply,
     BecameLeader,
     Effect,

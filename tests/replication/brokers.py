@@ -8,16 +8,16 @@ from pathlib import Path
 from tests.store.replicas import fill, log_bytes
 from tests.store.world import HOST, SMALL
 
-from epochmq.replication.effects import SetProposal
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.service import AckStatus, Replication
+from epochmq.replication.replication_effects import SetProposal
+from epochmq.replication.replication_service import AckStatus, Replication
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.streams import StreamSockets
 from epochmq.store.epochs import EpochFile
-from epochmq.store.service import StoreService
 from epochmq.store.store import Store
+from epochmq.store.store_service import StoreService
 
 STORE = replace(SMALL, replicated=True, commit_log_file_bytes=64 * 1024)
 OPTIONS = ReplicationOptions(

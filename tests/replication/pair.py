@@ -6,9 +6,9 @@ from sim.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.replication.effects import Close, Propose, Send, SetProposal, Trouble
-from epochmq.replication.node import ReplicationNode
 from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import Close, Propose, Send, SetProposal, Trouble
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions

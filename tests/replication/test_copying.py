@@ -1,9 +1,9 @@
 """Bytes of the master's log that are received right into it, and damaged bytes, and no role."""
 
-from tests.replication.plain.test_node import Plain, copied
+from tests.replication.plain.test_plain_node import Plain, copied
 
-from epochmq.replication.effects import OWN_LINK, Close, Trouble
 from epochmq.replication.link import Chunk
+from epochmq.replication.replication_effects import OWN_LINK, Close, Trouble
 
 
 def begun() -> tuple[Plain, Plain, Chunk]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import Acknowledge, Effect, Persist, Reset, SetProposal, Truncate
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.frames import (
     Generation,
@@ -23,6 +22,14 @@ from epochmq.replication.frames import (
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.master import MasterCore
 from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import (
+    Acknowledge,
+    Effect,
+    Persist,
+    Reset,
+    SetProposal,
+    Truncate,
+)
 
 from .world import FakeLog, epochs, show, show_transfer
 

@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.safeguards import SAFE
-from epochmq.replication.effects import (
+from epochmq.replication.follower import FollowerCore
+from epochmq.replication.frames import Generation, State, encode_reply, encode_transfer
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import (
     Acknowledge,
     Append,
     Close,
@@ -16,9 +19,6 @@ from epochmq.replication.effects import (
     Send,
     Truncate,
 )
-from epochmq.replication.follower import FollowerCore
-from epochmq.replication.frames import Generation, State, encode_reply, encode_transfer
-from epochmq.replication.options import ReplicationOptions
 from epochmq.store.epochs import EpochFile
 
 from .world import FakeLog, epochs, log

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from epochmq.base.errors import OurBug
 from epochmq.base.safeguards import SAFE
-from epochmq.replication.effects import SetProposal
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import SetProposal
 
 OPTIONS = ReplicationOptions(
     not_caught_up_ms=1000, lost_link_grace_ms=100, first_link_grace_ms=300, proposal_retry_ms=50

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from epochmq.base.safeguards import SAFE
 from epochmq.replication import master as module
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import AskReplicas, Close, Effects, Send
 from epochmq.replication.frames import Hello, State, decode_transfer, encode_ack, encode_hello
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.master import CLAIM_MS, MasterCore
 from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import AskReplicas, Close, Effects, Send
 
 from .world import FakeLog, epochs, log
 

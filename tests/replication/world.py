@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from sim.disk import SimDisk
 
-from epochmq.replication.effects import (
+from epochmq.replication.frames import (
+    Ack,
+    Hello,
+    decode_entries,
+    decode_from_follower,
+    decode_reply,
+    decode_transfer,
+)
+from epochmq.replication.replication_effects import (
     Append,
     AwaitSync,
     Close,
@@ -17,14 +25,6 @@ from epochmq.replication.effects import (
     Send,
     Trouble,
     Truncate,
-)
-from epochmq.replication.frames import (
-    Ack,
-    Hello,
-    decode_entries,
-    decode_from_follower,
-    decode_reply,
-    decode_transfer,
 )
 from epochmq.store.epochs import EpochFile
 

@@ -115,7 +115,7 @@ def test_a_diamond_is_no_cycle(findings: Write) -> None:
         "class A:\n    async def f(self):\n        return 1",
     ],
 )
-@pytest.mark.parametrize("path", ["broker/core.py", "client/sync/a.py", "store/a.py"])
+@pytest.mark.parametrize("path", ["broker/a.py", "client/sync/a.py", "store/a.py"])
 def test_async_code_in_a_plain_file_is_found(findings: Write, path: str, text: str) -> None:
     assert rules(findings({module(path): text}), "colour")
 
@@ -123,7 +123,7 @@ def test_async_code_in_a_plain_file_is_found(findings: Write, path: str, text: s
 @pytest.mark.parametrize(
     "path",
     [
-        *("broker/pop/service.py", "nameserver/server.py", "replication/peers.py"),
+        *("broker/broker_server.py", "nameserver/name_server.py", "replication/master_link.py"),
         *("runtime/a.py", "client/aio/a.py", "admin/a.py", "spark/a.py"),
     ],
 )

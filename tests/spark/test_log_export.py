@@ -12,7 +12,7 @@ import pytest
 from tests.replication.brokers import OPTIONS, LiveBroker, until
 
 from epochmq.base.errors import EnvironmentFault, NotReachable, StoreDamaged
-from epochmq.replication.service import AckStatus
+from epochmq.replication.replication_service import AckStatus
 from epochmq.spark import log_export
 from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_home import Home

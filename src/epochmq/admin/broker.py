@@ -35,7 +35,7 @@ def command(namesrv: str | None, **given: Any) -> None:
     if flags.shows:
         shown = resolve(options, host_name=socket.gethostname(), host_address="")
         return serving.print_options(shown, flags, IMPORTANT)
-    from epochmq.broker.service import main as serve
+    from epochmq.broker.broker_server import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options), uvloop=serving.uses_uvloop(options, flags))

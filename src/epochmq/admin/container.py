@@ -33,7 +33,7 @@ def command(broker_configs: str | None, **given: Any) -> None:
     options = serving.load(load_options, properties, flags)
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
-    from epochmq.broker.container.service import main as serve
+    from epochmq.broker.container.container_service import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options, os.environ), uvloop=serving.uses_uvloop(options, flags))

@@ -36,12 +36,12 @@ def command(bootstrap: bool, **given: Any) -> None:
     options = both.namesrv
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
-    from epochmq.nameserver.service import main as serve
+    from epochmq.nameserver.name_server import main as serve
     from epochmq.runtime.main import run
 
     guest = None
     if options.enable_controller_in_namesrv:
-        from epochmq.controller.service import Guest
+        from epochmq.controller.controller_server import Guest
 
         guest = Guest(both.controller, shared_port=options.listen_port)
     run(serve(options, guest), uvloop=serving.uses_uvloop(options, flags))

@@ -135,7 +135,7 @@ async def _feed(job: _Job, sender: "Sender") -> None:
     from epochmq.admin.messages.lines import from_json, from_line
     from epochmq.admin.messages.pace import Pace
     from epochmq.admin.messages.reading import lines
-    from epochmq.admin.progress import Bar
+    from epochmq.admin.progress_bar import Bar
 
     pace, number, read, put = Pace(job.rate), 0, 0, 0
     total = job.count or job.total_bytes

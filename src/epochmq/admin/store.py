@@ -33,7 +33,7 @@ def verify(ctx: click.Context, directory: Path, config: str | None, output: str)
     from dataclasses import asdict
 
     from epochmq.admin.figures import size
-    from epochmq.admin.progress import Bar
+    from epochmq.admin.progress_bar import Bar
     from epochmq.store.verify import verify_directory
 
     disk, options, types = open_files(directory, config)

@@ -23,7 +23,7 @@ def export(broker_name: str, directory: Path, namesrv: str, output: str) -> None
     from dataclasses import asdict
 
     from epochmq.admin.figures import size
-    from epochmq.admin.progress import Bar
+    from epochmq.admin.progress_bar import Bar
     from epochmq.spark.log_copy import export_log
 
     with Bar("exporting", 1.0) as bar:

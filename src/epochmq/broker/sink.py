@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import HeaderError, PeerError, Refused
-from epochmq.broker import dispatch
+from epochmq.broker import request_routing as dispatch
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.end_transaction import end, end_together
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
@@ -19,7 +20,6 @@ from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_back import make_send_back
 from epochmq.broker.handlers.send_batch import take_batch
 from epochmq.broker.handlers.send_reply import make_send_reply
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.registration.registration import SETTLE_TIMEOUT_MS
 from epochmq.model.data_version import DataVersion
 from epochmq.runtime.log import spoken_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller import leases
 from epochmq.controller.commands import AnyEvent, encode
-from epochmq.controller.effects import Effect, Propose
+from epochmq.controller.controller_effects import Effect, Propose
 from epochmq.controller.elect import Report
 from epochmq.controller.leases import Times
 from epochmq.controller.liveness import Live, Liveness

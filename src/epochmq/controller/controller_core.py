@@ -15,7 +15,7 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.agreed import Agreed
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.effects import Answer, Effect, ReadBarrier
+from epochmq.controller.controller_effects import Answer, Effect, ReadBarrier
 from epochmq.controller.elections import Elections
 from epochmq.controller.liveness_probe import LivenessProbe
 from epochmq.controller.machine import Machine, Outcome

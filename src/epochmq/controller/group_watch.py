@@ -4,7 +4,7 @@ import logging
 
 from epochmq.controller.options import ControllerOptions
 from epochmq.raft.messages import Members
-from epochmq.raft.node import RaftNode
+from epochmq.raft.raft_node import RaftNode
 
 log = logging.getLogger(__name__)
 

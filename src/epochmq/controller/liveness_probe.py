@@ -5,7 +5,7 @@ the process is gone, and so is its lease. Nothing is concluded from a port that 
 """
 
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.effects import Dial
+from epochmq.controller.controller_effects import Dial
 from epochmq.controller.liveness import Live
 from epochmq.controller.state import Key
 

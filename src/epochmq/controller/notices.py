@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from epochmq.controller.answers import set_body
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.effects import Notify
+from epochmq.controller.controller_effects import Notify
 from epochmq.controller.state import Group, Key, Replica
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.replication.effects import (
+from epochmq.replication.frames import State
+from epochmq.replication.replication_effects import (
     OWN_LINK,
     AskReplicas,
     Close,
@@ -14,7 +15,6 @@ from epochmq.replication.effects import (
     Send,
     Trouble,
 )
-from epochmq.replication.frames import State
 from epochmq.store.store import Store
 
 Outward = Send | Close | Propose | AskReplicas | Trouble

@@ -21,20 +21,6 @@ from collections.abc import Sequence
 
 from epochmq.base.errors import PeerError
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.replication.effects import (
-    OWN_LINK,
-    Acknowledge,
-    Append,
-    AwaitSync,
-    Close,
-    Confirm,
-    Effects,
-    Persist,
-    Reset,
-    Send,
-    Trouble,
-    Truncate,
-)
 from epochmq.replication.frames import (
     REPLY_BYTES,
     TRANSFER_BYTES,
@@ -51,6 +37,20 @@ from epochmq.replication.frames import (
 )
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.ports import EpochView, LogView
+from epochmq.replication.replication_effects import (
+    OWN_LINK,
+    Acknowledge,
+    Append,
+    AwaitSync,
+    Close,
+    Confirm,
+    Effects,
+    Persist,
+    Reset,
+    Send,
+    Trouble,
+    Truncate,
+)
 
 ANSWER_MS = 100
 """A master's heartbeat is answered unless it was told something so shortly before: a master whose

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from epochmq.replication.frames import State
-from epochmq.replication.node import ReplicationNode
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.replication.speed import Speeds
 
 

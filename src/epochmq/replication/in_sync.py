@@ -22,9 +22,9 @@ from collections.abc import Iterable
 
 from epochmq.base.check import check
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.replication.effects import SetProposal
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replica import NEVER, Replica
+from epochmq.replication.replication_effects import SetProposal
 
 _ENDS_MAX = 65_536
 """Known ends above `confirmed`; with more, some are forgotten and it takes longer steps."""

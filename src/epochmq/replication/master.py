@@ -26,16 +26,6 @@ from epochmq.replication.ack_policy import (
     Waits,
     position,
 )
-from epochmq.replication.effects import (
-    AskReplicas,
-    Close,
-    Confirm,
-    Effects,
-    Propose,
-    Send,
-    SetProposal,
-    Trouble,
-)
 from epochmq.replication.flow import Flow
 from epochmq.replication.frames import (
     Ack,
@@ -51,6 +41,16 @@ from epochmq.replication.link import Chunk, Link
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.ports import Entry, EpochView, LogView
 from epochmq.replication.replica import NEVER
+from epochmq.replication.replication_effects import (
+    AskReplicas,
+    Close,
+    Confirm,
+    Effects,
+    Propose,
+    Send,
+    SetProposal,
+    Trouble,
+)
 from epochmq.replication.unconfirmed_followers import UnconfirmedFollowers
 
 _STRANGER = 1 << 40

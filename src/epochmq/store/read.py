@@ -6,13 +6,13 @@ from enum import Enum
 from functools import partial
 
 from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
+from epochmq.store.adjacent_records import Neighbours
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.batch_read import read_batches
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import Damaged
 from epochmq.store.layout import FRONT, PRE_BLANK_SIZE, UNIT
-from epochmq.store.neighbours import Neighbours
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck

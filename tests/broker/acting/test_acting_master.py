@@ -5,15 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from epochmq.broker.acting.acting_master import (
-    CONFIRM_MS,
-    NEVER,
-    REGISTER_AGAIN_MS,
-    Acting,
-    ActingOptions,
-    says_it_serves,
-)
-from epochmq.broker.acting.effects import (
+from epochmq.broker.acting.acting_effects import (
     Act,
     Beat,
     Cease,
@@ -23,6 +15,14 @@ from epochmq.broker.acting.effects import (
     Register,
     Report,
     Return,
+)
+from epochmq.broker.acting.acting_master import (
+    CONFIRM_MS,
+    NEVER,
+    REGISTER_AGAIN_MS,
+    Acting,
+    ActingOptions,
+    says_it_serves,
 )
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from epochmq.broker.acting.acting_effects import Act, Cease, Effect, Poll, Probe, Register
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
-from epochmq.broker.acting.effects import Act, Cease, Effect, Poll, Probe, Register
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

@@ -6,8 +6,8 @@ from tests.broker.client import RawClient
 from tests.broker.desk import ext, send
 from tests.broker.membership.group import InProcess, log_of, until
 
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.roles import Role
-from epochmq.broker.service import Broker
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.wire.codes import ResponseCode

@@ -7,11 +7,11 @@ from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, give
 from tests.broker.membership.group import log_of, until
 from tests.broker.pop_desk import Popped, ack, hide, pop, popped
 
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
 from epochmq.broker.pop.handle import parse_handle
-from epochmq.broker.pop.names import REVIVE_GROUP
+from epochmq.broker.pop.pop_names import REVIVE_GROUP
 from epochmq.broker.roles import Role
-from epochmq.broker.service import Broker
 from epochmq.wire.codes import ResponseCode
 
 RETRY = "%RETRY%G_T"

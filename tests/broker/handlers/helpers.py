@@ -6,8 +6,8 @@ import msgspec
 from tests.broker.fake_session import FakeSession
 
 from epochmq.base.errors import HeaderError, Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
-from epochmq.broker.node import BrokerNode
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Held, Reply, encode_reply
 from epochmq.wire.headers.base import Header, encode_header

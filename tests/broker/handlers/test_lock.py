@@ -7,7 +7,7 @@ import pytest
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import answer, call, ext_of, json_of
 
-from epochmq.broker.node import Told
+from epochmq.broker.broker_node import Told
 from epochmq.broker.roles import Role
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.lock import LockBatchRequest

@@ -10,11 +10,11 @@ from tests.broker.desk import ext
 from tests.broker.membership.group import InProcess, put_until_stored, until
 from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide, pop, popped
 
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.replica_sync.metadata_sync import ReplicaSync, Table
 from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
-from epochmq.broker.service import Broker
 from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from epochmq.broker.locks.asking import Asking
+from epochmq.broker.locks.ballot import Asking
 from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import Ballot, quorum_of
 from epochmq.model.queue import MessageQueue

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from epochmq.broker.membership.effects import (
+from epochmq.broker.membership.group_membership import NOTICE_MS, Membership
+from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.membership_effects import (
     Ask,
     BecomeMaster,
     Effect,
@@ -12,8 +14,6 @@ from epochmq.broker.membership.effects import (
     Switch,
     Tell,
 )
-from epochmq.broker.membership.group_membership import NOTICE_MS, Membership
-from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.register import RETRY_MS
 from epochmq.wire.bodies.base import encode_body

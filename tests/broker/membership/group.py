@@ -10,14 +10,14 @@ from tests.broker.client import RawClient
 from tests.broker.desk import send
 
 from epochmq.base.errors import PortInUse
+from epochmq.broker.broker_server import Broker
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.service import Broker
-from epochmq.controller import service as controller_service
+from epochmq.controller import controller_server as controller_service
+from epochmq.controller.controller_server import Guest
 from epochmq.controller.options import ControllerOptions
-from epochmq.controller.service import Guest
 from epochmq.model.record import decode_all
+from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.nameserver.service import NameServer
 from epochmq.runtime.own_host import free_port
 from epochmq.wire.codes import ResponseCode
 

@@ -2,9 +2,9 @@
 
 from tests.broker.membership.dialogue import Dialogue
 
-from epochmq.broker.membership.effects import Ask, FloorChanged, Kind
 from epochmq.broker.membership.floor import Floor
 from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS
+from epochmq.broker.membership.membership_effects import Ask, FloorChanged, Kind
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.controller import RegisterBrokerToControllerHeader

@@ -3,7 +3,10 @@
 import pytest
 from tests.broker.membership.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
 
-from epochmq.broker.membership.effects import (
+from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS, NOTICE_MS
+from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.lease import FOREVER
+from epochmq.broker.membership.membership_effects import (
     BecomeFollower,
     BecomeMaster,
     Fence,
@@ -14,11 +17,8 @@ from epochmq.broker.membership.effects import (
     SaveKnown,
     SetCommitted,
 )
-from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS, NOTICE_MS
-from epochmq.broker.membership.identity import Known
-from epochmq.broker.membership.lease import FOREVER
 from epochmq.broker.membership.options import LogState
-from epochmq.replication.effects import SetProposal
+from epochmq.replication.replication_effects import SetProposal
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.controller import (

@@ -2,9 +2,9 @@
 
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, options
 
-from epochmq.broker.membership.effects import Ask, Kind, Tag, Tell
 from epochmq.broker.membership.heartbeats import TRY_AGAIN_MS, UNANSWERED_MAX, Heartbeats
 from epochmq.broker.membership.lease import Lease
+from epochmq.broker.membership.membership_effects import Ask, Kind, Tag, Tell
 from epochmq.broker.membership.messages import Messages
 from epochmq.broker.membership.options import LogState
 

@@ -2,8 +2,8 @@
 
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, group
 
-from epochmq.broker.membership.effects import Kind
 from epochmq.broker.membership.lease import FOREVER, Lease
+from epochmq.broker.membership.membership_effects import Kind
 
 
 def test_a_lease_is_dropped_and_none_that_was_asked_for_before_counts() -> None:

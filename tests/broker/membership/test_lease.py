@@ -2,8 +2,8 @@
 
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, answer, group
 
-from epochmq.broker.membership.effects import Kind
 from epochmq.broker.membership.lease import FOREVER, Lease
+from epochmq.broker.membership.membership_effects import Kind
 from epochmq.wire.codes import ResponseCode as Code
 
 

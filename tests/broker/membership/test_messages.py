@@ -2,11 +2,11 @@
 
 from tests.broker.membership.dialogue import Dialogue, answer, group, options
 
-from epochmq.broker.membership.effects import Kind, UncleanRecorded
 from epochmq.broker.membership.identity import Known, Temp
+from epochmq.broker.membership.membership_effects import Kind, UncleanRecorded
 from epochmq.broker.membership.messages import Messages, View, read_answer, read_view
 from epochmq.broker.membership.options import LogState
-from epochmq.replication.effects import SetProposal
+from epochmq.replication.replication_effects import SetProposal
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.controller import SyncStateSet
 from epochmq.wire.codes import RequestCode

@@ -4,8 +4,13 @@ import pytest
 from tests.broker.membership.dialogue import CONTROLLERS, Dialogue, group
 
 from epochmq.base.limits import EPOCH_MAX
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Kind, SaveKnown
 from epochmq.broker.membership.group_membership import NOTICE_MS
+from epochmq.broker.membership.membership_effects import (
+    BecomeFollower,
+    BecomeMaster,
+    Kind,
+    SaveKnown,
+)
 
 
 def test_a_notice_makes_it_ask_and_is_not_believed() -> None:

@@ -2,8 +2,14 @@
 
 from tests.broker.membership.dialogue import Dialogue, answer, group
 
-from epochmq.broker.membership.effects import DropTemp, Kind, SaveIdentity, SaveKnown, SaveTemp
 from epochmq.broker.membership.identity import Temp
+from epochmq.broker.membership.membership_effects import (
+    DropTemp,
+    Kind,
+    SaveIdentity,
+    SaveKnown,
+    SaveTemp,
+)
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.controller import ApplyBrokerIdHeader, RegisterBrokerToControllerHeader

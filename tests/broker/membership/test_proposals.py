@@ -2,9 +2,9 @@
 
 from tests.broker.membership.dialogue import Dialogue, answer
 
-from epochmq.broker.membership.effects import Kind, SetCommitted
+from epochmq.broker.membership.membership_effects import Kind, SetCommitted
 from epochmq.broker.membership.proposals import AGAIN_MS, Proposals
-from epochmq.replication.effects import SetProposal
+from epochmq.replication.replication_effects import SetProposal
 
 FIRST = SetProposal(frozenset({1, 2}), 1, 3)
 SECOND = SetProposal(frozenset({1}), 1, 3)

@@ -3,7 +3,7 @@
 import pytest
 from tests.broker.membership.dialogue import Dialogue
 
-from epochmq.broker.membership.effects import Kind, ReplicasTold
+from epochmq.broker.membership.membership_effects import Kind, ReplicasTold
 from epochmq.broker.membership.register import PAUSE_MS, RETRY_MS, Register, read_ids
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.codes import RequestCode

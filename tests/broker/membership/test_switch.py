@@ -2,7 +2,7 @@
 
 from tests.broker.desk import Desk, pull, send
 
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster
+from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.membership.switch import RoleSwitch
 from epochmq.broker.place import FOREVER
 from epochmq.broker.roles import Role

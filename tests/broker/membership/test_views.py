@@ -1,7 +1,7 @@
 """Which description of the group is newer."""
 
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster
 from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.membership.messages import View
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 

@@ -409,7 +409,7 @@ def test_deletions_are_saved() -> None:
 
 
 def test_ended_transactions_go_where_their_progress_goes() -> None:
-    """More of them in `test_ended.py`."""
+    """More of them in `test_ended_transactions.py`."""
     offsets = ConsumerOffsets()
     offsets.note_ended(5, Mark(5, "a"))
     assert offsets.changed_since(0) is None, "without a progress they go with the whole table"

@@ -6,10 +6,10 @@ import pytest
 from tests.broker.escape.groups import Groups, give
 from tests.broker.membership.group import HOST, until
 
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.broker_server import Broker
+from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.remote_fetch.remote_messages import RemoteMessages
 from epochmq.broker.roles import Role
-from epochmq.broker.service import Broker
 from epochmq.model.message import StoredMessage
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port

@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.broker.stats import broker_stats as core
-from epochmq.broker.stats import names as stat
+from epochmq.broker.stats import stat_names as stat
 from epochmq.broker.stats.broker_stats import DAY_MS, SLICE_ITEMS, Stats
 from epochmq.broker.stats.item import MINUTE_STEP_MS
 

@@ -13,8 +13,8 @@ from tests.broker.timer.timers import TimerBroker
 
 from epochmq.base.errors import DiskFull
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
-from epochmq.broker.timer.progress import TimerProgress
 from epochmq.broker.timer.timed_messages import BACK_MS, Timer
+from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft

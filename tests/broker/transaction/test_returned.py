@@ -20,7 +20,7 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
-from epochmq.broker.offsets import ended as bound
+from epochmq.broker.offsets import ended_transactions as bound
 from epochmq.broker.offsets.ended_transactions import ENDED_FIELD
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.half import GROUP

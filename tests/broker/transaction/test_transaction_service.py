@@ -20,7 +20,7 @@ from tests.broker.transaction.around import (
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.roles import Role
-from epochmq.broker.transaction import reading
+from epochmq.broker.transaction import half_reading as reading
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.broker.test_service import options
+from tests.broker.test_broker_server import options
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import owned
 
 from epochmq.base.errors import PeerError
-from epochmq.broker.service import Broker
+from epochmq.broker.broker_server import Broker
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer, group_member
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
+from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.nameserver.service import NameServer
 
 pytestmark = pytest.mark.slow
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 from tests.replication.world import FakeLog, log
 
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.effects import Close, Send, Trouble
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import encode_head, encode_report
 from epochmq.replication.plain.master import PlainMasterCore
+from epochmq.replication.replication_effects import Close, Send, Trouble
 
 OPTIONS = ReplicationOptions(in_sync_replicas=2, transfer_batch_bytes=300)
 

@@ -2,7 +2,11 @@ from dataclasses import replace
 
 from tests.replication.world import FakeLog, log
 
-from epochmq.replication.effects import (
+from epochmq.replication.frames import State
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.frames import encode_head, encode_report
+from epochmq.replication.plain.slave import PlainSlaveCore
+from epochmq.replication.replication_effects import (
     Acknowledge,
     Append,
     AwaitSync,
@@ -12,10 +16,6 @@ from epochmq.replication.effects import (
     Send,
     Truncate,
 )
-from epochmq.replication.frames import State
-from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.frames import encode_head, encode_report
-from epochmq.replication.plain.slave import PlainSlaveCore
 
 OPTIONS = ReplicationOptions()
 

@@ -6,7 +6,7 @@ from epochmq.admin import group_figures
 from epochmq.admin.group_figures import OFFLINE, Position, Summary
 from epochmq.admin.mqadmin.java_text import second
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
-from epochmq.admin.progress import Bar
+from epochmq.admin.progress_bar import Bar
 from epochmq.model.names import RETRY, is_retry_topic
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import msgspec
 
 from epochmq.admin.mqadmin.java_text import moment, pretty_json, text_of
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
-from epochmq.admin.progress import Bar
+from epochmq.admin.progress_bar import Bar
 from epochmq.base.errors import EpochError
 from epochmq.model.names import is_dlq_topic, is_retry_topic
 from epochmq.model.route import TopicRouteData

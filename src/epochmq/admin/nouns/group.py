@@ -9,7 +9,7 @@ from epochmq.admin.asking import ask
 from epochmq.admin.nouns import group_changes
 from epochmq.admin.nouns.base import NounGroup, all_groups, check_group_known, cluster_option
 from epochmq.admin.output import note, output_option, show
-from epochmq.admin.progress import Bar
+from epochmq.admin.progress_bar import Bar
 from epochmq.admin.where import namesrv_option
 
 if TYPE_CHECKING:

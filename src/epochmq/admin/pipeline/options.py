@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from epochmq.admin.output import JSON, note, output_option, print_json
-from epochmq.admin.progress import Bar
+from epochmq.admin.progress_bar import Bar
 from epochmq.spark.jobs.report import Progress, Report
 
 F = TypeVar("F", bound=Callable[..., Any])

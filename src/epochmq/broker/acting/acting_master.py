@@ -23,8 +23,7 @@ monotonic ms; the shell sends, and reports what came.
 
 from dataclasses import dataclass
 
-from epochmq.broker.acting.asking import failed, question, read
-from epochmq.broker.acting.effects import (
+from epochmq.broker.acting.acting_effects import (
     Act,
     Beat,
     Cease,
@@ -35,6 +34,7 @@ from epochmq.broker.acting.effects import (
     Report,
     Return,
 )
+from epochmq.broker.acting.member_question import failed, question, read
 from epochmq.broker.acting.view import Answer, GroupView
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.bodies.base import encode_body

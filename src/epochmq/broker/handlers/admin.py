@@ -1,8 +1,8 @@
 """Housekeeping by hand and single counters: 305, 306, 315, 316, 329."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.stats.item import Span
 from epochmq.model import names
 from epochmq.wire.bodies.namesrv import TopicList

@@ -6,9 +6,9 @@ from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.assignment.route_book import Queues
 from epochmq.broker.assignment.share import share
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_group, known_topic, ok
 from epochmq.broker.metadata.files import encode_file
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
 from epochmq.model import names
 from epochmq.model.queue import MessageQueue

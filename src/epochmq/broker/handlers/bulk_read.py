@@ -12,10 +12,10 @@ from typing import NamedTuple
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.types import Buffer
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.pull import code_of
 from epochmq.broker.handlers.pull_gate import check_broker, readable_topic
-from epochmq.broker.node import BrokerNode
 from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.property_names import TAGS

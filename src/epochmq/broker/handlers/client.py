@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.members import Member
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.wire.bodies.client import (
     Connection,
     ConsumerConnection,

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.queue import MessageQueue

@@ -13,9 +13,9 @@ import msgspec
 from epochmq.base.errors import ConfigError, EnvironmentFault, Refused
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import render_properties
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.ignored_keys import IGNORED, NOT_SERVED
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.options import BrokerOptions, change_options
 from epochmq.broker.overrides import write_overrides
 from epochmq.wire.codes import RequestCode, ResponseCode

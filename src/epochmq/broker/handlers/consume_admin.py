@@ -1,7 +1,7 @@
 """Which group reads which topic, and copying progress: 300, 308, 314, 343, 345."""
 
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_group, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.model import names
 from epochmq.wire.bodies.group import CorrectionOffsets, QuerySubscriptionBody
 from epochmq.wire.bodies.namesrv import TopicList

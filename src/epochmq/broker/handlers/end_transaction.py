@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.transaction.ending import nobody
 from epochmq.store.twin.send import Ends
 from epochmq.wire.codes import RequestCode, ResponseCode

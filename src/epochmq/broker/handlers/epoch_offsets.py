@@ -1,8 +1,8 @@
 """EPOCH_OFFSETS 34004: where a master's epoch begins in each queue of a topic (ADR 0037)."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_topic, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.wire.bodies.bulk import EpochOffsets
 from epochmq.wire.bodies.controller import EpochEntry
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -3,9 +3,9 @@
 import msgspec
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_group, ok, version_stamp, watched
 from epochmq.broker.metadata.groups import check_group_config
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
 from epochmq.model import names
 from epochmq.model.group import SubscriptionGroupConfig

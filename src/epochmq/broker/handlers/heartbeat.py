@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.consumers import ACTIVELY, Manner
 from epochmq.broker.clients.members import Member, Notice
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.node import BrokerNode
 from epochmq.model import names
 from epochmq.model.topic import PERM_READ_WRITE
 from epochmq.wire.bodies.base import decode_body

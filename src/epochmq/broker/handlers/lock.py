@@ -6,10 +6,10 @@ of the group (`broker/locks`), and any member votes, a slave too.
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.locks.quorum import quorum_of
 from epochmq.broker.locks.votes import attempt_of, check_same_rules, save_votes
-from epochmq.broker.node import BrokerNode
 from epochmq.model import names
 from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse

@@ -6,9 +6,9 @@ digests of equal blocks must be equal; where they are not, `LOG_READ` shows the 
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.epoch_offsets import epochs_of
-from epochmq.broker.node import BrokerNode
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.wire.bodies.base import encode_body

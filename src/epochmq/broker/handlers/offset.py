@@ -1,9 +1,9 @@
 """Consumer offsets over the wire: 14, 15, and the tables a slave copies, 43 and 45."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_queue_id, known_group, known_topic
 from epochmq.broker.locks.votes import another_holds
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.consumer_offsets import NONE
 from epochmq.broker.replica_sync.stamps import StampHeader, count_since, since, stamped
 from epochmq.model import record

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.pop_gate import PopRequest, admit_pop
 from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.pop_take import Part, Taking, take
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Infos
 from epochmq.broker.pop.polls import PollKey
 from epochmq.broker.pop.state import Taken

@@ -11,15 +11,15 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.send_lane import invalid_code
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.pop.handle import Handle, parse_handle
-from epochmq.broker.pop.names import ORDER_QUEUE, retry_name
 from epochmq.broker.pop.order.ordered_pop import Verdict
-from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.pop_names import ORDER_QUEUE, retry_name
+from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import Seen
 from epochmq.broker.pop.state import Taken
 from epochmq.broker.pop.windows.pop_windows import QueueKey

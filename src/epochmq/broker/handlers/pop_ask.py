@@ -1,6 +1,7 @@
 """PEEK_MESSAGE 200052, NOTIFICATION 200054, POLLING_INFO 200055: nothing is taken by them."""
 
 from epochmq.base import limits
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_gate import (
     ANSWER_EARLY_MS,
@@ -9,11 +10,10 @@ from epochmq.broker.handlers.pop_gate import (
     check_queue,
     check_readable,
 )
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.consumer_offsets import NONE
-from epochmq.broker.pop.names import sources
 from epochmq.broker.pop.polls import ANY_QUEUE, PollKey
-from epochmq.broker.pop.records import MESSAGES_MAX
+from epochmq.broker.pop.pop_names import sources
+from epochmq.broker.pop.pop_records import MESSAGES_MAX
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply

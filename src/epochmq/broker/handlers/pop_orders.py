@@ -8,8 +8,8 @@ answered once the replicas that watch this table have it, or are late.
 from collections.abc import Callable
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import StampHeader, count_since, since, stamped
 from epochmq.broker.roles import Role
 from epochmq.wire import json_tolerant

@@ -2,12 +2,19 @@
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.pop_gate import PopRequest
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.consumer_offsets import NONE
-from epochmq.broker.pop.names import NORMAL, ORDER_QUEUE, RETRY_V1, RETRY_V2, mark_of, retry_name
 from epochmq.broker.pop.polls import ANY_QUEUE
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.pop_names import (
+    NORMAL,
+    ORDER_QUEUE,
+    RETRY_V1,
+    RETRY_V2,
+    mark_of,
+    retry_name,
+)
+from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.windows.pop_windows import QueueKey, Window
 from epochmq.model import record
 from epochmq.model.names import is_retry_topic

@@ -9,10 +9,10 @@ import logging
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import HOLD_MS_MAX
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.pull_gate import Forbidden, PullFields, admit
 from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.long_poll.request import PullRequest
-from epochmq.broker.node import BrokerNode
 from epochmq.model import record
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.read import GetStatus, ReadResult

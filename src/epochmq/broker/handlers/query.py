@@ -3,8 +3,8 @@
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.types import Buffer
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.model import record
 from epochmq.store.index import IndexResult
 from epochmq.wire.bodies.query import ConsumeQueueData, QueryConsumeQueueBody

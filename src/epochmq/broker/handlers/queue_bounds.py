@@ -1,8 +1,8 @@
 """Where queues begin and end, and what they held when: 29 to 32 (remoting.md 2.3)."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.node import BrokerNode
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header

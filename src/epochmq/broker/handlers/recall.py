@@ -7,10 +7,10 @@ in the same slot (`timer/timed.py`). It is answered once it is held.
 from collections.abc import Sequence
 
 from epochmq.base.errors import PeerError, Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.send_special import timed_draft
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.roles import Role
 from epochmq.model import property_names as prop
 from epochmq.model.properties import encode

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from epochmq.base.errors import HeaderError, Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.members import Member
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.handlers.reset import check_version
-from epochmq.broker.node import BrokerNode
 from epochmq.model.message_id import BadMessageId, parse_offset_id
 from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.offset import ConsumerStatusBody

@@ -1,8 +1,8 @@
 """Replicas and roles over the wire: 905 to 908, 1007, 1008 (facts/remoting.md 2.7)."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.place import Replica
 from epochmq.wire.bodies.controller import EpochEntryCache
 from epochmq.wire.bodies.ha import HARuntimeInfo

@@ -1,9 +1,9 @@
 """Moving a group's offsets: 222 at the broker, or by telling its clients, 220 (remoting.md 2.5)."""
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_queue_id, known_topic, ok, queue_of
 from epochmq.broker.handlers.queue_bounds import max_offset
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.offsets.consumer_offsets import NONE
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.base import encode_body, mq_map_encode

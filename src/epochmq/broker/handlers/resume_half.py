@@ -7,9 +7,9 @@ half message that was never asked about, as RocketMQ does, which takes any other
 from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.transaction.half import resumed
 from epochmq.model import record
 from epochmq.model.host import BadAddress

@@ -7,8 +7,8 @@ and what the process tells of itself (`runtime/process.py`).
 """
 
 from epochmq import __version__
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.node import BrokerNode
 from epochmq.model import names
 from epochmq.store.twin import library
 from epochmq.wire.bodies.namesrv import KVTable

@@ -11,6 +11,7 @@ the group commit. Where replicas must have the messages too, the same groups wai
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.escape.repeats import Repeats
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket, refusal
 from epochmq.broker.handlers.send_lane import Lane, Lanes, SendFields, invalid_code
@@ -26,7 +27,6 @@ from epochmq.broker.handlers.send_run import RunStage, settle
 from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.timer.timed import recall_handle
 from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE

@@ -10,12 +10,12 @@ takes it lets it wait (facts/acting-master.md 2.6).
 from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_properties import encode_loosely
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay, index_keys
-from epochmq.broker.stats import names as stat
+from epochmq.broker.stats import stat_names as stat
 from epochmq.model import record
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.host import pack

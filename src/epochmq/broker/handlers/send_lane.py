@@ -7,8 +7,8 @@ permission for order topics, the name, forbidden system topics, existence (or cr
 from typing import Protocol
 
 from epochmq.base.errors import Refused
-from epochmq.broker.node import BrokerNode
-from epochmq.broker.stats import names as stat
+from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.stats import stat_names as stat
 from epochmq.model import names, record
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.sys_flag import MULTI_TAGS

@@ -10,10 +10,10 @@ at the first frame that is none of these; that one, and what follows in the same
 import ctypes
 
 from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.broker.handlers.send_lane import Lane, Lanes
 from epochmq.broker.handlers.send_sync import failure
-from epochmq.broker.node import BrokerNode
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.store.dispatch import index_keys

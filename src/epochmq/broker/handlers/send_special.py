@@ -4,11 +4,11 @@ import msgspec
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, TRANSACTIONS_OPEN_MAX
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare

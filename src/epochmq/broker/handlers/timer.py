@@ -4,8 +4,8 @@ Replicas ask both, and a returning master asks who stood in for it.
 """
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -6,10 +6,10 @@ The incremental registration that follows a change is the service's: it takes `t
 import msgspec
 
 from epochmq.base.errors import Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_topic, ok, version_stamp, watched
 from epochmq.broker.metadata.attributes import parse_changes
 from epochmq.broker.metadata.topics import check_topic_config
-from epochmq.broker.node import BrokerNode
 from epochmq.broker.replica_sync.stamps import stamped
 from epochmq.model import names
 from epochmq.model.topic import TopicConfig

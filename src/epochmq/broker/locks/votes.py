@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, Refused
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.locks.queue_locks import Attempt
 from epochmq.broker.metadata.files import encode_file
-from epochmq.broker.node import BrokerNode
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader

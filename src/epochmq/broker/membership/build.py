@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 
 from epochmq.base.ports import Blocking
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.membership.identity import UNCLEAN, IdentityFiles
-from epochmq.broker.membership.service import Member
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.membership.member import Member
 from epochmq.broker.replica_options import (
     epoch_file,
     identity_file,

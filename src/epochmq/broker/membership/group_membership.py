@@ -20,8 +20,12 @@ moment, so a pause between two calls of this core does no harm (S17).
 from collections.abc import Callable, Iterable
 
 from epochmq.base.jumps import Jumps
-from epochmq.broker.membership.asking import Asker, Voice
-from epochmq.broker.membership.effects import (
+from epochmq.broker.membership.finder import Finder
+from epochmq.broker.membership.floor import Floor
+from epochmq.broker.membership.heartbeats import Heartbeats
+from epochmq.broker.membership.identity import Known, Temp
+from epochmq.broker.membership.lease import Lease
+from epochmq.broker.membership.membership_effects import (
     BecomeMaster,
     Effect,
     Fence,
@@ -35,16 +39,12 @@ from epochmq.broker.membership.effects import (
     Tag,
     UncleanRecorded,
 )
-from epochmq.broker.membership.finder import Finder
-from epochmq.broker.membership.floor import Floor
-from epochmq.broker.membership.heartbeats import Heartbeats
-from epochmq.broker.membership.identity import Known, Temp
-from epochmq.broker.membership.lease import Lease
 from epochmq.broker.membership.messages import Answer, Messages, View, read_answer, read_view
 from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.proposals import Proposal, Proposals, failures
 from epochmq.broker.membership.register import Register
+from epochmq.broker.membership.request_numbers import Asker, Voice
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.command import Command

@@ -7,8 +7,8 @@ and then, for it may have been replaced.
 
 from collections.abc import Sequence
 
-from epochmq.broker.membership.effects import Ask, Tag, Tell
 from epochmq.broker.membership.lease import Lease
+from epochmq.broker.membership.membership_effects import Ask, Tag, Tell
 from epochmq.broker.membership.messages import Messages
 from epochmq.broker.membership.options import LogState, MembershipOptions
 

@@ -6,8 +6,14 @@ question; and a controller that does not know us (2010: it was wiped) is asked t
 we have, where RocketMQ's broker asks to register for ever (defects.md 2.9, 2.13).
 """
 
-from epochmq.broker.membership.effects import DropTemp, Effect, Kind, SaveIdentity, SaveTemp
 from epochmq.broker.membership.identity import Temp
+from epochmq.broker.membership.membership_effects import (
+    DropTemp,
+    Effect,
+    Kind,
+    SaveIdentity,
+    SaveTemp,
+)
 from epochmq.broker.membership.messages import Answer, Messages
 from epochmq.broker.membership.options import MembershipOptions
 from epochmq.wire.codes import ResponseCode as Code

@@ -7,7 +7,7 @@ closed by an answer or by a set at least as new as the one it would have made.
 from collections.abc import Iterable
 from typing import Protocol
 
-from epochmq.broker.membership.effects import Effect, ProposalFailed
+from epochmq.broker.membership.membership_effects import Effect, ProposalFailed
 
 AGAIN_MS = 100
 

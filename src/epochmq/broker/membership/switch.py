@@ -6,8 +6,8 @@ stopped being one: the node may be less than its log, never more (INV-25, INV-32
 
 from collections.abc import Callable
 
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.replica_sync.recover_topics import recover_topics
 from epochmq.broker.roles import Role

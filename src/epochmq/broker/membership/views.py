@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from epochmq.broker.membership.effects import BecomeFollower, BecomeMaster, Switch
 from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster, Switch
 from epochmq.broker.membership.messages import View
 
 

@@ -8,7 +8,7 @@ group and not all of them.
 from typing import NamedTuple, Protocol
 
 from epochmq.broker.long_poll.long_polling import LongPoll
-from epochmq.broker.pop.names import sources
+from epochmq.broker.pop.pop_names import sources
 
 ANY_QUEUE = -1
 

@@ -8,13 +8,13 @@ from epochmq.base.errors import Refused
 from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
-from epochmq.broker.pop import records
+from epochmq.broker.pop import pop_records as records
 from epochmq.broker.pop.buffer.pop_buffer import PopBuffer, Slot
 from epochmq.broker.pop.confirmed import Confirmed
-from epochmq.broker.pop.names import revive_topic
 from epochmq.broker.pop.order.ordered_pop import Orders
 from epochmq.broker.pop.polls import PopPolls
-from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.pop_names import revive_topic
+from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import Seen
 from epochmq.broker.pop.revive.revive_driver import ReviveDriver, Topics
 from epochmq.broker.pop.windows.pop_windows import QueueKey, Window, Windows

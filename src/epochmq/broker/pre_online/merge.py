@@ -16,7 +16,7 @@ slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Her
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.replica_sync.metadata_sync import Table
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import decode_answer

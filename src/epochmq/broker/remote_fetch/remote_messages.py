@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive.revive_driver import Came
 from epochmq.broker.remote_fetch.wanted_messages import Wanted
 from epochmq.model.message import StoredMessage

@@ -4,7 +4,7 @@ Metadata is copied some time after it changed. What was acknowledged in between 
 the log has the last word: a topic with queues is a topic (rocketmq-helm#33).
 """
 
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.model import names
 from epochmq.model.topic import PERM_READ_WRITE
 

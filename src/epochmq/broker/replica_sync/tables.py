@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from epochmq.broker.node import BrokerNode
+from epochmq.broker.broker_node import BrokerNode
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.group import SubscriptionGroupTable

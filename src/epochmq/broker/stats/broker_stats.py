@@ -5,7 +5,7 @@ one shared item nobody reads, so a flood of topics costs no memory (limits.STAT_
 """
 
 from epochmq.base.limits import STAT_ITEMS_MAX
-from epochmq.broker.stats import names as stat
+from epochmq.broker.stats import stat_names as stat
 from epochmq.broker.stats.item import MINUTE_STEP_MS, Item
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.stats.reads import QueueReads

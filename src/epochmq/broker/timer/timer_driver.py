@@ -14,7 +14,7 @@ from typing import Protocol
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.timer.metrics import TimerMetrics
-from epochmq.broker.timer.reading import SlotReading, merged, takes_back
+from epochmq.broker.timer.slot_reading import SlotReading, merged, takes_back
 from epochmq.broker.timer.timed import (
     Waiting,
     cancelled_name,

@@ -9,9 +9,9 @@ from epochmq.base.ports import Disk
 from epochmq.broker.internal_writes.internal_writer import InternalWriter
 from epochmq.broker.metadata.files import Saved, encode_file, load_table
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
-from epochmq.broker.timer.progress import TimerProgress
 from epochmq.broker.timer.timed_messages import Timer
 from epochmq.broker.timer.timer_driver import TimerDriver, TimerStore
+from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.broker.timer_keys import TimerKeys
 from epochmq.store.timer import checkpoint
 from epochmq.store.timer.files import TimerFiles
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Saving(Protocol):
-    """Writes tables beside the loop (`saving/service.py`)."""
+    """Writes tables beside the loop (`broker/table_writer.py`)."""
 
     def take(
         self, table: Saved, before: Callable[[], Callable[[], None]] | None = None

@@ -10,8 +10,8 @@ from typing import cast
 
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.ending import End, Ending, nobody
+from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.open_transactions import Half, State
-from epochmq.broker.transaction.reading import Reading
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.store.twin.remake import Remade, Source
 from epochmq.store.twin.send import HALF, Ended, Ends

@@ -13,9 +13,9 @@ from epochmq.base.errors import Refused
 from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.transaction.half import read_half, real
+from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.log_lookup import is_committed, is_given_up, is_named
 from epochmq.broker.transaction.open_transactions import Half, State
-from epochmq.broker.transaction.reading import Reading
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage

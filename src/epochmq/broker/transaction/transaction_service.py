@@ -9,12 +9,12 @@ from contextlib import suppress
 
 from epochmq.base.errors import Refused
 from epochmq.broker.internal_writes.internal_writer import Outcome
-from epochmq.broker.transaction.asking import Asking
 from epochmq.broker.transaction.batch_ends import BatchEnds
+from epochmq.broker.transaction.check_back import Asking
 from epochmq.broker.transaction.ending import Answer, Ending
 from epochmq.broker.transaction.half import GROUP, op
+from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.open_transactions import Progress
-from epochmq.broker.transaction.reading import Reading
 from epochmq.broker.transaction.transaction_context import (
     TransactionBroker,
     TransactionContext,

@@ -8,7 +8,7 @@ from epochmq.model.crc import crc32
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import check_shown
 from epochmq.nameserver.kv_config import ORDER_TOPIC_CONFIG
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.route_table import Registration
 from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.namesrv import (

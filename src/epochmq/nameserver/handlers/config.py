@@ -3,7 +3,7 @@
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, describe, parse_properties, render_properties
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.namesrv import KVTable

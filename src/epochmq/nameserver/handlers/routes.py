@@ -3,7 +3,7 @@
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.model.route import TopicRouteData
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.codes import VERSION_4_9_4, ResponseCode
 from epochmq.wire.command import Command, Reply

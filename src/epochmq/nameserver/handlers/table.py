@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.nameserver.handlers import brokers, config, routes, topics
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.topics import UNIT, UNIT_SUB
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Held, Reply

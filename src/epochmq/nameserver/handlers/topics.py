@@ -1,7 +1,7 @@
 """Lists of topics, for tools."""
 
 from epochmq.base.errors import Refused
-from epochmq.nameserver.node import NameServerNode
+from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.namesrv import TopicList
 from epochmq.wire.codes import ResponseCode

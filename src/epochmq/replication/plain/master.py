@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from epochmq.base.limits import HA_LINKS_MAX
 from epochmq.replication.ack_policy import AckStatus, Done, Waits
-from epochmq.replication.effects import Close, Effects, Send, Trouble
 from epochmq.replication.flow import Flow
 from epochmq.replication.link import Chunk
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import decode_reports, encode_head
 from epochmq.replication.ports import LogView
+from epochmq.replication.replication_effects import Close, Effects, Send, Trouble
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,11 @@ frame that does not begin where the log ends closes the link, heartbeats too (fa
 """
 
 from epochmq.base.errors import PeerError
-from epochmq.replication.effects import (
+from epochmq.replication.frames import State
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
+from epochmq.replication.ports import LogView
+from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
     Append,
@@ -16,10 +20,6 @@ from epochmq.replication.effects import (
     Send,
     Truncate,
 )
-from epochmq.replication.frames import State
-from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
-from epochmq.replication.ports import LogView
 
 
 class PlainSlaveCore:

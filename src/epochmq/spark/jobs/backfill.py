@@ -4,7 +4,8 @@
         found = backfill(spark, "/lake/orders", "127.0.0.1:9876")
         found.frame.where("tags = 'paid'").show()
 
-Each message is in it once: the archive's below the seam, the brokers' from there on (`seam.py`).
+Each message is in it once: the archive's below the seam, the brokers' from there on
+(`cut_over.py`).
 """
 
 from collections.abc import Mapping, Sequence

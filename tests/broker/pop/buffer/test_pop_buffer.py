@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.broker.pop.buffer.pop_buffer import RETRY_MS, PopBuffer, Slot
-from epochmq.broker.pop.records import CheckPoint
+from epochmq.broker.pop.pop_records import CheckPoint
 
 
 def slot(start: int = 0, count: int = 2, invisible_ms: int = 60_000) -> Slot:

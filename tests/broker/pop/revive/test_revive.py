@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive import revive as module
 from epochmq.broker.pop.revive.revive import (
     BACK_OFF_S,

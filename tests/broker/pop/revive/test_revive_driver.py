@@ -13,8 +13,8 @@ from tests.broker.slow import Slow
 from epochmq.base import limits
 from epochmq.broker.handlers.topic import delete_topic
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
-from epochmq.broker.pop.names import REVIVE_GROUP
-from epochmq.broker.pop.records import CheckPoint, check_point_draft
+from epochmq.broker.pop.pop_names import REVIVE_GROUP
+from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import revive as core
 from epochmq.broker.pop.revive.revive_driver import Came
 from epochmq.broker.roles import Role

@@ -13,7 +13,7 @@ written at once.
 import heapq
 
 from epochmq.base.check import check
-from epochmq.broker.pop.records import CheckPoint, Key, with_done
+from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 from epochmq.broker.pop.windows.pop_windows import Window
 
 RETRY_MS = 1_000

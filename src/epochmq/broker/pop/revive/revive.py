@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from epochmq.base.check import check
-from epochmq.broker.pop.records import CheckPoint, Key, with_done
+from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 
 RETRY_MS, RETRY_MAX_MS = 1_000, 10_000
 """Pauses after a delivery that the internal writer refused for now: doubled from the first to the

@@ -15,10 +15,10 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send_properties import encode_loosely
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
-from epochmq.broker.pop import records
+from epochmq.broker.pop import pop_records as records
 from epochmq.broker.pop.confirmed import Confirmed
-from epochmq.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
-from epochmq.broker.pop.records import CheckPoint, Key
+from epochmq.broker.pop.pop_names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
+from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.schedule.delayed import index_keys
 from epochmq.model import record

@@ -1,0 +1,325 @@
+"""Hands messages over: neighbours in the process first, then living masters by SEND_MESSAGE_V2.
+
+One task a message, all through one connection to each master: many are under way at once. Asks
+name servers who the masters are and where topics are, while there is something to hand over.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from epochmq.base.errors import EpochError, NotReachable
+from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.escape.escape_bridge import Escape, Send, Verdict
+from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.forward_request import forward_request, item_of
+from epochmq.broker.escape.handed_over_halves import HandedOverHalves
+from epochmq.broker.escape.local_routes import Neighbour, Neighbours, NobodyNear
+from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.transaction.ending import Answer
+from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import PERM_WRITE, TopicConfig
+from epochmq.runtime.peers import Peers
+from epochmq.store.draft import Draft
+from epochmq.wire.bodies.base import decode_answer
+from epochmq.wire.bodies.namesrv import ClusterInfo
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, Reply, request
+from epochmq.wire.headers.fast import AnyEnd
+from epochmq.wire.headers.namesrv import GetRouteHeader
+from epochmq.wire.headers.topic import creation
+from epochmq.wire.headers.transaction import EndTransactionHeader
+
+SEND_TIMEOUT_MS = 5_000
+"""Longer than a master waits for its replicas: its own answer says more than silence."""
+ASK_TIMEOUT_MS = 3_000
+MAKE_PAUSE_MS = 1_000
+"""Between two tries to make topics."""
+_WEAK = frozenset(
+    {
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+
+class EscapeService:
+    """`Route` of what a broker may not write itself; ticked by the broker."""
+
+    def __init__(
+        self,
+        node: BrokerNode,
+        peers: Peers,
+        addresses: Sequence[str],
+        *,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        options = node.options
+        self.core = Escape(options.broker_name)
+        self.neighbours: Neighbours = neighbours or NobodyNear()
+        self.near = 0
+        """Messages that neighbours took."""
+        self._node = node
+        self._peers = peers
+        self._addresses = list(addresses)
+        self._remote = options.enable_remote_escape
+        self._group = f"InnerProducerGroup_{options.broker_name}_{options.broker_id}"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked = False
+        self._stopped = False
+        self._refusal = ""
+        self._make_ms = 0
+        self._halves = HandedOverHalves()
+
+    # The route -------------------------------------------------------------------------------
+
+    def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
+        name = self._node.options.broker_name
+        items = [item for draft in drafts if (item := item_of(draft, name)) is not None]
+        if self._stopped or len(items) < len(drafts):
+            done([Outcome.LATER] * len(drafts))
+            return
+        near = self._near(items)
+        if near is not None:
+            near.put(drafts, origin, wall, self._counted(done))
+        elif self._remote:
+            self.core.put(items, done, self._node.clock.now_ms())
+            self._soon()
+        else:
+            done([Outcome.LATER] * len(drafts))
+
+    def _near(self, items: Sequence[Item]) -> Neighbour | None:
+        """The neighbour that takes all of them; they are of one kind, mostly of one topic."""
+        wanted = items[0]
+        masters = {near.name: near for near in self.neighbours.masters()}
+        if wanted.where is Where.PINNED:
+            return next((n for n in masters.values() if place_of(n.name) == wanted.place), None)
+        topics = {item.topic for item in items}
+        able = [name for name, near in masters.items() if all(map(near.takes, topics))]
+        name = favourite(f"{self._node.options.broker_name}@{wanted.topic}", able)
+        return None if name is None else masters[name]
+
+    def _counted(self, done: Done) -> Done:
+        def counted(outcomes: Sequence[Outcome]) -> None:
+            self.near += sum(outcome is Outcome.STORED for outcome in outcomes)
+            done(outcomes)
+
+        return counted
+
+    def choose_pin(self, topic: str) -> int | None:
+        """The revive queue number for check points of `topic`; None when nobody can keep them."""
+        node = self._node
+        masters = {near.name: near for near in self.neighbours.masters() if near.takes(topic)}
+        name = favourite(f"{node.options.broker_name}@{topic}", masters)
+        if name is not None:
+            return pinned(place_of(name), node.next_number() % node.pop.revive_queues())
+        if not self._remote:
+            return None
+        now = node.clock.now_ms()
+        found = self.core.choose_pin(topic, node.pop.topic, now)
+        if found is None:
+            self._make_topic(topic, now)
+        self._soon()
+        return found
+
+    def _make_topic(self, topic: str, now: int) -> None:
+        """A master without the topic drops a check point of it, or nobody pops there (H17)."""
+        config = self._node.topics.get(topic)
+        address = self.core.maker(topic, self._node.pop.topic, now)
+        if config is None or address is None or now < self._make_ms:
+            return
+        self._make_ms = now + MAKE_PAUSE_MS
+        self._start(self._create(address, config))
+
+    async def _create(self, address: str, config: TopicConfig) -> None:
+        command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, creation(config))
+        try:
+            answer = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
+            log.info("topic %s made at %s: %s", config.topic_name, address, answer.code)
+        except NotReachable as error:
+            log.info("topic %s cannot be made: %s", config.topic_name, error)
+        self.core.masters.look_again(self._node.clock.now_ms())
+        self._soon()
+
+    # Work ------------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> None:
+        """Send what is due, ask what is to be asked; each runs by itself."""
+        rights = self._node.rights
+        stands_in = rights.secondary and not rights.writable
+        core = self.core
+        if core.active and not stands_in:
+            core.stop()
+        core.active = stands_in and self._remote
+        if self._stopped:
+            return
+        for send in core.sends(now):
+            self._start(self._send(send))
+        wants = core.asks(now)
+        if wants.groups:
+            self._start(self._ask_groups())
+        for topic in wants.topics:
+            self._start(self._ask_topic(topic))
+
+    def next_deadline(self) -> int | None:
+        return self.core.next_deadline()
+
+    async def close(self) -> None:
+        """Nothing is handed over any more; who waits hears LATER."""
+        self._stopped = True
+        self.core.stop()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._peers.close()
+
+    def figures(self, now: int) -> dict[str, str]:
+        """For GET_BROKER_RUNTIME_INFO."""
+        found = self.core.statistics()
+        return {
+            "epochmqEscapeWaiting": str(found["waiting"]),
+            "epochmqEscapeInFlight": str(found["in_flight"]),
+            "epochmqEscapeOldestMs": str(self.core.oldest_ms(now)),
+            "epochmqEscapeMasters": str(found["masters"]),
+            "epochmqEscapeStored": str(found["stored"]),
+            "epochmqEscapeNear": str(self.near),
+            "epochmqEscapeAgain": str(found["again"]),
+            "epochmqEscapeRefused": str(found["refused"]),
+            "epochmqEscapeLastRefusal": self._refusal,
+        }
+
+    def _soon(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._node.soon(self._run)
+
+    def _run(self) -> None:
+        self._asked = False
+        self.tick(self._node.clock.now_ms())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Sending ---------------------------------------------------------------------------------
+
+    async def _send(self, send: Send) -> None:
+        verdict = Verdict.LOST
+        try:
+            verdict = await self._deliver(send)
+        finally:
+            if not self._stopped:
+                self.core.answered(send, verdict, self._node.clock.now_ms())
+                self._soon()
+
+    async def _deliver(self, send: Send) -> Verdict:
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
+                peer = await self._peers.get(send.address)
+        except (NotReachable, TimeoutError) as error:
+            log.info("cannot escape to %s (%s): %s", send.name, send.address, error)
+            return Verdict.UNREACHED
+        command = forward_request(send.forward_item.item, self._group)
+        try:
+            answer = await peer.invoke(command, SEND_TIMEOUT_MS)
+        except EpochError as error:
+            log.warning("escape to %s: nobody knows whether it is stored: %s", send.name, error)
+            return Verdict.LOST
+        verdict = self._judge(send, answer)
+        if verdict is Verdict.HELD:
+            self._halves.note(send.forward_item.item, send.address, answer)
+        return verdict
+
+    def _judge(self, send: Send, answer: Command) -> Verdict:
+        if answer.code == ResponseCode.SUCCESS:
+            return Verdict.HELD
+        topic = send.forward_item.item.topic
+        text = f"{send.name} answers {answer.code} for {topic}: {answer.remark}"
+        if text != self._refusal:
+            self._refusal = text
+            log.warning("escape: %s", text)
+        return Verdict.WEAK if answer.code in _WEAK else Verdict.REFUSED
+
+    def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
+        """End a transaction whose half message was handed over, there; False when nobody knows."""
+        found = self._halves.follow(header, key)
+        if found is None or self._stopped:
+            return False
+        self._start(self._end(*found, answer))
+        return True
+
+    async def _end(self, address: str, header: EndTransactionHeader, answer: Answer) -> None:
+        try:
+            command = request(RequestCode.END_TRANSACTION, header)
+            said = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
+            answer(Reply(said.code, said.remark))
+        except NotReachable as error:
+            text = f"the half message was handed over, and its broker asks the producer: {error}"
+            answer(Reply(ResponseCode.SYSTEM_ERROR, text))
+
+    # Asking ----------------------------------------------------------------------------------
+
+    async def _ask_groups(self) -> None:
+        answer = await self._ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        masters = self.core.masters
+        now = self._node.clock.now_ms()
+        try:
+            if answer is None or answer.code != ResponseCode.SUCCESS:
+                raise NotReachable("no answer")
+            masters.groups_came(self._others(decode_answer(ClusterInfo, answer.body)), now)
+        except EpochError as error:
+            log.info("the cluster's masters cannot be asked: %s", error)
+            masters.groups_failed(now)
+        self._soon()
+
+    def _others(self, cluster: ClusterInfo) -> dict[str, str]:
+        """Masters of the other groups of this cluster (rocketmq#7923, H15)."""
+        options = self._node.options
+        names = cluster.cluster_addr_table.get(options.broker_cluster_name, ())
+        groups = {name: cluster.broker_addr_table.get(name) for name in names}
+        return {
+            name: group.broker_addrs[0]
+            for name, group in sorted(groups.items())
+            if group is not None and name != options.broker_name and 0 in group.broker_addrs
+        }
+
+    async def _ask_topic(self, topic: str) -> None:
+        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        answer = await self._ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
+        masters, now = self.core.masters, self._node.clock.now_ms()
+        try:
+            if answer is not None and answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                masters.topic_came(topic, {}, now)
+            elif answer is not None and answer.code == ResponseCode.SUCCESS:
+                masters.topic_came(topic, writable(decode_answer(TopicRouteData, answer.body)), now)
+            else:
+                masters.topic_failed(topic, now)
+        except EpochError as error:
+            log.info("the route of %s is none: %s", topic, error)
+            masters.topic_failed(topic, now)
+        self._soon()
+
+    async def _ask(self, command: Command) -> Command | None:
+        """The answer of the first name server that gives one."""
+        for address in self._addresses:
+            try:
+                return await self._peers.invoke(address, command, ASK_TIMEOUT_MS)
+            except NotReachable as error:
+                log.info("name server %s: %s", address, error)
+        return None
+
+
+def writable(route: TopicRouteData) -> dict[str, int]:
+    """Queues that may be written to, by group."""
+    return {
+        data.broker_name: data.write_queue_nums
+        for data in route.queue_datas
+        if data.perm & PERM_WRITE and data.write_queue_nums > 0
+    }

@@ -1,1 +1,0 @@
-"""What a master takes back that is online already."""

@@ -1,0 +1,154 @@
+"""Half messages whose producers stay silent: written again, asked for, given up in the end.
+
+A copy with the check counted is held before the producer is asked (facts/store.md 7.3): so a crash
+repeats a check and never forgets one. While no producer of its group is connected a half message
+is left alone, neither counted nor copied; upstream counts, and gives it up within minutes.
+"""
+
+import logging
+
+from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
+from epochmq.broker.transaction.half_reading import Reading
+from epochmq.broker.transaction.open_transactions import Half, Look, Why
+from epochmq.broker.transaction.transaction_context import TransactionContext
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.store.draft import Draft
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.transaction import CheckTransactionStateHeader
+
+DAMAGED_MAX = 1_000
+"""So many are remembered as told of."""
+
+log = logging.getLogger(__name__)
+
+
+class Asking:
+    """Carries out what the core says about open half messages.
+
+    A broker that stands in writes no copies and asks nobody: each silent half message goes to a
+    master of another group, which asks (RIP-32); here it is over then.
+    """
+
+    def __init__(self, context: TransactionContext, reading: Reading) -> None:
+        self._context = context
+        self._reading = reading
+        self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0,
+                       "damaged": 0, "handed_over": 0}  # fmt: skip
+        self._damaged: dict[int, None] = {}
+        """Where those are that wait for their repair, which was said once of each."""
+
+    def tick(self, now: int, wall: int) -> None:
+        work: list[tuple[Look, StoredMessage, Draft]] = []
+        for look in self._context.core.looks(now, wall):
+            may_end = self._context.may_end(look.half, now)
+            message = self._message(look.half, now) if may_end else None
+            if message is None:
+                continue
+            draft = self._draft(look, message)
+            if draft is not None:
+                self._context.core.busy(look.half)
+                work.append((look, message, draft))
+        if not work:
+            return
+
+        def settled(number: int, outcome: Outcome) -> None:
+            look, message, _ = work[number]
+            self._written(look, message, outcome)
+
+        self._context.put([draft for *_, draft in work], settled, wall)
+
+    def _message(self, half: Half, now: int) -> StoredMessage | None:
+        """The half message itself; None when it is damaged, gone, or over as it turns out."""
+        raw = self._context.node.store.message_at(half.offset, half.size)
+        if raw is None and not self._context.is_gone(half):
+            self._wait_for_repair(half)
+            return None
+        self._damaged.pop(half.offset, None)
+        if raw is None:
+            self.counts["gone"] += 1
+            log.error("half message %d of %s is gone", half.queue_offset, half.group)
+            self._context.core.gone(half)
+            return None
+        if self._context.is_over(half, raw, now):
+            return None
+        return record.decode(raw)
+
+    def _wait_for_repair(self, half: Half) -> None:
+        """It stays open and is looked at again in the next round: whoever ends it is refused
+        meanwhile, and its producer is asked once it is repaired."""
+        if half.offset in self._damaged:
+            return
+        if len(self._damaged) >= DAMAGED_MAX:
+            self._damaged.pop(next(iter(self._damaged)))
+        self._damaged[half.offset] = None
+        self.counts["damaged"] += 1
+        log.error(
+            "half message %d of %s at %d of the log is damaged; it waits for its repair",
+            half.queue_offset, half.group, half.offset,
+        )  # fmt: skip
+
+    def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
+        half = look.half
+        if self._context.node.escapes:
+            return self._away(half, message)
+        if look.why is Why.GIVE_UP:
+            return given_up(message)
+        if look.why is Why.RENEW:
+            return copy(message, half, checks=half.checks)
+        core, producers = self._context.core, self._context.node.producers
+        if producers.pick(half.group) is None and not core.crowded:
+            self.counts["unreachable"] += 1
+            return None
+        return copy(message, half, checks=half.checks + 1)
+
+    def _away(self, half: Half, message: StoredMessage) -> Draft | None:
+        home = f"{self._context.node.options.broker_name}@{half.origin}"
+        draft = handed_over(message, home)
+        if draft is None:
+            log.error("half message %d of %s names no topic", half.queue_offset, half.group)
+            self._context.core.gone(half)
+        return draft
+
+    def _written(self, look: Look, message: StoredMessage, outcome: Outcome) -> None:
+        core, half = self._context.core, look.half
+        if outcome is not Outcome.STORED:
+            core.again(half)
+        elif self._context.node.escapes:
+            self.counts["handed_over"] += 1
+            self._context.done(half, self._context.node.clock.now_ms(), committed=False)
+        elif look.why is Why.GIVE_UP:
+            self.counts["given_up"] += 1
+            log.warning(
+                "half message %s of group %s was asked for %d times, now it is in"
+                " TRANS_CHECK_MAX_TIME_TOPIC", message.msg_id, half.group, half.checks,
+            )  # fmt: skip
+            core.done(half, self._context.node.clock.now_ms(), committed=False)
+        elif look.why is Why.RENEW:
+            self.counts["renewed"] += 1
+        else:
+            self._ask(half, message)
+
+    def _ask(self, half: Half, message: StoredMessage) -> None:
+        """CHECK_TRANSACTION_STATE 39 to one producer of the group, about the copy if it is seen."""
+        session = self._context.node.producers.pick(half.group)
+        place = real_place(message)
+        if session is None or place is None:
+            return
+        self.counts["asked"] += 1
+        self._reading.step()
+        newest = self._context.core.find(half.origin) or half
+        message.offset, message.queue_offset = newest.offset, newest.queue_offset
+        header = CheckTransactionStateHeader(
+            tranStateTableOffset=newest.queue_offset,
+            commitLogOffset=newest.offset,
+            msgId=message.uniq_key,
+            transactionId=message.uniq_key,
+            offsetMsgId=message.offset_msg_id,
+            topic=place[0],
+        )
+        header.bname = self._context.node.options.broker_name
+        body = record.encode_stored(shown(message, place, half.origin))
+        session.oneway(request(RequestCode.CHECK_TRANSACTION_STATE, header, body))

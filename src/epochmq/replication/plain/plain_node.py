@@ -1,0 +1,176 @@
+"""A store and its fixed role in a plain group; the counterpart of `replication.node`."""
+
+from functools import partial
+
+from epochmq.base.errors import EnvironmentFault, OurBug, PeerError
+from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.copying import Copying
+from epochmq.replication.link import Chunk
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.master import PlainMasterCore
+from epochmq.replication.plain.slave import PlainSlaveCore
+from epochmq.replication.replication_effects import (
+    OWN_LINK,
+    Acknowledge,
+    Append,
+    AwaitSync,
+    Close,
+    Effect,
+    Effects,
+    Reset,
+    Send,
+    Trouble,
+    Truncate,
+)
+from epochmq.replication.store_view import StoreView
+from epochmq.store.store import Store
+
+
+class PlainNode(Copying):
+    """Either `master` or `slave`, or neither before the start."""
+
+    def __init__(self, store: Store, options: ReplicationOptions) -> None:
+        super().__init__(store)
+        self.options = options
+        self.log = StoreView(store)
+        self.master: PlainMasterCore | None = None
+        self.slave: PlainSlaveCore | None = None
+        self.alive: int | None = None
+        """Living members of the group, where slaves may stand in; see `count_alive`."""
+
+    def become_master(self, now: int, *, sync: bool) -> None:
+        """ASYNC_MASTER, or SYNC_MASTER with `sync`."""
+        self.leave(now)
+        self.store.seal_tail()
+        self.master = PlainMasterCore(self.log, self.options, sync=sync)
+        self.master.alive = self.alive
+
+    def count_alive(self, members: int) -> None:
+        """What name servers say; sends that waited for one more may be done with it."""
+        self.alive = members
+        if self.master is not None:
+            self.master.alive = members
+
+    def change_options(self, options: ReplicationOptions) -> None:
+        """What sends wait for, those that wait already among them; the rest with the next role."""
+        self.options = options
+        if self.master is not None:
+            self.master.change_options(options)
+
+    def become_slave(self, now: int) -> None:
+        """SLAVE; the caller dials and tells `dialled`."""
+        self.leave(now)
+        self.slave = PlainSlaveCore(self.log, self.options)
+
+    def leave(self, now: int) -> None:
+        """No role."""
+        self._now = now
+        if self.master is not None:
+            self.master.fence("another role")
+            self._out += [Close(link, "another role") for link in self.master.links]
+        if self.slave is not None:
+            self.slave.closed()
+            self._out.append(Close(OWN_LINK, "another role"))
+        self.master = self.slave = None
+
+    # The master -------------------------------------------------------------------------------
+
+    def link_accepted(self, link: int, peer: str, now: int) -> None:
+        if self.master is None:
+            self._out.append(Close(link, "this broker is not the master"))
+        else:
+            self._carry_out(self.master.accepted(link, peer, now))
+
+    def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        if self.master is not None:
+            self._carry_out(self.master.received(link, data, now))
+
+    def link_closed(self, link: int, now: int) -> None:
+        if self.master is not None:
+            self._carry_out(self.master.closed(link, now))
+
+    def next_chunk(self, link: int, now: int) -> Chunk | None:
+        return self.master.next_chunk(link, now) if self.master is not None else None
+
+    def appended(self, now: int) -> None:
+        """The store grew; call once for all appends of a turn, then let the links send."""
+        self._now = now
+        master, store = self.master, self.store
+        if master is None:
+            return
+        if store.options.transient_pool:
+            store.commit()
+        self._carry_out(master.appended(now))
+        if store.options.sync_flush and store.needs_sync:
+            store.when_synced(store.pointers.appended, partial(self._synced_here, master))
+
+    def _synced_here(self, master: PlainMasterCore, synced: bool) -> None:
+        if synced and master is self.master:
+            self._carry_out(master.moved(self._now))
+
+    def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        if self.master is None:
+            done(AckStatus.FENCED)
+        else:
+            self.master.when_acked(offset, deadline_at_ms, done)
+
+    def refusal(self, now: int) -> AckStatus | None:
+        return AckStatus.FENCED if self.master is None else self.master.refusal(now)
+
+    def fence(self, reason: str) -> None:
+        if self.master is not None:
+            self.master.fence(reason)
+
+    @property
+    def _copier(self) -> PlainSlaveCore | None:
+        return self.slave
+
+    # Time and effects -------------------------------------------------------------------------
+
+    def tick(self, now: int, wall: int = 0) -> None:
+        del wall
+        self._now = now
+        core = self.master or self.slave
+        if core is not None:
+            self._carry_out(core.tick(now))
+
+    def _carry_out(self, effects: Effects) -> None:
+        held = False
+        for effect in effects:
+            try:
+                self._do(effect)
+            except (EnvironmentFault, PeerError) as error:
+                self._give_up(str(error))
+                return
+            held = held or isinstance(effect, Truncate | Reset)
+        if held and self.slave is not None:
+            self._carry_out(self.slave.resumed(self.slave.session, self._now))
+
+    def _do(self, effect: Effect) -> None:
+        store = self.store
+        if isinstance(effect, Send | Close | Trouble):
+            self._out.append(effect)
+        elif isinstance(effect, Append):
+            store.append_raw(effect.offset, effect.data)
+        elif isinstance(effect, Acknowledge):
+            if self.slave is not None:
+                self._carry_out(self.slave.acknowledge(self._now))
+        elif isinstance(effect, Truncate):
+            if effect.offset < store.pointers.appended:
+                store.truncate(effect.offset, effect.reason)
+        elif isinstance(effect, Reset):
+            store.reset_to(effect.offset)
+        elif isinstance(effect, AwaitSync):
+            self._await_sync(effect.offset)
+        else:
+            raise OurBug(f"nobody carries out {effect}")
+
+    def transferred(self) -> dict[int, int]:
+        """Bytes of log by link since it began; 0 is the link to the master."""
+        if self.master is not None:
+            return {link.number: link.sent_bytes for link in self.master.links.values()}
+        return {0: self.slave.received_bytes} if self.slave is not None else {}
+
+    def statistics(self) -> dict[str, int]:
+        core = self.master or self.slave
+        return core.statistics() if core is not None else {}

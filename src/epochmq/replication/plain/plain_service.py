@@ -1,0 +1,97 @@
+"""Replication without a controller (enableControllerMode=false), as the broker calls it."""
+
+from collections.abc import Callable
+
+from epochmq.base.ports import Clock
+from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.frames import State
+from epochmq.replication.ha_info import moment
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.plain.plain_node import PlainNode
+from epochmq.replication.ports import Sockets
+from epochmq.replication.replication_service import Shell
+from epochmq.store.store import Store
+
+
+class PlainReplication(Shell):
+    """ASYNC_MASTER, SYNC_MASTER or SLAVE; the role follows from the configuration."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: ReplicationOptions,
+        clock: Clock,
+        *,
+        on_trouble: Callable[[str], None],
+        sockets: Sockets,
+    ) -> None:
+        node = PlainNode(store, options)
+        super().__init__(node, node, node, options, clock, sockets, on_trouble)
+        self.node = node
+
+    async def become_master(self, *, sync: bool) -> None:
+        """Serve slaves; with `sync` sends wait for them (SYNC_MASTER)."""
+        async with self._switching:
+            await self._hang_up()
+            self.node.become_master(self._clock.now_ms(), sync=sync)
+            self._after()
+
+    async def become_slave(self, master_ha_address: str | None) -> None:
+        """Copy from that master; the same address again goes on undisturbed.
+
+        The address is `haMasterAddress`, or what the name server answers to a registration.
+        """
+        async with self._switching:
+            if self.node.slave is not None and self._master_address == master_ha_address:
+                return
+            await self._hang_up()
+            self.node.become_slave(self._clock.now_ms())
+            self._after()
+            if master_ha_address is not None:
+                self._dial(master_ha_address)
+
+    def change_options(self, options: ReplicationOptions) -> None:
+        """How many slaves a send waits for, from now on."""
+        self.node.change_options(options)
+
+    def fence(self, reason: str) -> None:
+        self.node.fence(reason)
+
+    def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """`done` once, in the log's order; at once for an ASYNC_MASTER."""
+        self.node.when_acked(offset, deadline_at_ms, done)
+
+    def refusal(self) -> AckStatus | None:
+        """Why nothing should be appended now; None: go on."""
+        return self.node.refusal(self._clock.now_ms())
+
+    def ha_info(self) -> dict[str, object]:
+        """RocketMQ's HARuntimeInfo, as JSON has it."""
+        node, end, peers = self.node, self.node.store.pointers.appended, self._peers()
+        slave, now, wall = node.slave, self._clock.now_ms(), self._clock.wall_ms()
+        links = node.master.links.values() if node.master is not None else ()
+        gap = self._options.gap_max_bytes
+        return {
+            "master": node.master is not None,
+            "masterCommitLogMaxOffset": end if node.master is not None else 0,
+            "inSyncSlaveNums": sum(link.ack >= end - gap for link in links if link.ack >= 0),
+            "haConnectionInfo": [
+                {
+                    "addr": peers.get(link.number, link.peer),
+                    "slaveAckOffset": link.ack,
+                    "diff": end - link.ack,
+                    "inSync": link.ack >= max(0, end - gap),
+                    "transferredByteInSecond": self.speeds.of(link.number),
+                    "transferFromWhere": link.next,
+                }
+                for link in links
+            ],
+            "haClientRuntimeInfo": {
+                "masterAddr": self._master_address or "",
+                "transferredByteInSecond": self.speeds.of(0),
+                "maxOffset": end if slave is not None else 0,
+                "lastReadTimestamp": moment(slave.read_at_ms, now, wall) if slave else 0,
+                "lastWriteTimestamp": moment(slave.written_at_ms, now, wall) if slave else 0,
+                "activated": node.slave is not None and node.slave.state is State.TRANSFER,
+            },
+        }

@@ -1,0 +1,498 @@
+"""A store, its epochs and the role they play, put together; the service and the simulator run it.
+
+All verbs are plain calls. What concerns this store is done here, in order; what concerns links and
+the controller comes out of `take`. Steps that wait for a device go through `run_blocking`, which
+the service replaces by a thread; the core on whose behalf one runs takes nothing meanwhile.
+
+A cut of the log goes on to its end whatever becomes of the role or the link meanwhile. Until then
+no bytes are taken from any master, and no role begins: see `reshaping` and `when_shaped`.
+
+Roles: none, master (links of followers are numbered by the caller, from 1), follower (of one
+master, on link 0).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epochmq.base.check import check
+from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.ack_policy import AckStatus, Done
+from epochmq.replication.copying import Copying
+from epochmq.replication.follower import FollowerCore
+from epochmq.replication.in_sync import InSync
+from epochmq.replication.link import Chunk
+from epochmq.replication.master import MasterCore
+from epochmq.replication.options import ReplicationOptions
+from epochmq.replication.replication_effects import (
+    OWN_LINK,
+    Acknowledge,
+    Append,
+    AskReplicas,
+    AwaitSync,
+    Close,
+    Confirm,
+    Effect,
+    Effects,
+    Persist,
+    Propose,
+    Reset,
+    Send,
+    SetProposal,
+    Trouble,
+    Truncate,
+)
+from epochmq.replication.store_view import StoreView
+from epochmq.store.chores import Steps
+from epochmq.store.epochs import EpochFile, StaleEpoch
+from epochmq.store.store import Store
+
+PINGS_PER_SPAN = 8
+"""Heartbeats to each member in a lease's length, once the lease may end."""
+
+Then = Callable[[Exception | None], None]
+RunBlocking = Callable[[Callable[[], None], Then], None]
+
+
+def run_inline(call: Callable[[], None], then: Then) -> None:
+    """Carry out a blocking step here and now."""
+    try:
+        call()
+    except OurBug:
+        raise
+    except EpochError as error:
+        then(error)
+    else:
+        then(None)
+
+
+class ReplicationNode(Copying):
+    """One broker's replication; `now` is monotonic, `wall` goes into what is written."""
+
+    def __init__(
+        self,
+        store: Store,
+        epochs: EpochFile,
+        options: ReplicationOptions,
+        *,
+        own_id: int,
+        safeguards: Safeguards = SAFE,
+    ) -> None:
+        super().__init__(store)
+        self.epochs = epochs
+        self.options = options
+        self.own_id = own_id
+        self.safeguards = safeguards
+        self.master: MasterCore | None = None
+        self.follower: FollowerCore | None = None
+        self.run_blocking: RunBlocking = run_inline
+        self.on_confirm: Callable[[int], None] = lambda _offset: None
+        self.registered: frozenset[int] | None = None
+        """The ids that the controllers have registered in this group, as far as they were asked;
+        None: every follower is believed its id."""
+        self.may_acknowledge: Callable[[int], bool] = lambda _now: True
+        """Asked before anything is acknowledged or confirmed as master (S17)."""
+        self.hold_span_ms: Callable[[], int] = lambda: 0
+        """Past the lease the whole set may go on, each member heard within so long; 0: it may not
+        (ADR 0044)."""
+        self.log = StoreView(store)
+        self._late_entry: tuple[int, int] | None = None
+        self._forgetting = False
+        self.reshaping = False
+        """The log is being cut, or begins elsewhere; it belongs to the blocking steps."""
+        self._when_shaped: list[Callable[[], None]] = []
+        epochs.reconcile(store.pointers.start, store.pointers.appended)
+
+    # Roles ------------------------------------------------------------------------------------
+
+    def become_master(
+        self, epoch: int, members: frozenset[int], set_epoch: int, now: int, wall: int = 0
+    ) -> None:
+        """Write as the master of `epoch` from here on: the entry is durable when this returns.
+
+        `StaleEpoch` when this log has seen a newer one; then nothing has changed.
+        """
+        start = self.prepare_master(epoch, now)
+        if self.safeguards.epoch_entry_before_data:
+            self.epochs.append(epoch, start)
+        else:
+            self._late_entry = (epoch, start)
+        self.start_master(epoch, start, members, set_epoch, now, wall)
+
+    def prepare_master(self, epoch: int, now: int) -> int:
+        """Where `epoch` will start; until `start_master` this broker has no role."""
+        check(not self.reshaping, "no role begins while the log is cut")
+        self.check_epoch(epoch)
+        self.leave(now)
+        self._adopt()
+        return self.store.seal_tail()
+
+    def shed_tail(self) -> None:
+        """Give up the role, and cut a record that never became whole; then `when_shaped`.
+
+        `prepare_master` would cut it too, but here and now.
+        """
+        self.leave(self._now)
+        self._reshape(self.store.cutting_tail(), lambda _error: None)
+
+    def check_epoch(self, epoch: int) -> None:
+        """`StaleEpoch` when this log knows a newer master than that of `epoch`."""
+        last = self.epochs.last_epoch
+        if epoch < last:
+            raise StaleEpoch(f"the controller gave epoch {epoch}, this log has seen {last}")
+
+    def start_master(
+        self,
+        epoch: int,
+        start: int,
+        members: frozenset[int],
+        set_epoch: int,
+        now: int,
+        wall: int = 0,
+    ) -> None:
+        """Serve followers: the entry (`epoch`, `start`) is durable."""
+        self._now, self._wall = now, wall
+        confirmed = self.store.pointers.confirmed
+        self.store.limit_confirm(confirmed)
+        in_sync = InSync(
+            self.own_id,
+            epoch,
+            start,
+            members,
+            set_epoch,
+            confirmed,
+            now,
+            self.options,
+            self.safeguards,
+        )
+        self.master = MasterCore(
+            self.log, self.epochs, in_sync, self.options, self.safeguards, self.registered
+        )
+        self._carry_out(self.master.moved(now))
+
+    def become_follower(
+        self, epoch: int, now: int, wall: int = 0, *, learner: bool, unclean_epoch: int = 0
+    ) -> None:
+        """Copy from the master of `epoch`; the caller dials and tells `dialled`.
+
+        `unclean_epoch`: see `FollowerCore`.
+        """
+        check(not self.reshaping, "no role begins while the log is cut")
+        self.check_epoch(epoch)
+        self.leave(now)
+        self._now, self._wall = now, wall
+        self._adopt()
+        self.store.limit_confirm(self.store.pointers.confirmed)
+        self.follower = FollowerCore(
+            self.log,
+            self.epochs,
+            self.options,
+            self.own_id,
+            epoch,
+            learner=learner,
+            unclean_epoch=unclean_epoch,
+            safeguards=self.safeguards,
+        )
+
+    def _adopt(self) -> None:
+        """A log that was written without a controller is the one of epoch 0, on all replicas."""
+        written = self.log.end > self.log.start
+        if self.options.adopt_plain_log and not self.epochs.entries and written:
+            self.epochs.append(0, 0)
+
+    def leave(self, now: int) -> None:
+        """No role: links are cut, and who waits is told that it is over."""
+        self._now = now
+        master, follower = self.master, self.follower
+        self.master = self.follower = None
+        if master is not None:
+            master.fence("another role")
+            self._out += [Close(link, "another role") for link in master.links]
+        if follower is not None:
+            follower.closed()
+            self._out.append(Close(OWN_LINK, "another role"))
+
+    # Followers' links -------------------------------------------------------------------------
+
+    def link_accepted(self, link: int, peer: str, now: int) -> None:
+        """Somebody connected; without a master here the link is cut."""
+        self._now = now
+        if self.master is None:
+            self._out.append(Close(link, "this broker is not the master"))
+        else:
+            self._carry_out(self.master.accepted(link, peer, now))
+
+    def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        self._now = now
+        if self.master is not None:
+            self._recheck(now)
+            self._carry_out(self.master.received(link, data, now))
+
+    def link_closed(self, link: int, now: int) -> None:
+        self._now = now
+        if self.master is not None:
+            self._recheck(now)
+            self._carry_out(self.master.closed(link, now))
+
+    def next_chunk(self, link: int, now: int) -> Chunk | None:
+        """What to write to a link that has room: the head, then that piece of the log."""
+        return self.master.next_chunk(link, now) if self.master is not None else None
+
+    # The master -------------------------------------------------------------------------------
+
+    def _recheck(self, now: int) -> None:
+        """After any pause the right to acknowledge may be gone (S17)."""
+        master = self.master
+        if master is None:
+            return
+        master.past_lease = not self.may_acknowledge(now)
+        if master.fenced is not None or not master.past_lease:
+            return
+        if self.safeguards.deadline_recheck_after_pause and not self.holds(now):
+            master.fence("the lease ran out")
+
+    def may_serve(self, now: int) -> bool:
+        """Whether this master acknowledges: under its lease, or past it with the whole set."""
+        return self.may_acknowledge(now) or self.holds(now)
+
+    def holds(self, now: int) -> bool:
+        """Whether the whole set is behind this master, so that it needs no lease (ADR 0044)."""
+        span_ms = self.hold_span_ms()
+        master = self.master
+        return span_ms > 0 and master is not None and master.is_whole(now, span_ms)
+
+    def appended(self, now: int) -> None:
+        """The store grew; call once for all appends of a turn, then let the links send."""
+        self._now = now
+        master = self.master
+        if master is None:
+            return
+        store = self.store
+        if store.options.transient_pool:
+            store.commit()  # followers are sent what is in the file
+        self._recheck(now)
+        self._carry_out(master.appended(now))
+        if store.options.sync_flush and store.needs_sync:
+            store.when_synced(store.pointers.appended, partial(self._synced_here, master))
+        if self._late_entry is not None:
+            entry, self._late_entry = self._late_entry, None
+            self.epochs.append(*entry)
+
+    def _synced_here(self, master: MasterCore, synced: bool) -> None:
+        if synced and master is self.master:
+            now = self._now = self.read_clock()
+            self._recheck(now)
+            self._carry_out(master.moved(now))
+
+    def when_acked(self, offset: int, deadline_at_ms: int, done: Done, now: int) -> None:
+        """See `MasterCore.when_acked`; FENCED without a master here."""
+        if self.master is None:
+            done(AckStatus.FENCED)
+            return
+        self._recheck(now)
+        self.master.when_acked(offset, deadline_at_ms, done)
+
+    def refusal(self, now: int) -> AckStatus | None:
+        """Why nothing should be appended now; None for go on."""
+        if self.master is None:
+            return AckStatus.FENCED
+        self._recheck(now)
+        return self.master.refusal(now)
+
+    def fence(self, reason: str) -> None:
+        if self.master is not None:
+            self.master.fence(reason)
+
+    def unfence(self, now: int) -> None:
+        self._now = now
+        if self.master is not None:
+            self._carry_out(self.master.unfence(now))
+
+    def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> None:
+        self._now = now
+        if self.master is not None:
+            self._recheck(now)
+            self._carry_out(self.master.set_committed(members, set_epoch, now))
+
+    def replicas_told(self, registered: frozenset[int], now: int) -> None:
+        """The controllers' answer to `AskReplicas`."""
+        self._now = now
+        self.registered = registered
+        if self.master is not None:
+            self._recheck(now)
+            self._carry_out(self.master.replicas_told(registered, now))
+
+    def proposal_failed(self, proposal: SetProposal, now: int, *, refused: bool = False) -> None:
+        self._now = now
+        if self.master is not None and proposal.epoch == self.master.in_sync.epoch:
+            self._recheck(now)
+            self._carry_out(self.master.proposal_failed(proposal, now, refused))
+
+    @property
+    def _copier(self) -> FollowerCore | None:
+        return self.follower
+
+    # Time -------------------------------------------------------------------------------------
+
+    def tick(self, now: int, wall: int = 0) -> None:
+        self._now, self._wall = now, wall
+        if self.master is not None:
+            self._recheck(now)
+            self.master.ping_ms = self._ping_ms(now)
+            self._carry_out(self.master.tick(now))
+        if self.follower is not None:
+            self._carry_out(self.follower.tick(now))
+        self._forget_epochs()
+
+    def _ping_ms(self, now: int) -> int:
+        """A lease that is not renewed soon ends: members must have been heard when it does."""
+        span_ms = self.hold_span_ms()
+        if span_ms == 0 or self.may_acknowledge(now + span_ms // 2):
+            return 0
+        return max(1, span_ms // PINGS_PER_SPAN)
+
+    def _forget_epochs(self) -> None:
+        """Epochs whose log has been deleted."""
+        entries, start = self.epochs.entries, self.store.pointers.start
+        if len(entries) > 1 and entries[0].end < start and not self._forgetting:
+            self._forgetting = True
+            self.run_blocking(partial(self.epochs.cut_prefix, start), self._forgotten)
+
+    def _forgotten(self, error: Exception | None) -> None:
+        self._forgetting = error is not None  # once is enough when the disk does not take it
+
+    def next_deadline(self, now: int) -> int:
+        if self.master is not None:
+            return self.master.next_deadline(now)
+        if self.follower is not None:
+            return self.follower.next_deadline(now)
+        return now + self.options.heartbeat_ms
+
+    # Effects ----------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Effects) -> None:
+        """In order. Steps of a follower that is held may wait for a device."""
+        for index, effect in enumerate(effects):
+            if isinstance(effect, Truncate | Reset | Persist):
+                self._carry_out_held(effects[index:])
+                return
+            try:
+                self._do(effect)
+            except (EnvironmentFault, PeerError) as error:
+                self._give_up(str(error))  # nothing of what follows may be acknowledged
+                return
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, Confirm):
+            self.store.limit_confirm(effect.offset)
+            self.on_confirm(effect.offset)
+        elif isinstance(effect, Append):
+            self.store.append_raw(effect.offset, effect.data, self._wall)
+        elif isinstance(effect, Acknowledge):
+            if self.follower is not None:
+                self._carry_out(self.follower.acknowledge(self._now))
+        elif isinstance(effect, AwaitSync):
+            self._await_sync(effect.offset)
+        elif isinstance(effect, Send | Close | Propose | AskReplicas | Trouble):
+            self._out.append(effect)
+        else:
+            raise OurBug(f"nobody carries out {effect}")
+
+    def _carry_out_held(self, effects: Effects) -> None:
+        """Truncation and the like, then the rest, then `resumed`."""
+        follower = self.follower
+        if follower is None:
+            return
+        session = follower.session
+        effect, rest = effects[0], effects[1:]
+
+        def then(error: Exception | None) -> None:
+            if follower is not self.follower or session != follower.session:
+                return
+            if error is not None and isinstance(effect, Persist):
+                self._give_up(str(error))
+            elif error is not None:
+                suspended: Effects = []
+                follower.suspend(str(error), suspended)
+                self._carry_out(suspended)
+            elif any(isinstance(e, Truncate | Reset | Persist) for e in rest):
+                self._carry_out(rest)
+            else:
+                self._carry_out(rest)
+                if session == follower.session:
+                    self._carry_out(follower.resumed(session, self.read_clock()))
+
+        if isinstance(effect, Persist):
+            self.run_blocking(partial(self._persist, effect.entries), then)
+        elif isinstance(effect, Reset):
+            self._reshape(self.store.resetting(effect.offset), then)
+        elif isinstance(effect, Truncate):
+            self._reshape(self._truncation(follower, effect), then)
+
+    def _persist(self, entries: tuple[tuple[int, int], ...]) -> None:
+        for epoch, start in entries:
+            self.epochs.append(epoch, start)
+
+    def _truncation(self, follower: FollowerCore, effect: Truncate) -> Steps:
+        """Cut the log, then the epochs."""
+        entries = list(follower.master_entries)
+        adopt = partial(self.epochs.adopt, entries, effect.offset)
+        if not self.safeguards.durable_truncation_first:
+            yield adopt
+        if effect.offset < self.store.pointers.appended:
+            yield from self.store.cutting(
+                effect.offset,
+                effect.reason,
+                operator=effect.operator,
+                epochs=self.epochs.entries,
+            )
+            self.epochs.forget_suffix(effect.offset)
+        yield adopt
+
+    def _reshape(self, steps: Steps, then: Then) -> None:
+        """Run the steps to their end, one at a time, then `then` with the error that ended them."""
+        self.reshaping = True
+
+        def go_on(error: Exception | None) -> None:
+            ended: Exception | None = None
+            try:
+                step = next(steps) if error is None else steps.throw(error)
+            except StopIteration:
+                pass
+            except OurBug:
+                raise
+            except EpochError as caught:
+                ended = caught
+            else:
+                self.run_blocking(step, go_on)
+                return
+            self.reshaping = False
+            then(ended)
+            self._shaped()
+
+        go_on(None)
+
+    def when_shaped(self, call: Callable[[], None]) -> None:
+        """Call when the log is not being cut: now, or after its last step."""
+        self._when_shaped.append(call)
+        self._shaped()
+
+    def _shaped(self) -> None:
+        while self._when_shaped and not self.reshaping:
+            self._when_shaped.pop(0)()
+
+    @property
+    def reading(self) -> bool:
+        return super().reading and not self.reshaping
+
+    def transferred(self) -> dict[int, int]:
+        """Bytes of log by link since it began; 0 is the link to the master."""
+        if self.master is not None:
+            return {link.number: link.sent_bytes for link in self.master.links.values()}
+        return {0: self.follower.received_bytes} if self.follower is not None else {}
+
+    def statistics(self) -> dict[str, int]:
+        """Plain figures of the present role."""
+        if self.master is not None:
+            return self.master.statistics()
+        return self.follower.statistics() if self.follower is not None else {}
