@@ -131,6 +131,29 @@ DANGEROUS = {
 }
 PROCESSES = {"subprocess", "asyncio.create_subprocess_exec", "os.fork", "os.posix_spawn"}
 
+# Words that named things of the product once: docs/GLOSSARY.md has them too.
+RETIRED = {
+    "afar": "remote fetch",
+    "beside": "background",
+    "dialect": "protocol version",
+    "doors": "liveness probe",
+    "evidence": "log lookup",
+    "guests": "unconfirmed followers",
+    "hands": "driver",
+    "namesake": "duplicate id",
+    "outlet": "internal writer",
+    "parcel": "forward item",
+    "patience": "retries, or pending writes",
+    "saver": "table writer",
+    "seam": "cut-over",
+    "seldom": "throttle",
+}
+KEPT_NAMES = {"outlet_advances_after_ack"}
+"""A switch of the simulator, which replay commands name."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
+CITED_EXAMPLES = {"app.py", "sim/checkers/inv_XX.py"}
+
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE_PATH = re.compile(
     r"(?<![\w./])/(?:wor[k]|far[m])/|/roo[t]/|/User[s]/\w|(?:extra-)?index-ur[l]|/home/\w+/"
@@ -157,6 +180,10 @@ RULES = {
     "untested": "A module of 16 code lines or more that does something has its own test file:"
     " src/epochmq/a/b.py is tested in tests/a/test_b.py. The exceptions stand in the ratchet.",
     "stale": "The ratchet excuses something that needs it no longer. `make fix` removes it.",
+    "word": "A newcomer searches for the word of RocketMQ, Raft or Python. RETIRED has words that"
+    " meant something here only, and what to say; docs/GLOSSARY.md has the terms.",
+    "cite": "A file that a document or a docstring names in backticks exists: its path or the end"
+    " of its path. Correct the name, or leave it out.",
     "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",
     "path": "Paths and addresses of one machine do not belong in the project.",
     "syntax": "The file does not parse.",
@@ -371,6 +398,50 @@ def check_text(tree: Tree) -> None:
                     tree.report(shown, number, rule, f"'{found[0]}' must not stand here")
 
 
+def check_words(tree: Tree) -> None:
+    for module in tree.modules.values():
+        seen: set[tuple[int, str]] = set()
+        for name, line in names_given(module):
+            words = {word.lower() for word in _WORD.findall(name)}
+            for word in words & RETIRED.keys():
+                if name not in KEPT_NAMES and (line, word) not in seen:
+                    seen.add((line, word))
+                    says = f"'{word}' in {name}: say {RETIRED[word]}"
+                    tree.report(module.path, line, "word", says)
+
+
+def names_given(module: Module) -> Iterator[tuple[str, int]]:
+    """The names of the module, and of all that it defines, assigns or takes."""
+    for part in module.parts:
+        yield part, 1
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def check_citations(tree: Tree) -> None:
+    paths = [
+        path.relative_to(tree.root).as_posix()
+        for path in text_files(tree)
+        if path.suffix == ".py" and not path.is_relative_to(tree.root / ".venv")
+    ]
+    ends = {"/".join(path.split("/")[at:]) for path in paths for at in range(path.count("/") + 1)}
+    for path in text_files(tree):
+        shown = path.relative_to(tree.root).as_posix()
+        if path.suffix not in (".md", ".py") or shown.startswith("tests/scripts/"):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for cited in CITED.findall(line):
+                if cited not in ends and cited not in CITED_EXAMPLES:
+                    tree.report(shown, number, "cite", f"there is no {cited}")
+
+
 def text_files(tree: Tree) -> Iterator[Path]:
     folders = ("src", "tests", "scripts", "bench", "sim", "chaos", "docs", ".ci")
     for pattern in ("*.py", *TEXT_FILES):
@@ -389,6 +460,8 @@ CHECKS: tuple[Callable[[Tree], None], ...] = (
     check_medians,
     check_listed,
     check_text,
+    check_words,
+    check_citations,
 )
 
 

@@ -17,9 +17,10 @@ def link(number: int) -> Link:
 
 
 def test_members_and_who_is_registered_are_known() -> None:
-    guests = UnconfirmedFollowers(frozenset({3}))
-    assert [guests.is_known(hello(n), SET) for n in (1, 2, 3, 4)] == [True, True, True, False]
-    assert not guests.is_known(hello(4, learner=True), SET), "a replica that learns is registered"
+    unconfirmed = UnconfirmedFollowers(frozenset({3}))
+    assert [unconfirmed.is_known(hello(n), SET) for n in (1, 2, 3, 4)] == [True, True, True, False]
+    a_replica_of_ours = hello(4, learner=True)
+    assert not unconfirmed.is_known(a_replica_of_ours, SET), "a replica that registered"
 
 
 def test_without_controllers_everybody_is_believed() -> None:
@@ -27,10 +28,10 @@ def test_without_controllers_everybody_is_believed() -> None:
 
 
 def test_above_all_brokers_are_those_who_only_read() -> None:
-    guests = UnconfirmedFollowers(frozenset())
-    assert guests.is_known(hello(BROKER_ID_MAX + 1, learner=True), SET)
-    assert not guests.is_known(hello(BROKER_ID_MAX + 1), SET)
-    assert not guests.is_known(hello(BROKER_ID_MAX, learner=True), SET)
+    unconfirmed = UnconfirmedFollowers(frozenset())
+    assert unconfirmed.is_known(hello(BROKER_ID_MAX + 1, learner=True), SET)
+    assert not unconfirmed.is_known(hello(BROKER_ID_MAX + 1), SET)
+    assert not unconfirmed.is_known(hello(BROKER_ID_MAX, learner=True), SET)
 
 
 def test_old_followers_name_an_address_and_count_as_learners() -> None:
@@ -38,36 +39,36 @@ def test_old_followers_name_an_address_and_count_as_learners() -> None:
 
 
 def test_one_question_is_under_way_and_who_comes_meanwhile_waits_for_the_next() -> None:
-    guests = UnconfirmedFollowers(frozenset())
+    unconfirmed = UnconfirmedFollowers(frozenset())
     first, second, third = link(1), link(2), link(3)
-    assert guests.hold(first, hello(3))
-    assert not guests.hold(second, hello(4))
-    assert not guests.hold(third, hello(5))
-    assert len(guests) == 3
-    guests.drop(3)
-    waited, again = guests.told(frozenset({4}))
+    assert unconfirmed.hold(first, hello(3))
+    assert not unconfirmed.hold(second, hello(4))
+    assert not unconfirmed.hold(third, hello(5))
+    assert len(unconfirmed) == 3
+    unconfirmed.drop(3)
+    waited, again = unconfirmed.told(frozenset({4}))
     assert [each.number for each, _ in waited] == [1], "whether it is registered or not"
     assert again, "4 may have registered since the question was put"
-    assert guests.is_known(hello(4), SET)
-    waited, again = guests.told(frozenset({4}))
+    assert unconfirmed.is_known(hello(4), SET)
+    waited, again = unconfirmed.told(frozenset({4}))
     assert [each.number for each, _ in waited] == [2]
     assert not again
-    assert guests.told(frozenset()) == ([], False)
+    assert unconfirmed.told(frozenset()) == ([], False)
 
 
 def test_who_hangs_up_keeps_nobody_from_being_let_in() -> None:
     """However often somebody calls and leaves: the question under way is answered and counts."""
-    guests = UnconfirmedFollowers(frozenset())
-    assert guests.hold(link(1), hello(9))
-    assert not guests.hold(link(2), hello(4))
-    guests.drop(1)
-    assert not guests.hold(link(3), hello(9))
-    guests.drop(3)
-    assert guests.told(frozenset({4})) == ([], True)
-    assert not guests.hold(link(4), hello(9))
-    waited, again = guests.told(frozenset({4}))
+    unconfirmed = UnconfirmedFollowers(frozenset())
+    assert unconfirmed.hold(link(1), hello(9))
+    assert not unconfirmed.hold(link(2), hello(4))
+    unconfirmed.drop(1)
+    assert not unconfirmed.hold(link(3), hello(9))
+    unconfirmed.drop(3)
+    assert unconfirmed.told(frozenset({4})) == ([], True)
+    assert not unconfirmed.hold(link(4), hello(9))
+    waited, again = unconfirmed.told(frozenset({4}))
     assert [each.number for each, _ in waited] == [2]
     assert again
-    guests.drop(4)
-    assert guests.told(frozenset({4})) == ([], False)
-    assert guests.hold(link(5), hello(9))
+    unconfirmed.drop(4)
+    assert unconfirmed.told(frozenset({4})) == ([], False)
+    assert unconfirmed.hold(link(5), hello(9))

@@ -312,6 +312,49 @@ def test_ordinary_paths_pass(findings: Write) -> None:
     assert not rules(findings({"README.md": "src/work/a and docs/adr/0001 and /tmp/x"}), "path")
 
 
+# word, cite ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class TimerHands:\n    pass",
+        "def from_afar():\n    return 1",
+        "def f(outlet):\n    return outlet",
+        "old_dialect = 1",
+        "class A:\n    def __init__(self):\n        self._saver = 1",
+        "PATIENCE_MS = 5",
+    ],
+)
+def test_a_retired_word_is_found(findings: Write, text: str) -> None:
+    found = findings({module("store/a.py"): text})
+    assert len(rules(found, "word")) == 1
+
+
+def test_a_module_of_a_retired_name_is_found(findings: Write) -> None:
+    found = findings({module("broker/seam/cut.py"): "a = 1"})
+    assert rules(found, "word") == [module("broker/seam/cut.py:1")]
+
+
+def test_prose_and_words_that_only_contain_one_pass(findings: Write) -> None:
+    text = '"""The consumer has it in its hands."""\nseamless = shorthands = 1'
+    assert not rules(findings({module("store/a.py"): text}), "word")
+
+
+def test_every_retired_word_stands_in_the_glossary() -> None:
+    glossary = (Path(tidy.__file__).parent.parent / "docs" / "GLOSSARY.md").read_text()
+    retired = " ".join(glossary.partition("## Retired words")[2].split())
+    assert [word for word in tidy.RETIRED if f"{word} (" not in retired] == []
+
+
+def test_a_cited_file_must_be_there(findings: Write) -> None:
+    text = '"""See `raft/log.py` and `log.py`, not `raft/gone.py`."""\n'
+    files = {module("raft/log.py"): "a = 1", module("store/a.py"): text}
+    files["docs/X.md"] = "a\n`gone.py`, `src/epochmq/raft/log.py`, `log.py::test`"
+    found = rules(findings(files), "cite")
+    assert found == ["docs/X.md:2", module("store/a.py:1")]
+
+
 # the command -------------------------------------------------------------------------------------
 
 

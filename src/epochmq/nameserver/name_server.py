@@ -77,7 +77,7 @@ class NameServer:
         self._peers = Peers(tls=client_tls(options))
         self._kv_thread = BlockingThread("epochmq-kv")
         self._kv_waits: list[tuple[Session, Command]] = []
-        self._kv_saver: asyncio.Task[None] | None = None
+        self._kv_writer: asyncio.Task[None] | None = None
         self.node.save_kv = self._save_kv
         self._scanner: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -100,8 +100,8 @@ class NameServer:
 
     async def stop(self, grace_ms: int = 3_000) -> None:
         """Close all connections and end all tasks; may be called more than once."""
-        if self._kv_saver is not None:
-            await asyncio.wait([self._kv_saver])
+        if self._kv_writer is not None:
+            await asyncio.wait([self._kv_writer])
         self._kv_thread.close()
         tasks = [*self._sending]
         if self._scanner is not None:
@@ -119,8 +119,8 @@ class NameServer:
     def _save_kv(self, session: Session, command: Command) -> Held:
         """Answer `command` once its change is in the file; one write serves all that wait."""
         self._kv_waits.append((session, command))
-        if self._kv_saver is None:
-            self._kv_saver = asyncio.create_task(self._save_all_kv())
+        if self._kv_writer is None:
+            self._kv_writer = asyncio.create_task(self._save_all_kv())
         return HELD
 
     async def _save_all_kv(self) -> None:
@@ -141,7 +141,7 @@ class NameServer:
                 self._kv_waits = []
             for session, command in waits:
                 session.answer(command, reply)
-        self._kv_saver = None
+        self._kv_writer = None
 
     async def _scan(self) -> None:
         while True:
@@ -246,9 +246,9 @@ class _Sink(Dispatcher):
         if self._unfinished:
             asyncio.get_running_loop().call_soon(self._step)
 
-    def share(self, guests: dict[int, Handler]) -> None:
+    def share(self, handlers: dict[int, Handler]) -> None:
         """Serve a guest's codes as well."""
-        for code, handler in guests.items():
+        for code, handler in handlers.items():
             own = self.table.get(code)
             self.table[code] = handler if own is None else _both(own, handler)
 

@@ -2,7 +2,7 @@
 
     READY --handshake, reply--> HANDSHAKE --first acknowledgement--> TRANSFER <--> SUSPEND
 
-A link whose follower the controllers are asked for stays READY (`guests`).
+A link whose follower the controllers are asked for stays READY (`unconfirmed`).
 
 A link is SUSPENDed while there is nothing to send it from: its follower asks for log that is
 deleted here, or that belongs to no epoch. It gets heartbeats meanwhile. A closed link is SHUTDOWN.
@@ -94,7 +94,7 @@ class MasterCore:
         self._strangers: dict[str, int] = {}
         """Numbers of linked followers without ids, by address."""
         self._strangers_count = 0
-        self._guests = UnconfirmedFollowers(registered)
+        self._unconfirmed = UnconfirmedFollowers(registered)
         self._claims: dict[int, tuple[Link, Hello, int]] = {}
         """By the older link's number: the newer link of the same follower, since when it waits."""
 
@@ -113,7 +113,7 @@ class MasterCore:
         if link is None:
             return []
         link.state = State.SHUTDOWN
-        self._guests.drop(number)
+        self._unconfirmed.drop(number)
         effects: Effects = []
         for older, (newer, hello, _) in list(self._claims.items()):
             if newer is link:
@@ -184,15 +184,15 @@ class MasterCore:
             follower_id = self._number_of(str(hello.address))
         link.hello, link.follower_id = hello, follower_id
         in_sync = self.in_sync
-        if self._guests.is_known(hello, in_sync.committed | in_sync.effective):
+        if self._unconfirmed.is_known(hello, in_sync.committed | in_sync.effective):
             self._enter(link, hello, effects, now)
-        elif self._guests.hold(link, hello):
+        elif self._unconfirmed.hold(link, hello):
             effects.append(AskReplicas())
 
     def replicas_told(self, registered: frozenset[int], now: int) -> Effects:
-        """The controllers said whose ids are registered in this group; see `guests`."""
+        """The controllers said whose ids are registered in this group; see `unconfirmed`."""
         effects: Effects = []
-        waited, ask_again = self._guests.told(registered)
+        waited, ask_again = self._unconfirmed.told(registered)
         if ask_again:
             effects.append(AskReplicas())
         for link, hello in waited:

@@ -52,7 +52,7 @@ class AcceptLoop:
         self._timeout_s = min(handshake_ms, HANDSHAKE_MS_MAX) / 1000
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[asyncio.Task[None], None] = {}
-        self._seldom = LogThrottle(REPORT_MS)
+        self._throttle = LogThrottle(REPORT_MS)
         self._resuming: asyncio.TimerHandle | None = None
         self._loop.add_reader(listener, self._accept)
 
@@ -114,7 +114,7 @@ class AcceptLoop:
             self._report("a connection was not let in: %s", str(error) or type(error).__name__)
 
     def _report(self, line: str, why: object) -> None:
-        left_out = self._seldom.left_out(line, int(self._loop.time() * 1000))
+        left_out = self._throttle.left_out(line, int(self._loop.time() * 1000))
         if left_out is not None:
             log.warning(line + "%s", why, also_left_out(left_out))
 

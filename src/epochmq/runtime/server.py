@@ -88,7 +88,7 @@ class RemotingServer:
             self._cut,
             "sent of unfinished frames",
         )
-        self._seldom = LogThrottle(REPORT_MS)
+        self._throttle = LogThrottle(REPORT_MS)
         self._round: list[Connection] = []
         self._crowded_until = 0
         """While silent connections are closed, for others were refused."""
@@ -191,7 +191,7 @@ class RemotingServer:
     def _report(self, peer: str, reason: str) -> None:
         """One line in a while for each peer, whatever it does."""
         now = int(asyncio.get_running_loop().time() * 1000)
-        left_out = self._seldom.left_out(peer.rpartition(":")[0], now)
+        left_out = self._throttle.left_out(peer.rpartition(":")[0], now)
         if left_out is not None:
             log.info("%s: closed: %s%s", peer, reason, also_left_out(left_out))
 

@@ -25,7 +25,7 @@ class StreamSockets:
     """The real `replication.ports.Sockets`."""
 
     def __init__(self) -> None:
-        self._seldom = LogThrottle(REPORT_MS)
+        self._throttle = LogThrottle(REPORT_MS)
 
     def listen(self, host: str, port: int) -> tuple[socket.socket, int]:
         """A listening socket and its port, which the system chose when `port` is 0."""
@@ -41,7 +41,7 @@ class StreamSockets:
         refusal = socket_refusal(sock.fileno(), for_replicas=True)
         if refusal is not None:
             sock.close()
-            left_out = self._seldom.left_out("", time.monotonic_ns() // 1_000_000)
+            left_out = self._throttle.left_out("", time.monotonic_ns() // 1_000_000)
             if left_out is not None:
                 text = "a connection to the replication port was refused: %s%s"
                 log.warning(text, refusal, also_left_out(left_out))

@@ -273,8 +273,8 @@ def _check_loss(heard: Nothing, suspected_at: float | None, timeout_ms: int) -> 
     now = asyncio.get_running_loop().time()
     if suspected_at is None:
         suspected_at = now
-    patience_ms = min(LOSS_CERTAIN_MS, timeout_ms // 2)  # to be told before time is up
-    if heard.certain or (now - suspected_at) * 1000 >= patience_ms:
+    wait_ms = min(LOSS_CERTAIN_MS, timeout_ms // 2)  # to be told before time is up
+    if heard.certain or (now - suspected_at) * 1000 >= wait_ms:
         raise DataLost(heard.lost)
     return suspected_at
 
