@@ -49,7 +49,7 @@ class Listening:
 
 
 class SimDoor:
-    """`Door` on a listening socket of a `SimLoop`: without TLS, and descriptors never run out."""
+    """`AcceptLoop` on a listening socket of a `SimLoop`: without TLS, and descriptors never run out."""
 
     def __init__(
         self, listener: Listening, factory: Callable[[], Any], *_: object, **_more: object
@@ -262,7 +262,7 @@ def led_here() -> Iterator[None]:
         (broker_service, "boot_id", _boot_id),
         (plain_service, "StreamSockets", SimSockets),
         (server, "listen", _listen),
-        (server, "Door", SimDoor),
+        (server, "AcceptLoop", SimDoor),
         (turn, "steady_ns", _steady_ns),
         (server, "steady_ns", _steady_ns),
         (connection, "steady_ns", _steady_ns),

@@ -18,7 +18,7 @@ from epochmq.broker.clients.members import Member as Producer
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopDesk
 from epochmq.broker.handlers.pull import PullDesk
-from epochmq.broker.handlers.request_table import COLD
+from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.handlers.send_special import half_message, timed_draft
 from epochmq.broker.membership.membership_effects import (
     BecomeFollower,
@@ -332,7 +332,7 @@ class SecondaryBroker(Broker):
             if code == RequestCode.POP_MESSAGE:
                 reply = self.pops.handle_pop(command, session, now)  # type: ignore[arg-type]
             else:
-                reply = COLD[code](self.owned, command, session, now)  # type: ignore[arg-type]
+                reply = REQUEST_TABLE[code](self.owned, command, session, now)  # type: ignore[arg-type]
         except Refused as error:
             reply = Reply(error.code, error.remark)
         if isinstance(reply, Reply):
