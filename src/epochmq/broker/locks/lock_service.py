@@ -1,7 +1,7 @@
 """Strict mode's questions to the other members: votes for locks, and locks that are given back.
 
 Up to a second for all of them together, which is what clients wait; as soon as the votes that came
-decide, the client is answered. What is asked when, and taken back, is `asking.py`'s to say.
+decide, the client is answered. What is asked when, and taken back, is `ballot.py`'s to say.
 """
 
 import asyncio
