@@ -49,7 +49,7 @@ class Listening:
 
 
 class SimDoor:
-    """`AcceptLoop` on a listening socket of a `SimLoop`: without TLS, and descriptors never run out."""
+    """`AcceptLoop` on a listening socket of a `SimLoop`, without TLS; descriptors never run out."""
 
     def __init__(
         self, listener: Listening, factory: Callable[[], Any], *_: object, **_more: object

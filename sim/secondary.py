@@ -332,7 +332,8 @@ class SecondaryBroker(Broker):
             if code == RequestCode.POP_MESSAGE:
                 reply = self.pops.handle_pop(command, session, now)  # type: ignore[arg-type]
             else:
-                reply = REQUEST_TABLE[code](self.owned, command, session, now)  # type: ignore[arg-type]
+                serve = REQUEST_TABLE[code]
+                reply = serve(self.owned, command, session, now)  # type: ignore[arg-type]
         except Refused as error:
             reply = Reply(error.code, error.remark)
         if isinstance(reply, Reply):
