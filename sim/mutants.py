@@ -55,12 +55,12 @@ def timer_tries_again(broker: "SecondaryBroker") -> None:
 
 def transaction_asks_the_log(broker: "SecondaryBroker") -> None:
     """A half message of another master's time is believed to be open."""
-    broker.owned.transactions._parts.is_over = lambda *_: False  # type: ignore[method-assign]
+    broker.owned.transactions._context.is_over = lambda *_: False  # type: ignore[method-assign]
 
 
 def transaction_progress_is_read_back(broker: "SecondaryBroker") -> None:
     """Both queues count as done as far as they were read."""
-    core = broker.owned.transactions._parts.core
+    core = broker.owned.transactions._context.core
     core.progress = lambda: Progress(core.seen, core.op_at)  # type: ignore[method-assign]
 
 
