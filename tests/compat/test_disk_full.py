@@ -19,6 +19,9 @@ from .peers.epochmq import EpochCluster
 TOPIC = "FullTopic"
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 BALLAST_BYTES = 12 << 20
+FIRST_REFUSAL = (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
+"""As in RocketMQ: 1 when this message needs a next log file that cannot be made, 14 when the disk is
+known to be full, because the file could not be made ahead."""
 
 
 @pytest.fixture
@@ -65,7 +68,9 @@ async def run(namesrv: str, ballast: Path) -> None:
     async with Producer(namesrv, "full", retries=0) as producer:
         await producer.queues(TOPIC)
         stored, code = await send_until_refused(producer)
-        assert (stored > 10, code) == (True, ResponseCode.SERVICE_NOT_AVAILABLE)
+        assert stored > 10
+        assert code in FIRST_REFUSAL
+        assert await send_until_refused(producer) == (0, ResponseCode.SERVICE_NOT_AVAILABLE)
         async with PullConsumer(namesrv, "full-check") as consumer:
             assert await count(consumer) == stored
             ballast.unlink()
