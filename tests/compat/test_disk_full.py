@@ -20,8 +20,8 @@ TOPIC = "FullTopic"
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 BALLAST_BYTES = 12 << 20
 FIRST_REFUSAL = (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
-"""As in RocketMQ: 1 when this message needs a next log file that cannot be made, 14 when the disk is
-known to be full, because the file could not be made ahead."""
+"""As in RocketMQ: 1 when this message needs a next log file that cannot be made, 14 when the disk
+is known to be full, because the file could not be made ahead."""
 
 
 @pytest.fixture

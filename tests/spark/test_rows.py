@@ -27,7 +27,7 @@ from epochmq.spark.rows import (
     on_lost,
     queue_offsets,
 )
-from epochmq.store.checksums import BLOCK_BYTES
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 

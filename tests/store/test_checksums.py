@@ -7,8 +7,9 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL, World, draft
 
-from epochmq.store.checksums import BLOCK_BYTES, FOLDER, Verdict
+from epochmq.store.checksums import FOLDER, Verdict
 from epochmq.store.store import Store
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 WALL = 1_700_000_000_000
 OPTIONS = replace(SMALL, commit_log_file_bytes=4 * BLOCK_BYTES)
@@ -211,3 +212,25 @@ def test_checksums_of_a_log_that_was_taken_away_are_deleted() -> None:
     store.sync()
     store.close(WALL)
     assert Store.open(disk, OPTIONS, HOST, WALL).pointers.appended == store.pointers.appended
+
+
+def test_blocks_that_were_written_whole_are_not_read() -> None:
+    world = filled(6 * BLOCK_BYTES)
+    store = world.store
+    assert store is not None
+    limit = store.pointers.synced
+    assert not store.checksums.record_written(limit)
+    assert store.checksums.covered >= 3 * BLOCK_BYTES  # the last one of a file has a blank
+    for offset in range(0, store.checksums.covered, BLOCK_BYTES):
+        assert store.checksums.verify(offset) is Verdict.OK
+
+
+def test_a_cut_forgets_what_was_computed_while_it_was_written() -> None:
+    world = filled(3 * BLOCK_BYTES)
+    store = world.store
+    assert store is not None
+    store.checksums.take_back(BLOCK_BYTES)
+    assert store.checksums.covered == 0
+    store.checksums.record_written(store.pointers.synced)
+    assert store.checksums.covered == 0
+    assert store._log.written.first is None

@@ -6,9 +6,9 @@ from tests.store.world import HOST
 
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import HEAD, OFFSET_AT, blank, encode
-from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.store.examination import Records
 from epochmq.store.store import Store
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 PROPERTIES = 800
 

@@ -1,14 +1,18 @@
 """CRC-32 (IEEE) without its sign bit, as records, batches and register bodies carry it."""
 
+from epochmq.base.types import Buffer
+
 try:
     from isal.isal_zlib import crc32 as _crc32
 except ImportError:  # pragma: no cover - same numbers, six times slower (performance.md)
     from zlib import crc32 as _crc32
 
-from epochmq.base.types import Buffer
+MASK = 0x7FFFFFFF
+continue_crc32 = _crc32
+"""CRC-32, with the sign bit, of bytes with the CRC-32 of the second argument, then the first."""
 
 
 def crc32(data: Buffer) -> int:
-    """CRC-32 of `data` masked with 0x7FFFFFFF."""
+    """CRC-32 of `data` without the sign bit."""
     value: int = _crc32(data)
-    return value & 0x7FFFFFFF
+    return value & MASK

@@ -22,18 +22,21 @@ from epochmq.store.chores import Step
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.layout import file_name
 from epochmq.store.segment import Segment
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)
 
 FOLDER = "checksums"
-BLOCK_BYTES = 64 * 1024
 BLOCKS_A_STEP = 16
 STEPS_A_CHORE = 8
+BLOCKS_AT_ONCE = 256
+"""Blocks whose checksums are known already, and are written in one turn of the event loop."""
 _TABLES_MAX = 16
 """Checksum files kept in memory; the one of a log file of 1 GiB has 192 KiB."""
 
 _ENTRY = Struct(">III")
 _CHECKED = Struct(">QII")
+_NO_ENTRY = bytes(_ENTRY.size)
 
 
 class Verdict(Enum):
@@ -169,14 +172,42 @@ class BlockChecksums:
                 break
         self.known_end = self.covered if found else 0
 
+    def record_written(self, limit: int) -> bool:
+        """Write the entries of blocks below `limit`, which is synced, that need not be read.
+
+        They are those that the log has computed while they were written. At most some MiB at once:
+        the result is whether there may be more.
+        """
+        written = self._log.written
+        found: Computed = []
+        segment = self._log.find(self.covered)
+        if segment is None:
+            return False
+        at = self.covered - (self.covered - segment.start) % BLOCK_BYTES
+        while len(found) < BLOCKS_AT_ONCE and (crc := written.crc_of(at)) is not None:
+            stop = min(at + BLOCK_BYTES, segment.end)
+            if stop > limit:
+                break
+            found.append((Block(at, stop, stop - at, crc), stop - at))
+            at = stop
+            if at == segment.end:
+                break
+        if found:
+            self.record(found, self._generation)
+        written.drop_below(self.covered)
+        return len(found) == BLOCKS_AT_ONCE
+
     def steps(self, limit: int, *, partial: bool) -> tuple[list[Step], Computed]:
-        """Steps that compute what is missing below `limit`, which is synced, and their results.
+        """Steps that read and compute what is missing below `limit`, and their results.
 
         With `partial` a block that is not full yet gets an entry too. At most a few MiB at once.
         """
         found: Computed = []
         steps: list[Step] = []
         at = self.covered
+        known = self._log.written.first
+        if known is not None and known > at:
+            limit = min(limit, known)
         while at < limit and len(steps) < STEPS_A_CHORE:
             segment = self._log.find(at)
             if segment is None:
@@ -198,6 +229,8 @@ class BlockChecksums:
 
     def cover(self, limit: int) -> None:
         """Compute and write everything below `limit`, here and now (clean stop, tools)."""
+        while self.record_written(limit):
+            pass
         while True:
             before = self.covered
             steps, found = self.steps(limit, partial=True)
@@ -217,31 +250,53 @@ class BlockChecksums:
         if generation != self._generation:
             return
         try:
+            whole = []
             for block, size in found:
                 if block.covered == size:
-                    self._put(block)
+                    whole.append(block)
                 else:
                     self.damaged.add(block.start)
+            self._put(whole)
+            for block, size in found:
                 if block.start <= self.covered < block.start + size:
                     self.covered = block.start + size
         except EnvironmentFault as error:
             _log.warning("checksums of the log cannot be written, it goes on without: %s", error)
 
-    def _put(self, block: Block) -> None:
-        segment = self._log.find(block.start)
-        if segment is None:
-            return
+    def _put(self, blocks: list[Block]) -> None:
+        """Write entries, those of adjacent blocks of one file together."""
+        while blocks:
+            segment = self._log.find(blocks[0].start)
+            count = 1
+            while (
+                count < len(blocks)
+                and segment is not None
+                and blocks[count].start == blocks[count - 1].stop < segment.end
+            ):
+                count += 1
+            if segment is not None:
+                self._put_adjacent(segment, blocks[:count])
+            blocks = blocks[count:]
+
+    def _put_adjacent(self, segment: Segment, blocks: list[Block]) -> None:
         table = self._table(segment)
         if table is None:
             if self._disk.exists(_path(segment.start)):
                 self._remove(segment.start)  # it cannot be read
                 self._sync_names()
             table = self._tables[segment.start] = bytearray(_table_bytes(segment))
-        if self.block_at(block.start).covered < block.covered:
-            place = (block.start - segment.start) // BLOCK_BYTES * _ENTRY.size
-            entry = block.entry()
-            self._open(segment.start, len(table)).write(place, entry)
-            table[place : place + _ENTRY.size] = entry
+        first = (blocks[0].start - segment.start) // BLOCK_BYTES * _ENTRY.size
+        entries = table[first : first + len(blocks) * _ENTRY.size]
+        changed = False
+        for number, block in enumerate(blocks):
+            at = number * _ENTRY.size
+            old = entries[at : at + _ENTRY.size]
+            if old == _NO_ENTRY or self.block_at(block.start).covered < block.covered:
+                entries[at : at + _ENTRY.size] = block.entry()
+                changed = True
+        if changed:
+            self._open(segment.start, len(table)).write(first, entries)
+            table[first : first + len(entries)] = entries
             self._unsynced.add(segment.start)
 
     def _open(self, start: int, size: int) -> File:
@@ -254,6 +309,11 @@ class BlockChecksums:
 
     # Taking back ------------------------------------------------------------------------------
 
+    def _change(self) -> None:
+        """Bytes of the log are about to change: what was computed before is void."""
+        self._generation += 1
+        self._log.written.clear()
+
     def invalidate(self, offset: int) -> None:
         """Durably forget every entry that covers bytes at or beyond `offset`.
 
@@ -264,7 +324,7 @@ class BlockChecksums:
 
     def take_back(self, offset: int) -> Step:
         """As `invalidate`: forgets here and now, and returns the step that makes it durable."""
-        self._generation += 1
+        self._change()
         gone = [int(name) for name in reversed(self._names()) if int(name) >= offset]
         segment = self._log.find(offset)
         clear: Step | None = None
@@ -330,7 +390,7 @@ class BlockChecksums:
 
     def forget(self, start: int, stop: int) -> None:
         """Durably take back the entries of `[start, stop)`, whose bytes are about to change."""
-        self._generation += 1
+        self._change()
         for at in self.blocks_of(start, stop):
             segment = self._log.find(at)
             if segment is None or (table := self._table(segment)) is None:

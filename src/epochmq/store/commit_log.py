@@ -11,6 +11,7 @@ from epochmq.store.chores import Step
 from epochmq.store.layout import file_name
 from epochmq.store.options import StoreOptions
 from epochmq.store.segment import Segment
+from epochmq.store.written_blocks import WrittenBlocks
 
 
 class CommitLog:
@@ -28,6 +29,8 @@ class CommitLog:
         """The file made ahead, while a power cut may take its name."""
         self._made: Segment | None = None
         """The first file of a log that begins again."""
+        self.written = WrittenBlocks()
+        """Checksums of the blocks that were written since the start."""
         self.end = 0
         self.active_end = 0
         """Where the file being written ends; equal to `end` when the next one must be opened."""
@@ -92,6 +95,7 @@ class CommitLog:
         try:
             segment.write(offset, data)
         except (DiskFull, DiskFailed):
+            self.written.clear()
             try:
                 segment.write(offset, bytes(len(data)))
             except OutOfResources as error:  # then a block may be there that is not zero
@@ -100,6 +104,7 @@ class CommitLog:
                 pass  # what has no block reads as zeros
             segment.file.sync()
             raise
+        self.written.add(offset, data, segment.start, segment.end)
 
     def commit(self) -> None:
         """Write what waits in the transient pool; on an error it goes on waiting."""

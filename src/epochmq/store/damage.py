@@ -22,11 +22,12 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.model.crc import crc32
 from epochmq.model.record import BLANK, MAGIC_BLANK
 from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import BLOCK_BYTES, Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, Verdict
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import End, Entry, walk, walk_log
 from epochmq.store.segment import Segment
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 _MAGIC_FRONT = b"\xda\xa3\x20"
 """What the magic numbers of both record versions begin with."""

@@ -10,11 +10,12 @@ from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import BLANK, MAGIC_BLANK, OFFSET_AT, offset_at
-from epochmq.store.checksums import BLOCK_BYTES, Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, Verdict
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damaged_ranges import DamageTable
 from epochmq.store.scan import End, walk
 from epochmq.store.segment import Segment
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 RECORD_BYTES_MAX = limits.FRAME_BYTES_MAX
 """No record is larger. The walk begins so far before a block: then the record in which it begins

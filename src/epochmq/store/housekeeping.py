@@ -224,8 +224,10 @@ class Housekeeping:
         """
         if self.chores.busy("checksums"):
             return
-        checksums = self._checksums
-        steps, found = checksums.steps(self.checksum_limit(), partial=partial)
+        checksums, limit = self._checksums, self.checksum_limit()
+        if checksums.record_written(limit):
+            return
+        steps, found = checksums.steps(limit, partial=partial)
         if steps:
             generation = checksums.generation
             done = lambda _error: checksums.record(found, generation)  # noqa: E731

@@ -20,7 +20,7 @@ from epochmq.base.errors import DiskFailed, EnvironmentFault
 from epochmq.base.ports import Disk
 from epochmq.model.record import check
 from epochmq.store.batch_queue import BatchQueue, inner_count
-from epochmq.store.checksums import BLOCK_BYTES, BlockChecksums, Verdict
+from epochmq.store.checksums import BlockChecksums, Verdict
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
@@ -32,6 +32,7 @@ from epochmq.store.twin import library
 from epochmq.store.twin.guard import guard
 from epochmq.store.twin.units import UnitsTwin
 from epochmq.store.unit_search import UnitSearch
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)
 

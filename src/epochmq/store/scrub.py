@@ -19,7 +19,7 @@ from epochmq.base.ports import Disk
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import DAMAGED, check, offset_at
-from epochmq.store.checksums import BLOCK_BYTES, Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, Verdict
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damage import flipped_bit
@@ -30,6 +30,7 @@ from epochmq.store.log_end import keep
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.segment import Segment
+from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)
 

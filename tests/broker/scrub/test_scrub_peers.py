@@ -11,8 +11,8 @@ from epochmq.base.errors import NotReachable
 from epochmq.broker.scrub import scrub_peers as subject
 from epochmq.broker.scrub.scrub_peers import Comparing, Members
 from epochmq.runtime.peers import Peers
-from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.store.scrub import Seen
+from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.bulk import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -10,7 +10,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.epoch_offsets import epochs_of
 from epochmq.model.log_blocks import blocks_of, digest
-from epochmq.store.checksums import BLOCK_BYTES
+from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -16,8 +16,8 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.scrub import compare
 from epochmq.broker.scrub.compare import Meaning
 from epochmq.runtime.peers import Peers
-from epochmq.store.checksums import BLOCK_BYTES
 from epochmq.store.scrub import Seen
+from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
