@@ -29,7 +29,7 @@ from epochmq.broker.pre_online.pre_online import (
 )
 
 ONE, TWO = "10.0.0.1:10911", "10.0.0.2:10911"
-HOLD = 5_000
+HOLD, REGISTER = 5_000, 10_000
 OTHERS, ALONE, UNKNOWN = Verdict.OTHERS, Verdict.ALONE, Verdict.UNKNOWN
 
 
@@ -37,14 +37,15 @@ class Way:
     """A core with its clock; `group` is what name servers say."""
 
     def __init__(self, own_id: int = 0, group: Mapping[int, str] | None = None) -> None:
-        self.core = PreOnline(own_id, HOLD)
+        self.core = PreOnline(own_id, HOLD, REGISTER)
         self.group = {1: ONE} if group is None else dict(group)
         self.verdict = OTHERS if self.group else ALONE
+        self.is_copied = False
         self.now = 1_000
 
     def tick(self, later_ms: int = 0) -> Call | GoOnline | None:
         self.now += later_ms
-        effects = self.core.tick(self.now, self.verdict, self.group)
+        effects = self.core.tick(self.now, self.verdict, self.group, is_copied=self.is_copied)
         assert len(effects) <= 1
         return effects[0] if effects else None
 
@@ -134,6 +135,35 @@ def test_who_has_nobody_to_copy_from_is_online(
     own_id: int, group: dict[int, str], why: str
 ) -> None:
     assert Way(own_id, group).tick() == GoOnline(why)
+
+
+def test_a_master_that_a_slave_copies_from_takes_its_tables_first() -> None:
+    """INV-29: the slave registers a moment after the name servers answered last."""
+    way = Way(group={})
+    way.is_copied = True
+    assert way.tick() is None
+    assert way.core.next_deadline() == way.now + LOOK_MS
+    assert "copies from here" in way.core.state
+    assert way.tick(REGISTER - 1) is None
+    way.verdict, way.group = OTHERS, {1: ONE}
+    assert way.to_the_end()[0] == (Step.COMPARE, 1)
+
+
+def test_a_slave_that_never_registers_keeps_no_master_away_for_long() -> None:
+    way = Way(group={})
+    way.is_copied = True
+    for _ in range(REGISTER // LOOK_MS):
+        assert way.tick() is None
+        way.now += LOOK_MS
+    assert isinstance(way.tick(), GoOnline)
+
+
+def test_a_slave_that_copies_no_more_is_not_waited_for() -> None:
+    way = Way(group={})
+    way.is_copied = True
+    assert way.tick() is None
+    way.is_copied = False
+    assert isinstance(way.tick(1), GoOnline)
 
 
 @pytest.mark.parametrize("own_id", [0, 1])
@@ -289,13 +319,14 @@ class Group(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.core = PreOnline(0, HOLD)
+        self.core = PreOnline(0, HOLD, REGISTER)
         self.now = 0
         self.own = ConsumerOffsets()
         self.tables: dict[int, ConsumerOffsets] = {}
         self.listed: dict[int, str] = {}
         self.held: dict[int, int] = {}
         self.silent = True
+        self.is_copied = False
         self.open: Call | None = None
         self.online = False
         self.before: dict[int, tuple[int, int]] = {}
@@ -322,6 +353,10 @@ class Group(RuleBasedStateMachine):
     def name_servers(self, silent: bool) -> None:
         self.silent = silent
 
+    @rule(is_copied=st.booleans())
+    def link(self, is_copied: bool) -> None:
+        self.is_copied = is_copied
+
     @precondition(lambda self: self.standing_in())
     @rule(data=st.data(), queue_id=st.integers(0, 2), step=st.integers(1, 9), reset=st.booleans())
     def consumes(self, data: st.DataObject, queue_id: int, step: int, reset: bool) -> None:
@@ -347,7 +382,7 @@ class Group(RuleBasedStateMachine):
             verdict, group = UNKNOWN, dict[int, str]()
         else:
             group = dict(self.listed)
-        for effect in self.core.tick(self.now, verdict, group):
+        for effect in self.core.tick(self.now, verdict, group, is_copied=self.is_copied):
             if isinstance(effect, GoOnline):
                 self.goes_online(group)
             else:

@@ -1,5 +1,6 @@
 """Brokers that come back into their group, over real sockets."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.broker.membership.group import (
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
+from epochmq.replication.plain.frames import encode_report
 from epochmq.runtime.own_host import free_port
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.namesrv import RegisterBrokerBody
@@ -127,6 +129,21 @@ async def member_that_does_not_answer(group: InProcess) -> RawClient:
     answer = await client.ask(request(RequestCode.REGISTER_BROKER, header, body))
     assert answer.code == 0, answer.remark
     return client
+
+
+async def test_a_slave_that_copies_and_is_not_listed_yet_is_waited_for(group: InProcess) -> None:
+    """Its master died while it came online itself: it knows what that had not saved (INV-29)."""
+    ha_port = free_port("127.0.0.1")
+    master = await start(group, 0, ha_listen_port=ha_port)
+    _, link = await asyncio.open_connection("127.0.0.1", ha_port)
+    link.write(encode_report(0))
+    await until(lambda: "waiting for a slave that copies from here" in state(master))
+    client = await member_that_does_not_answer(group)
+    await until(lambda: "comparing logs with 1@" in state(master))
+    assert master.node.role is Role.PRE_ONLINE
+    await client.close()
+    link.close()
+    await until(lambda: master.node.role is Role.MASTER)
 
 
 async def test_without_a_pre_online_a_master_is_there_at_once(group: InProcess) -> None:

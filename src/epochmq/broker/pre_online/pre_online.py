@@ -7,6 +7,9 @@ then is all they ever do (H4, H5). Then it goes online. A slave asks its master 
 compares, and is online when it copies log and tables. A slave without a master takes the tables of
 the other slaves: one may stand in, and whoever has the smallest id takes its place.
 
+A master that a slave copies from is not alone, although name servers name nobody else: the slave is
+about to register. For `register_ms` the master waits for that, and then takes the slave's tables.
+
 Every attempt begins with the group as it is then (H26), every failure is followed by a pause (H25),
 and `state` names at any time what is waited for. An answer that never comes counts as failed.
 
@@ -77,11 +80,13 @@ class PreOnline:
 
     `hold_ms`: how long members that stepped down are sure not to stand in again. What was taken
     from them is all there is only until then, so the way ends by then or begins anew.
+    `register_ms`: a living member that reaches the name servers registers within this time.
     """
 
-    def __init__(self, own_id: int, hold_ms: int) -> None:
+    def __init__(self, own_id: int, hold_ms: int, register_ms: int) -> None:
         self.own_id = own_id
         self.hold_ms = hold_ms
+        self.register_ms = register_ms
         self.online = False
         self.trouble = ""
         """Why the last attempt ended; empty while nothing is wrong."""
@@ -91,6 +96,8 @@ class PreOnline:
         self._due_ms = 0
         self._look_ms = 0
         """Without an attempt: when to look again at what name servers say."""
+        self._unlisted_ms: int | None = None
+        """Since when a slave copies from here that no name server names, and nobody else is."""
         self._plan: deque[Call] | None = None
         self._members: dict[int, str] = {}
         self._calling: Call | None = None
@@ -103,8 +110,11 @@ class PreOnline:
 
     # What happens ----------------------------------------------------------------------------
 
-    def tick(self, now: int, verdict: Verdict, others: Mapping[int, str]) -> Effects:
-        """What to do now; at most one thing, and nothing while a call is open."""
+    def tick(
+        self, now: int, verdict: Verdict, others: Mapping[int, str], *, is_copied: bool = False
+    ) -> Effects:
+        """What to do now; at most one thing, and nothing while a call is open. `is_copied`: a slave
+        copies the log of this broker."""
         if self.online:
             return []
         if self._plan is not None and self._has_changed(others):
@@ -116,7 +126,7 @@ class PreOnline:
         if self._calling is not None or now < self._due_ms:
             return []
         if self._plan is None:
-            return self._begin(now, verdict, others)
+            return self._begin(now, verdict, others, is_copied)
         return self._next(now)
 
     def done(self, call: Call, now: int) -> None:
@@ -154,7 +164,12 @@ class PreOnline:
 
     # Inside ----------------------------------------------------------------------------------
 
-    def _begin(self, now: int, verdict: Verdict, others: Mapping[int, str]) -> Effects:
+    def _begin(
+        self, now: int, verdict: Verdict, others: Mapping[int, str], is_copied: bool
+    ) -> Effects:
+        if self._may_be_listed_soon(now, verdict, is_copied):
+            self._look_ms = now + LOOK_MS
+            return []
         if verdict is Verdict.ALONE:
             return self._go_online("the name servers know of no other member")
         if verdict is Verdict.UNKNOWN or not others:
@@ -166,6 +181,15 @@ class PreOnline:
         self._plan = deque(self._calls())
         self._forget_progress(now)
         return self._next(now)
+
+    def _may_be_listed_soon(self, now: int, verdict: Verdict, is_copied: bool) -> bool:
+        """Whether a slave copies from here that has not registered yet, and still may."""
+        if verdict is not Verdict.ALONE or not is_copied:
+            self._unlisted_ms = None
+            return False
+        if self._unlisted_ms is None:
+            self._unlisted_ms = now
+        return now - self._unlisted_ms < self.register_ms
 
     def _calls(self) -> list[Call]:
         phases: tuple[tuple[Step, ...], ...] = (PREPARING, HANDING_OVER)
@@ -221,6 +245,8 @@ class PreOnline:
 
     @property
     def _between(self) -> str:
+        if self._unlisted_ms is not None:
+            return "waiting for a slave that copies from here to register at the name servers"
         if self.attempts:
             return "pausing before another attempt"
         return "waiting for the name servers to tell who is in the group"

@@ -76,8 +76,8 @@ class PreOnlineService:
         self._node = node
         self._host = host
         self._peers = peers
-        hold_ms = node.options.broker_not_active_timeout_millis // 2
-        self.core = PreOnline(node.options.broker_id, hold_ms)
+        listed_ms = node.options.broker_not_active_timeout_millis
+        self.core = PreOnline(node.options.broker_id, listed_ms // 2, listed_ms)
         self._logs = LogsAsked(node, peers)
         self._asking = Asking(node, peers)
         self._merge = Merge(node)
@@ -102,7 +102,8 @@ class PreOnlineService:
         """Whatever is due."""
         if self.core.online:
             return
-        for effect in self.core.tick(now, *self._host.group(now)):
+        is_copied = self._host.links_near() > 0
+        for effect in self.core.tick(now, *self._host.group(now), is_copied=is_copied):
             if isinstance(effect, GoOnline):
                 log.info("online: %s", effect.why)
                 self._host.go_online(hold_services=bool(self._acts_on))
