@@ -8,8 +8,8 @@ from epochmq.base.types import Buffer
 from epochmq.model.crc import MASK, continue_crc32
 
 BLOCK_BYTES = 64 * 1024
-KEPT_MAX = 4096
-"""Blocks whose checksums are kept until they are asked for: 256 MiB of the log."""
+KEPT_MAX = 16_384
+"""Blocks whose checksums are kept until the device has them: 1 GiB of the log."""
 
 _NOWHERE = -1
 
