@@ -94,6 +94,13 @@ class HardWorld(World):
 class HardInjector(ActingInjector):
     """Also strikes machines."""
 
+    healed = False
+    """Whether the safety phase is over: nobody starts again who is struck after that."""
+
+    def heal(self) -> None:
+        self.healed = True
+        super().heal()
+
     def _pause(self, fault: Fault) -> Callable[[], None]:
         """Who shares its process stands still too, and name servers do not hear it either."""
         assert isinstance(self.world, HardWorld)
@@ -114,7 +121,7 @@ class HardInjector(ActingInjector):
         disk of its own, and dies as by a kill, or with SYNC_FLUSH as by a power cut."""
         (host,) = self._hosts(fault)
         assert isinstance(self.world, HardWorld)
-        if not host.up or host.name[0] in self.world.short:
+        if self.healed or not host.up or host.name[0] in self.world.short:
             self.world.mark("covered.spared")
             return None
         self.world.mark("covered.wiped")
@@ -126,8 +133,8 @@ class HardInjector(ActingInjector):
         return self._restart([host])
 
     def _wipe_cut_off(self, fault: Fault) -> Callable[[], None] | None:
-        """The master loses its slaves, and some time later its disk: what it was sent in between
-        has one copy, and must not have been acknowledged."""
+        """The master loses its slaves, and some time later its disk, if that is before the heal:
+        what it was sent in between has one copy, and must not have been acknowledged."""
         masters = self._with_role(Role.MASTER)
         if not masters:
             return None

@@ -31,6 +31,22 @@ def test_who_shares_a_process_with_a_lost_disk_keeps_what_its_flush_promises(flu
     assert world.torn == {"a"}
 
 
+def test_a_disk_that_was_to_be_lost_later_stays_after_the_heal() -> None:
+    """Nothing fails after the heal, from which INV-35 counts."""
+    world = HardWorld(1)
+    for host in [world.add_host(name, idle) for name in ("a0", "a1")]:
+        world.start(host)
+    injector = HardInjector(world, Net(world))
+    injector._with_role = lambda *_roles: ["a0"]  # type: ignore[method-assign]
+    injector.strike(Fault(0, "wipe_cut_off", 0, 10 * MS, ("a1",), 100))
+    world.run_until(400 * MS)
+    injector.heal()
+    world.run_until(600 * MS)
+    assert world.hosts["a0"].up
+    assert not world.wiped
+    assert world.marks["covered.spared"] == 1
+
+
 def test_who_shares_a_process_with_one_that_is_paused_is_not_heard_either() -> None:
     """Name servers forget both, so a master need not wait for either (ADR 0050)."""
     world = HardWorld(1)
