@@ -119,12 +119,14 @@ class Again(Checker):
         """By message and TIMER_ROLL_TIMES: who handed this piece of its wait on."""
         self._forks: Counter[int] = Counter()
         """By message: pieces of its wait that came again, and were in flight."""
+        self._copies: Counter[tuple[int, bytes]] = Counter()
+        """By message and TIMER_ROLL_TIMES: how often a log got this piece from another broker."""
         self._again: Counter[int] = Counter()
         """By message: deliveries that only a fork explains."""
         self._revived: dict[int, list[Put]] = defaultdict(list)
         self._batches: dict[object, list[tuple[int, Put]]] = {}
         self._tenures: Counter[BrokerProcess] = Counter()
-        self._arrived: set[tuple[int, BrokerProcess, int, bytes | None]] = set()
+        self._arrived: set[tuple[int, str, BrokerProcess, int, bytes | None]] = set()
         self._set_us = -1
         self._emptied_us: dict[str, int] = {}
         self._tickets: dict[int, dict[Handle, Ticket]] = defaultdict(dict)
@@ -240,18 +242,39 @@ class Again(Checker):
         the master lives (`broker/escape/repeats.py`). But two pieces of one wait, of which one was
         made anew by who took over, are two messages."""
         for draft in drafts:
-            number = number_in(bytes(draft.body[:12])) if draft.topic in TOPICS else -1
-            if number < 0 or self.is_put_by(broker, number):
-                continue
-            sent = self.history.book.sends[number]
-            if sent.queue.group == broker.group or sent.kind not in LATER:
-                continue
+            number = number_in(bytes(draft.body[:12]))
             piece = find(draft.properties, TIMER_ROLL_TIMES.encode())
-            place = number, broker, self._tenures[broker], piece
-            if place in self._arrived:
-                text = f"message {number} is handed over again, and stored"
-                self.blame("INV-27", text, broker.host.name)
-            self._arrived.add(place)
+            if number < 0:
+                continue
+            if draft.topic == TIMER_TOPIC and piece is not None:
+                self.piece_arrives(broker, number, piece)
+            elif draft.topic in TOPICS and not self.is_put_by(broker, number):
+                sent = self.history.book.sends[number]
+                if sent.queue.group != broker.group and sent.kind in LATER:
+                    text = f"message {number} is handed over again, and stored"
+                    self.is_new_here(broker, number, draft.topic, piece, text)
+
+    def piece_arrives(self, broker: "BrokerProcess", number: int, piece: bytes) -> None:
+        """A piece that was in flight is two messages: another copy of it is stored when the master
+        that stored the first one died before it answered."""
+        puts = self._pieces[number, piece]
+        if any(put.broker is broker and put.end_us is None for put in puts):
+            return  # the broker writes it by itself
+        text = f"a piece of message {number} is handed over again, and stored"
+        self.is_new_here(broker, number, TIMER_TOPIC, piece, text)
+        self._copies[number, piece] += 1
+        if self._copies[number, piece] > len(puts) and not all(put.is_held for put in puts):
+            self.world.mark("again.piece_copied")
+            self._forks[number] += 1
+
+    def is_new_here(
+        self, broker: "BrokerProcess", number: int, topic: str, piece: bytes | None, text: str
+    ) -> None:
+        """A master that lives knows again what it stored."""
+        place = number, topic, broker, self._tenures[broker], piece
+        if place in self._arrived:
+            self.blame("INV-27", text, broker.host.name)
+        self._arrived.add(place)
 
     def is_put_by(self, broker: "BrokerProcess", number: int) -> bool:
         """Whether the broker is about to write it by itself."""
