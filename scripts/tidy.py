@@ -56,6 +56,7 @@ SHELLS = {
     "broker/pre_online/late_take_back.py",
     "broker/pre_online/pre_online_peers.py",
     "broker/pre_online/pre_online_service.py",
+    "broker/pre_online/stand_in_take.py",
     "broker/registration/name_server_peers.py",
     "broker/registration/registrar.py",
     "broker/remote_fetch/remote_messages.py",

@@ -15,6 +15,7 @@ from epochmq.broker.acting.acting_effects import (
     Register,
     Report,
     Return,
+    TakeProgress,
 )
 from epochmq.broker.acting.acting_master import (
     CONFIRM_MS,
@@ -30,7 +31,7 @@ from epochmq.wire.command import Command
 from epochmq.wire.json_tolerant import dumps_bare
 
 A, B, C = "a:1", "b:1", "c:1"
-MASTER, OURS, SENIOR = "m:1", "s:1", "t:1"
+MASTER, OURS, SENIOR, JUNIOR = "m:1", "s:1", "t:1", "j:1"
 OPTIONS = ActingOptions("c", "b", 1, OURS, compat=False)
 VERSION = DataVersion()
 WHOLE, ALONE = {0: MASTER, 1: OURS}, {1: OURS}
@@ -594,3 +595,45 @@ def test_a_master_that_comes_online_late_is_not_sent_back_at_once() -> None:
     world.core.registers = True
     world.run(1_000)
     assert not world.of(Return)
+
+
+def test_it_takes_the_progress_of_other_slaves_before_it_acts() -> None:
+    """Another one may have stood in while the name servers did not know of us."""
+    world = World()
+    world.step()
+    world.all_say({1: OURS, 2: JUNIOR})
+    world.probe = None
+    world.run(3_000)
+    assert world.of(TakeProgress) == [TakeProgress((JUNIOR,))]
+    assert not world.core.acting
+    world.take(world.core.took(world.now))
+    world.step(100)
+    assert world.core.acting
+    assert len(world.of(TakeProgress)) == 1
+
+
+def test_a_master_that_answers_while_progress_is_taken_keeps_its_place() -> None:
+    world = World()
+    world.step()
+    world.all_say({1: OURS, 2: JUNIOR})
+    world.probe = None
+    world.run(3_000)
+    world.probe = SERVING
+    world.take(world.core.took(world.now))
+    world.run(3_000)
+    assert not world.of(Act)
+
+
+def test_progress_that_was_taken_before_a_master_was_seen_again_is_taken_anew() -> None:
+    world = World()
+    world.step()
+    world.all_say({1: OURS, 2: JUNIOR})
+    world.probe = None
+    world.run(3_000)
+    world.all_say({0: MASTER, 1: OURS, 2: JUNIOR})
+    world.run(1_000)
+    world.take(world.core.took(world.now))
+    world.all_say({1: OURS, 2: JUNIOR})
+    world.run(3_000)
+    assert len(world.of(TakeProgress)) == 2
+    assert not world.core.acting

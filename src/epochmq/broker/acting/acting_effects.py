@@ -49,6 +49,13 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeProgress:
+    """Ask these members whether they stood in, and take their progress; report `took` once."""
+
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cease:
     """Be an ordinary slave again, at once."""
 
@@ -73,4 +80,4 @@ class Report:
     text: str
 
 
-Effect = Beat | Poll | Probe | Register | Act | Cease | Return | Report
+Effect = Beat | Poll | Probe | Register | Act | TakeProgress | Cease | Return | Report

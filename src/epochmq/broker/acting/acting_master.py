@@ -5,6 +5,7 @@ Upstream acts on one poll of one name server. Here a slave takes the acting role
 - a majority of all configured name servers, `CONFIRMATIONS` times in a row, named it and no
   smaller id, and each of them is believed (see `view.py`: not one that was just started);
 - after that the master, asked at the last address anybody told, does not say that it serves;
+- the progress of another slave that stood in until now was taken, if it can be reached;
 - the master's tables were copied once, for a log without its topics is of no use (S15).
 
 It ceases at once when any name server shows a smaller id that it did not show before, when the
@@ -33,6 +34,7 @@ from epochmq.broker.acting.acting_effects import (
     Register,
     Report,
     Return,
+    TakeProgress,
 )
 from epochmq.broker.acting.member_question import failed, question, read
 from epochmq.broker.acting.view import Answer, GroupView
@@ -97,6 +99,10 @@ class Acting:
         self._probing = False
         self._sure_since: int | None = None
         """Since when all but the master's own silence speaks for acting."""
+        self._taking_since: int | None = None
+        """The `_sure_since` for which the progress of other members is being taken."""
+        self._took_since: int | None = None
+        """That for which it was."""
         self._confirmed_at = now
         self._held_until = now
         self.owes = False
@@ -183,6 +189,12 @@ class Acting:
             return self._cease(f"the master answers at {probe.address}")
         return self._wait_for_take_back(now) if self.owes else []
 
+    def took(self, now: int) -> Effects:
+        """What other members did for the master is known here, as far as they can be reached."""
+        self._took_since, self._taking_since = self._taking_since, None
+        self._probe_at = now  # the master may have returned meanwhile
+        return self._judge(now)
+
     def lost(self, address: str, now: int) -> None:
         """The connection to a name server closed; it is asked again at once."""
         self.view.lost(address)
@@ -231,9 +243,19 @@ class Acting:
         unknown = MASTER_ID not in view.known
         if not unknown and (silent_at is None or silent_at < self._sure_since):
             return []  # to be asked now, if it was not
+        others = tuple(at for number, at in view.others().items() if number != MASTER_ID)
+        if others and self._took_since != self._sure_since:
+            return self._take_progress(others)
         self.acting = True
         self._said.clear()
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
+
+    def _take_progress(self, others: tuple[str, ...]) -> Effects:
+        """One of them may have stood in while the name servers did not know of us."""
+        if self._taking_since is not None:
+            return []
+        self._taking_since = self._sure_since
+        return [TakeProgress(others)]
 
     def _return(self, why: str, now: int, address: str = "") -> Effects:
         if not self._leads or not self.registers:

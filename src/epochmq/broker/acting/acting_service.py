@@ -21,6 +21,7 @@ from epochmq.broker.acting.acting_effects import (
     Register,
     Report,
     Return,
+    TakeProgress,
 )
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
 from epochmq.broker.broker_node import BrokerNode
@@ -61,7 +62,7 @@ class ActingService:
         self,
         node: BrokerNode,
         register: Callable[[str], None],
-        take: Callable[[Act | Cease | Return], None],
+        take: Callable[[Act | Cease | Return | TakeProgress], None],
     ) -> None:
         options = node.options
         servers = addresses(options.namesrv_addr)
@@ -123,6 +124,13 @@ class ActingService:
             self.core.ready = True
             write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
             self._node.write_in_background(write, _copied_written)
+
+    def took(self) -> None:
+        """The progress of other members was taken, as far as they can be reached."""
+        if not self._stopped:
+            now = self._node.clock.now_ms()
+            self._carry_out(self.core.took(now))
+            self.tick(now)
 
     def begin_debt(self) -> None:
         """Before the first thing is done for the master: it is owed that, over restarts as well."""

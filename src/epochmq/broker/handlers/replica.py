@@ -4,6 +4,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.place import Replica
+from epochmq.broker.roles import Role
 from epochmq.wire.bodies.controller import EpochEntryCache
 from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -23,7 +24,8 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     A Java slave cannot do without the flush offset, so it is in every answer
     (acting-master.md 3.5). With an address it is a master that tells a slave where it is. A slave
     that only asks its master may have stood in for it: the master asks back. It is told so once we
-    are among the members: before that it could not take anything back.
+    are among the members: before that it could not take anything back. Another slave that is to
+    stand in asks as well, and waits until we cease: we ask the name servers now.
     """
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
@@ -33,7 +35,12 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     if not node.is_master:
         owes = node.replica is not None and node.replica.owes_progress
         stood_in = owes and node.rights.registers
-        answer = ExchangeHAInfoAnswer(node.master_flush_offset, stoodIn=stood_in or None)
+        stands_in = node.role is Role.ACTING_MASTER
+        if stands_in and node.replica is not None:
+            node.replica.hint()
+        answer = ExchangeHAInfoAnswer(
+            node.master_flush_offset, stoodIn=stood_in or None, standsIn=stands_in or None
+        )
         return Reply(header=answer)
     if node.replica is not None:
         node.replica.hint()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import Acks
-from epochmq.broker.acting.acting_effects import Act, Cease, Return
+from epochmq.broker.acting.acting_effects import Act, Cease, Return, TakeProgress
 from epochmq.broker.acting.acting_service import ActingService
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.broker_node import BrokerNode
@@ -23,6 +23,7 @@ from epochmq.broker.plain.slave_peers import LogWatch
 from epochmq.broker.pre_online.late_take_back import LateTake
 from epochmq.broker.pre_online.pre_online_peers import LogsAsked
 from epochmq.broker.pre_online.pre_online_service import PreOnlineService
+from epochmq.broker.pre_online.stand_in_take import StandInTake
 from epochmq.broker.replica_options import (
     changed_options,
     replication_options,
@@ -97,6 +98,7 @@ class PlainMember:
         if comes_back(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
         self._late = LateTake(node, self._brokers)
+        self._stand_ins = StandInTake(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
         node.place = Place(own_id=options.broker_id)
@@ -133,6 +135,7 @@ class PlainMember:
         if self.pre_online is not None:
             await self.pre_online.stop()
         await self._late.stop()
+        await self._stand_ins.stop()
         await self.log_watch.stop()
         for task in self._tasks:
             task.cancel()
@@ -196,9 +199,13 @@ class PlainMember:
         if self.acting is not None:
             self.acting.step_down(why)
 
-    def _change(self, change: Act | Cease | Return) -> None:
+    def _change(self, change: Act | Cease | Return | TakeProgress) -> None:
         """The one swap of the row; what runs for the new role sees it at its next tick."""
         node = self._node
+        if isinstance(change, TakeProgress):
+            if self.acting is not None:
+                self._stand_ins.take(change.addresses, self.acting.took)
+            return
         if isinstance(change, Return):
             if node.role is not Role.MASTER:
                 return

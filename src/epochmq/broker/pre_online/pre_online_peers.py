@@ -1,9 +1,13 @@
-"""Asks other members: to make way by 906; how a log fits ours, its end by 907 and its last bytes by
-LOG_DIGESTS."""
+"""Asks other members: to make way by 906; for their tables; how a log fits ours, its end by 907 and
+its last bytes by LOG_DIGESTS."""
+
+import msgspec
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online import compare
+from epochmq.broker.pre_online.merge import TAKEN, Merge
+from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, Table
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -45,6 +49,24 @@ def check(answer: Command) -> None:
     """`PeerError` unless it is a success."""
     if answer.code != ResponseCode.SUCCESS:
         raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
+
+
+async def pull_tables(node: BrokerNode, peers: Peers, merge: Merge, address: str) -> None:
+    """All tables are fetched before the first is taken over."""
+    bodies: dict[Table, bytes] = {}
+    for table in TAKEN:
+        answer = await peers.invoke(address, request(table.value), TIMEOUT_MS)
+        unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW
+        if unknown or (answer.code != ResponseCode.SUCCESS and table in OPTIONAL):
+            continue  # a slave without a timer refuses (H11)
+        check(answer)
+        bodies[table] = bytes(answer.body)
+    wall = node.clock.wall_ms()
+    for table, body in bodies.items():
+        try:
+            merge.take(table, body, wall)
+        except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
+            raise PeerError(f"it sent no usable {table.name}: {error}") from None
 
 
 class LogsAsked:

@@ -10,17 +10,16 @@ from typing import Protocol
 
 import msgspec
 
-from epochmq.base.errors import EpochError, NotReachable, PeerError
+from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.pre_online.merge import TAKEN, Merge
+from epochmq.broker.pre_online.merge import Merge
 from epochmq.broker.pre_online.pre_online import Call, GoOnline, PreOnline, Step
-from epochmq.broker.pre_online.pre_online_peers import TIMEOUT_MS, Asking, LogsAsked, check
-from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, Table
+from epochmq.broker.pre_online.pre_online_peers import Asking, LogsAsked, pull_tables
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.ha import HARuntimeInfo
-from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
@@ -169,7 +168,7 @@ class PreOnlineService:
         elif step is Step.LINK:
             await self._look_at_link(address)
         elif step in (Step.PULL, Step.PULL_AGAIN):
-            await self._pull(address)
+            await pull_tables(self._node, self._peers, self._merge, address)
         elif step is Step.ASK:
             await self._ask_master(address)
         else:
@@ -200,23 +199,6 @@ class PreOnlineService:
             raise NotYet(lag, f"it lacks {lag} bytes")
         if not self._host.links_near():
             raise NotYet(None, "no link has come yet")
-
-    async def _pull(self, address: str) -> None:
-        """All tables are fetched before the first is taken over."""
-        bodies: dict[Table, bytes] = {}
-        for table in TAKEN:
-            answer = await self._peers.invoke(address, request(table.value), TIMEOUT_MS)
-            unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW
-            if unknown or (answer.code != ResponseCode.SUCCESS and table in OPTIONAL):
-                continue  # a slave without a timer refuses (H11)
-            check(answer)
-            bodies[table] = bytes(answer.body)
-        wall = self._node.clock.wall_ms()
-        for table, body in bodies.items():
-            try:
-                self._merge.take(table, body, wall)
-            except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
-                raise PeerError(f"it sent no usable {table.name}: {error}") from None
 
     # A slave's steps -------------------------------------------------------------------------
 

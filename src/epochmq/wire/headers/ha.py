@@ -20,11 +20,13 @@ class ExchangeHAInfoAnswer(Header):
     """What ours answer to a master: that nobody stands in for it here any more.
 
     `stoodIn`: it only asked, and somebody does, or did and the master took nothing back since.
+    `standsIn`: it only asked, and somebody does at this moment.
     """
 
     masterFlushOffset: I64 | None = None
     steppedDown: bool | None = None
     stoodIn: bool | None = None
+    standsIn: bool | None = None
 
 
 class ResetMasterFlushOffsetHeader(Header):
