@@ -66,7 +66,7 @@ LATER: tuple[Ablation, ...] = (
     Ablation("pop_progress_waits", "secondary", "", 0, ("INV-28",)),
     Ablation("pop_offset_waits", "secondary", "", 38, ("INV-28",)),
     Ablation("pop_windows_in_order", "popping", "", 3, ("INV-28",)),
-    Ablation("pop_copies_know", "group", "S13", 0, ("INV-28",)),
+    Ablation("pop_copies_know", "group", "S13", 3, ("INV-28",)),
     Ablation("pop_time_is_monotonic", "group", "S13", 1, ("INV-28",)),
     Ablation("pop_drops_with_its_topic", "group", "S34", 3, ("INV-28",)),
     Ablation("pop_knows_what_is_gone", "group", "S34", 0, ("INV-27",)),
