@@ -12,7 +12,7 @@ import numpy as np
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.spark.decode import Decoder, chase
-from epochmq.store.twin.library import which
+from epochmq.store.native.library import which
 
 RECORDS = 60_000
 PIECES_MIB = (2, 8)
@@ -31,7 +31,7 @@ def table() -> str:
         lines.append(f"| {name} | {cells} |")
     note = (
         f"{RECORDS:,} records of {len(log) / RECORDS:.0f} bytes, CPU time of one thread, of each"
-        f" piece the best of {ROUNDS} rounds; compiled twin: {which()}"
+        f" piece the best of {ROUNDS} rounds; native code: {which()}"
     )
     return "\n".join([*lines, "", note])
 
@@ -46,7 +46,7 @@ def choices() -> dict[str, Callable[[memoryview], None]]:
     plain = [n for n in Decoder().schema.names if n not in _OF_PROPERTIES]
     return {
         "(reading through the bytes)": _read_through,
-        "(where records begin, without the twin)": _only_chase,
+        "(where records begin, without the native code)": _only_chase,
         "body": through(Decoder(["body"])),
         "all that need no properties": through(Decoder(plain)),
         "all but the map": through(Decoder(properties="none")),

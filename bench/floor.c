@@ -1,4 +1,4 @@
-/* The floor: one thread, one epoll loop, and the compiled twin's own parts; no Python, no limits, no
+/* The floor: one thread, one epoll loop, and the native code's own parts; no Python, no limits, no
  * replicas, no clients but the load generator. What a broker in C would spend on the same sends with
  * the same bytes on disk: records by pwrite to one log, 20-byte units by pwrite to each queue's file.
  *

@@ -21,7 +21,7 @@ from bench import load, peers, rows
 from bench.load import CACHE, HERE, Figures
 from bench.rows import Row
 
-TWIN = HERE.parent / "src" / "epochmq" / "store" / "twin"
+NATIVE = HERE.parent / "src" / "epochmq" / "store" / "native"
 SOURCES = ("crc.c", "text.c", "json.c")
 
 
@@ -77,13 +77,13 @@ def _floor() -> Iterator[tuple[int, int]]:
 
 
 def _build() -> Path:
-    """The floor, compiled now: it is made of the twin's sources."""
+    """The floor, compiled now: it is made of the native code's sources."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise SystemExit("no C compiler: install gcc to run the benchmarks")
     CACHE.mkdir(parents=True, exist_ok=True)
     target = CACHE / "floor"
-    flags = ["-O2", "-march=native", "-I", str(TWIN)]
-    sources = [HERE / "floor.c", *(TWIN / name for name in SOURCES)]
+    flags = ["-O2", "-march=native", "-I", str(NATIVE)]
+    sources = [HERE / "floor.c", *(NATIVE / name for name in SOURCES)]
     subprocess.run([compiler, *flags, "-o", target, *sources], check=True)
     return target

@@ -123,7 +123,7 @@ IMPURE = {
     *("multiprocessing", "signal", "mmap"),
 }
 # Pages without a file are memory like any other; the one place that asks for them.
-PAGES = "store/twin/memory.py"
+PAGES = "store/native/memory.py"
 # Nowhere in the product: each has been somebody's remote code execution.
 DANGEROUS = {
     *("os.system", "os.popen", "asyncio.create_subprocess_shell", "subprocess.getoutput"),

@@ -10,7 +10,7 @@ from epochmq.broker.metadata.files import Saved
 from epochmq.broker.pop.revive.revive import Entry, Revive
 from epochmq.broker.pop.state import Stored, Taken
 from epochmq.store.draft import Draft
-from epochmq.store.twin.remake import Remade
+from epochmq.store.native.remake import Remade
 from epochmq.wire.command import Command, Reply
 from sim.host import Host
 from sim.rpc import Session

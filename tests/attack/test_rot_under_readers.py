@@ -12,9 +12,9 @@ from tests.store.world import HOST, SMALL
 from epochmq.model.record import decode_all
 from epochmq.runtime.disk import RealDisk
 from epochmq.store.draft import Draft
+from epochmq.store.native import library
 from epochmq.store.read import GetStatus
 from epochmq.store.store import Store
-from epochmq.store.twin import library
 
 COUNT = 2000
 _NAME = "0" * 20
@@ -48,7 +48,7 @@ print("alive")
 """
 
 
-@pytest.mark.skipif(library.library() is None, reason="needs the guard of the compiled twin")
+@pytest.mark.skipif(library.library() is None, reason="needs the guard of the native code")
 def test_a_log_file_is_cut_off_under_the_store(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _SCRIPT, str(tmp_path)]
     done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)

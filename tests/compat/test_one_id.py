@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 USAGE = 2
 
 
-def twin_of(broker: Server, root: Path) -> Server:
+def copy_of(broker: Server, root: Path) -> Server:
     """The same broker once more, with a port and a store of its own."""
     port = free_broker_port()
     more = {
@@ -43,10 +43,10 @@ def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> No
     with Pairs(names=[NAME], root=tmp_path / "pairs", broker_config=SOON) as pairs:
         for original in pairs.group(NAME):
             number = int(original.config["brokerId"])
-            twin = twin_of(original, tmp_path / f"twin-{number}")
-            plain = twin_of(original, tmp_path / f"plain-{number}")
+            copy = copy_of(original, tmp_path / f"copy-{number}")
+            plain = copy_of(original, tmp_path / f"plain-{number}")
             plain.config["enableSlaveActingMaster"] = False
-            for second in (twin, plain):
+            for second in (copy, plain):
                 second.start()
                 wait_until(partial(has_ended, second), PATIENCE_S, "it ends")
                 assert second.process.returncode == USAGE, second.process.log_tail()
@@ -58,7 +58,7 @@ def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> No
 
         master, slave = pairs.group(NAME)
         master.process.kill9()
-        moved = twin_of(master, tmp_path / "twin-0")
+        moved = copy_of(master, tmp_path / "copy-0")
         try:
             moved.start()
             now = {0: moved.address, 1: slave.address}
@@ -70,7 +70,7 @@ def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> No
 def test_of_two_that_start_before_their_name_server_one_is_seen(tmp_path: Path) -> None:
     pairs = Pairs(names=[NAME], root=tmp_path / "pairs", broker_config=SOON)
     one = pairs.masters[NAME]
-    other = twin_of(one, tmp_path / "twin")
+    other = copy_of(one, tmp_path / "copy")
     refusal = "two brokers are configured with one id"
 
     def refused() -> list[Server]:

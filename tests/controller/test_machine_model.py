@@ -64,7 +64,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.machine = Machine()
-        self.twin = Machine()
+        self.native = Machine()
         self.model: Model | None = None
         self.index = 0
         self.before = (0, 0)
@@ -74,7 +74,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
         self.index += 1
         data = encode(event)
         ok = self.machine.apply(self.index, data).ok
-        self.twin.apply(self.index, data)
+        self.native.apply(self.index, data)
         return ok
 
     @rule(number=ids, owner=owners, learner=st.booleans())
@@ -194,11 +194,11 @@ class MachineAgainstModel(RuleBasedStateMachine):
         """A controller that starts from a snapshot goes on like the others."""
         fresh = Machine()
         fresh.restore(self.index, self.machine.snapshot())
-        self.twin = fresh
+        self.native = fresh
 
     @invariant()
     def they_agree(self) -> None:
-        assert self.machine.state_hash() == self.twin.state_hash()
+        assert self.machine.state_hash() == self.native.state_hash()
         group = self.machine.groups.get(KEY)
         assert (group is None) == (self.model is None)
         if group is None or self.model is None:

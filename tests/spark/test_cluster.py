@@ -16,7 +16,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.range_read import RawChunk
-from epochmq.store.twin.library import library
+from epochmq.store.native.library import library
 
 pytestmark = pytest.mark.process
 

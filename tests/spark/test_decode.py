@@ -136,8 +136,9 @@ def test_a_body_that_does_not_fit_its_checksum_is_found_when_asked() -> None:
     assert "checksum" in error.why
 
 
-def test_checksums_are_compared_by_the_twin_as_well() -> None:
-    """Whole batches of ordinary records are the twin's; one damaged body stops them there."""
+def test_checksums_are_compared_by_native_code_as_well() -> None:
+    """Whole batches of ordinary records are the native code's; one damaged body stops them
+    there."""
     good = [plain(number) for number in range(3000)]
     checking = Decoder(check_crc=True)
     assert len(listed(decoded(checking, b"".join(good))[0])) == 3000

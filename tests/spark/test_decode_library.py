@@ -4,15 +4,15 @@ import pytest
 
 from epochmq.base.errors import OurBug
 from epochmq.spark import decode_library
-from epochmq.store.twin import library
+from epochmq.store.native import library
 
-twin = library.library()
-pytestmark = pytest.mark.skipif(twin is None, reason=library.which())
+native = library.library()
+pytestmark = pytest.mark.skipif(native is None, reason=library.which())
 
 
 def test_both_sides_have_one_layout() -> None:
-    assert twin is not None
-    sizes = {name: twin.size_of(name) for name in decode_library.MIRRORED}
+    assert native is not None
+    sizes = {name: native.size_of(name) for name in decode_library.MIRRORED}
     assert sizes == decode_library.MIRRORED
     assert decode_library.library() is not None
 

@@ -1,4 +1,4 @@
-"""Columns by the compiled twin: the same as by numpy, and left to it where they are unusual."""
+"""Columns by the native code: the same as by numpy, and left to it where they are unusual."""
 
 import io
 import random
@@ -13,7 +13,7 @@ from epochmq.spark.decode import Decoder
 from epochmq.spark.decode_chase import address, follow
 from epochmq.spark.decode_columns import TIME_MS_MAX, TIME_MS_MIN, Part
 from epochmq.spark.decode_heads import Rows
-from epochmq.store.twin.library import library, which
+from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
 MADE = set(columns.NAMES) - {"brokerName", "tags", "keys", "properties", "msgId", "topic"}
@@ -25,9 +25,9 @@ def rows_of(data: bytes) -> Rows:
 
 
 def made(rows: Rows, names: tuple[str, ...] = columns.NAMES) -> decode_made.Made | None:
-    twin = library()
-    assert twin is not None
-    return decode_made.made(twin, rows, names)
+    native = library()
+    assert native is not None
+    return decode_made.made(native, rows, names)
 
 
 def any_log(rng: random.Random, count: int) -> bytes:

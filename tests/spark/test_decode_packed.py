@@ -1,4 +1,4 @@
-"""Properties by the compiled twin: the same as by numpy, and left to it where they are unusual."""
+"""Properties by the native code: the same as by numpy, and left to it where they are unusual."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from epochmq.model import properties as slow
 from epochmq.spark import decode_heads, decode_packed
 from epochmq.spark.decode_chase import follow
 from epochmq.spark.decode_packed import Packed
-from epochmq.store.twin.library import library, which
+from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
 
@@ -21,9 +21,9 @@ def packed(texts: list[bytes]) -> Packed | None:
     data = b"".join(plain(at, props=text) for at, text in enumerate(texts))
     walk = follow(memoryview(data), 0, len(data))
     rows, _ = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)
-    twin = library()
-    assert twin is not None
-    return decode_packed.packed(twin, rows)
+    native = library()
+    assert native is not None
+    return decode_packed.packed(native, rows)
 
 
 def is_text(text: bytes) -> bool:

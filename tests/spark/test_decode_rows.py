@@ -1,4 +1,4 @@
-"""Windows: the twin's rows, or numpy's, and the fault that ends them."""
+"""Windows: the native code's rows, or numpy's, and the fault that ends them."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from epochmq.spark.decode_rows import window
 PARTS = [plain(1), plain(2, born=("::1", 5)), record.blank(8), plain(3), plain(4)]
 
 
-@pytest.mark.parametrize("twin", [True, False])
-def test_windows_lead_through_a_buffer_with_and_without_the_twin(
-    twin: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("native", [True, False])
+def test_windows_lead_through_a_buffer_with_and_without_native_code(
+    native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not twin:
+    if not native:
         monkeypatch.setattr(decode_rows, "library", lambda: None)
     raw = np.frombuffer(b"".join(PARTS), np.uint8)
     found, at = [], 0

@@ -1,4 +1,4 @@
-"""Whole batches by the compiled twin: what the columns one by one give, or nothing."""
+"""Whole batches by the native code: what the columns one by one give, or nothing."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from epochmq.spark import columns, decode_columns, decode_heads, decode_whole
 from epochmq.spark.decode_chase import follow
 from epochmq.spark.decode_columns import TIME_MS_MAX
 from epochmq.spark.decode_whole import Taken, Whole
-from epochmq.store.twin.library import library, which
+from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
 KEPT_WHOLE = 1 << 7
@@ -33,10 +33,10 @@ def taken(
     limit: int = 1 << 40,
     stop_flags: int = 0,
 ) -> Taken | None:
-    twin = library()
-    assert twin is not None
+    native = library()
+    assert native is not None
     maker = Whole(tuple(names), raw, rows, "broker-a")
-    return maker.take(twin, np.frombuffer(data, np.uint8), at, limit, stop_flags)
+    return maker.take(native, np.frombuffer(data, np.uint8), at, limit, stop_flags)
 
 
 def one_by_one(

@@ -1,4 +1,4 @@
-"""Units turned into views of the log: with the twin and without it the same."""
+"""Units turned into views of the log: with the native code and without it the same."""
 
 from random import Random
 
@@ -9,15 +9,15 @@ from tests.store.world import HOST, SMALL, draft
 from epochmq.store.adjacent_records import Neighbours
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.layout import PRE_BLANK, UNIT, UNIT_BYTES
+from epochmq.store.native import library
 from epochmq.store.store import Store
-from epochmq.store.twin import library
 
 WALL = 1_700_000_000_000
 
 
-@pytest.mark.skipif(library.library() is None, reason="no compiled twin")
+@pytest.mark.skipif(library.library() is None, reason="no native code")
 @pytest.mark.parametrize("topics", [1, 2, 3], ids=["side by side", "apart", "further apart"])
-def test_with_the_twin_and_without_it(topics: int) -> None:
+def test_with_native_code_and_without_it(topics: int) -> None:
     rng = Random(f"neighbours {topics}")
     store = Store.open(SimDisk(), SMALL, HOST, WALL)
     while len(store._log.segments) < 3 or store._log.end % SMALL.commit_log_file_bytes < 2000:
@@ -25,8 +25,8 @@ def test_with_the_twin_and_without_it(topics: int) -> None:
     queue = store._queues.get("T0", 0)
     units = queue.units(0, queue.next)
     count = len(units) // UNIT_BYTES
-    twin, plain = Neighbours(store._log), Neighbours(store._log)
-    plain._twin = None
+    native, plain = Neighbours(store._log), Neighbours(store._log)
+    plain._native = None
     for _ in range(300):
         first = rng.randrange(count)
         some = bytearray(units[first * UNIT_BYTES :][: rng.randint(1, count) * UNIT_BYTES])
@@ -34,24 +34,24 @@ def test_with_the_twin_and_without_it(topics: int) -> None:
             if rng.random() < 0.05:
                 some[hole * UNIT_BYTES : (hole + 1) * UNIT_BYTES] = PRE_BLANK
         room = rng.choice([0, 1, 500, 2000, 1 << 30])
-        found = twin.find(queue, first, bytes(some), room)
+        found = native.find(queue, first, bytes(some), room)
         wanted = plain.find(queue, first, bytes(some), room)
         assert not found.changed
         assert b"".join(found.chunks) == b"".join(wanted.chunks)
         assert found[1:] == wanted[1:]
         assert len(found.chunks) <= found.records
     offset, size, _ = UNIT.unpack_from(units, 2 * UNIT_BYTES)
-    assert found_with(twin, queue, units, UNIT.pack(offset, size + 1, 0)) == (2, True)
-    assert found_with(twin, queue, units, UNIT.pack(offset + 1, size, 0)) == (2, True)
-    assert found_with(twin, queue, units, UNIT.pack(offset, 1, 0)) == (2, True)
-    assert found_with(twin, queue, units, UNIT.pack(offset, -1, 0)) == (2, True)
-    assert found_with(twin, queue, units, UNIT.pack(offset, 1 << 30, 0)) == (2, True)
+    assert found_with(native, queue, units, UNIT.pack(offset, size + 1, 0)) == (2, True)
+    assert found_with(native, queue, units, UNIT.pack(offset + 1, size, 0)) == (2, True)
+    assert found_with(native, queue, units, UNIT.pack(offset, 1, 0)) == (2, True)
+    assert found_with(native, queue, units, UNIT.pack(offset, -1, 0)) == (2, True)
+    assert found_with(native, queue, units, UNIT.pack(offset, 1 << 30, 0)) == (2, True)
 
 
 def found_with(
-    twin: Neighbours, queue: ConsumeQueue, units: bytes, third: bytes
+    native: Neighbours, queue: ConsumeQueue, units: bytes, third: bytes
 ) -> tuple[int, bool]:
     """What is found when the third unit is another: how many records, and whether one changed."""
     some = units[: 2 * UNIT_BYTES] + third + units[3 * UNIT_BYTES :]
-    found = twin.find(queue, 0, some, 1 << 40)
+    found = native.find(queue, 0, some, 1 << 40)
     return found.passed, found.changed

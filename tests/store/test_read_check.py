@@ -14,9 +14,9 @@ from epochmq.model.record import body_span, decode_all, offset_at
 from epochmq.model.tags import tags_code
 from epochmq.runtime.disk import RealDisk
 from epochmq.store.draft import Draft
+from epochmq.store.native import library
 from epochmq.store.read import GetStatus
 from epochmq.store.store import Store
-from epochmq.store.twin import library
 
 WALL = 1_700_000_000_000
 OPTIONS = replace(SMALL, commit_log_file_bytes=4096, checkpoint_interval_ms=10)
@@ -225,7 +225,7 @@ HEAD_BYTES = [*range(8), *range(12, 16), *range(20, 36)]
 """Of a record: size, magic number, queue, queue offset, log offset."""
 
 
-@pytest.mark.skipif(library.library() is None, reason="no compiled twin: ADR 0071")
+@pytest.mark.skipif(library.library() is None, reason="no native code: ADR 0071")
 @pytest.mark.parametrize("accept", [None, tags_code("A")], ids=["all", "tag"])
 @pytest.mark.parametrize("topic", ["T", "Batch"])
 def test_every_bit_of_a_head_that_changes_under_a_running_store(

@@ -210,7 +210,7 @@ class BrokerSink:
             self.registrar.tick(self.node.clock.now_ms())
 
     def _end_transactions(self, now: int) -> None:
-        """What ends of the turn have made due, those first that the twin has kept."""
+        """What ends of the turn have made due, those first that the native code has kept."""
         ends = self.stage.ends()
         if ends is not None:
             try:

@@ -24,7 +24,7 @@ from epochmq.base.errors import (
     UsageError,
 )
 from epochmq.base.types import Buffer
-from epochmq.store.twin.guard import guard
+from epochmq.store.native.guard import guard
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

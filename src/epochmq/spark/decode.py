@@ -85,14 +85,18 @@ class Decoder:
     def _rows(
         self, raw: Bytes, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Whole batches by the twin, and what is not for it window by window."""
-        twin = None if only else library()
-        ordinary = whole(self._names, self._raw_properties, most, broker_name) if twin else None
+        """Whole batches by the native code, and what is not for it window by window."""
+        native = None if only else library()
+        ordinary = whole(self._names, self._raw_properties, most, broker_name) if native else None
         at = 0
         while at < len(raw):
             limit = at + WINDOW_BYTES
-            if twin and ordinary and (taken := ordinary.take(twin, raw, at, limit, self._unusual)):
-                if self._check_crc and not twin.bodies(address(raw[at:]), taken.end - at):
+            if (
+                native
+                and ordinary
+                and (taken := ordinary.take(native, raw, at, limit, self._unusual))
+            ):
+                if self._check_crc and not native.bodies(address(raw[at:]), taken.end - at):
                     ordinary = None  # one by one, up to the damaged one
                     continue
                 at = taken.end

@@ -35,21 +35,21 @@ class Part:
     broker_name: str
     raw_properties: bool
     names: tuple[str, ...] = ()
-    """All columns that are wanted, so that those of the twin are made together."""
+    """All columns that are wanted, so that those of the native code are made together."""
 
     @cached_property
     def made(self) -> decode_made.Made | None:
-        """What the twin made; bodies only where none had to be inflated."""
-        twin = library()
+        """What the native code made; bodies only where none had to be inflated."""
+        native = library()
         names = self.names
         if self.plain:
             names = tuple(name for name in names if name != "body")
-        return decode_made.made(twin, self.rows, names) if twin else None
+        return decode_made.made(native, self.rows, names) if native else None
 
     @cached_property
     def pairs(self) -> decode_packed.Packed | decode_properties.Pairs:
-        twin = library()
-        made = decode_packed.packed(twin, self.rows) if twin else None
+        native = library()
+        made = decode_packed.packed(native, self.rows) if native else None
         return made or decode_properties.split(self.rows)
 
 

@@ -63,7 +63,7 @@ class Rows:
     topic_to: Ints
     end: Ints
     heads: NDArray[np.void] | None = None
-    """`head`, once it was wanted: the twin needs none."""
+    """`head`, once it was wanted: the native code needs none."""
     flags: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:

@@ -1,13 +1,13 @@
-"""The compiled twin for the decoder, its layouts compared once with those of Python."""
+"""The native code for the decoder, its layouts compared once with those of Python."""
 
 import ctypes
 from functools import lru_cache
 
 from epochmq.spark.decode_made import ColumnsArgs
+from epochmq.spark.decode_native import RowsArgs
 from epochmq.spark.decode_packed import PairsArgs
-from epochmq.spark.decode_twin import RowsArgs
 from epochmq.spark.decode_whole import WholeArgs
-from epochmq.store.twin import library as twin
+from epochmq.store.native import library as native
 
 MIRRORED = {
     "rows": ctypes.sizeof(RowsArgs),
@@ -19,9 +19,9 @@ MIRRORED = {
 
 
 @lru_cache(maxsize=1)
-def library() -> twin.Library | None:
-    """The compiled twin, None when numpy does it all; `OurBug` when the layouts differ."""
-    found = twin.library()
+def library() -> native.Library | None:
+    """The native code, None when numpy does it all; `OurBug` when the layouts differ."""
+    found = native.library()
     if found is not None:
         found.check_sizes(MIRRORED)
     return found

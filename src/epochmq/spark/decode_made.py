@@ -1,4 +1,4 @@
-"""Columns of many records by one call of the compiled twin, where there is one.
+"""Columns of many records by one call of the native code, where there is one.
 
 It gives what `decode_columns` makes with numpy, and makes nothing where a host is IPv6 or a time no
 date: numpy takes the batch then (docs/adr/0034, 0038). What a call costs by itself counts here: a
@@ -13,7 +13,7 @@ import pyarrow as pa
 from epochmq.spark.columns import ARROW
 from epochmq.spark.decode_chase import address
 from epochmq.spark.decode_heads import Rows
-from epochmq.store.twin.library import Library
+from epochmq.store.native.library import Library
 
 INT32 = ("queueId", "flag", "sysFlag", "bodyCRC", "reconsumeTimes")
 INT64 = ("queueOffset", "commitLogOffset", "preparedTransactionOffset")
@@ -89,7 +89,7 @@ class Made:
         self.one_topic = one_topic
 
 
-def made(twin: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
+def made(native: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
     """Those of the columns `names` that it makes; None where one of the rows is not for it."""
     if rows.born6 is not None:
         return None
@@ -103,7 +103,7 @@ def made(twin: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
     places = layout.places(memory.address, None if bodies is None else bodies.address)
     begins = map(address, (rows.at, rows.body_to, rows.topic_at, rows.topic_to))
     args = ColumnsArgs(address(rows.raw), count, *begins, 0, *places)
-    if not twin.columns(ctypes.addressof(args)):
+    if not native.columns(ctypes.addressof(args)):
         return None
     parts = {place: memory.slice(*span) for place, span in layout.spans.items()}
     columns = {}

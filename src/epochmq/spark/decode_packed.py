@@ -1,4 +1,4 @@
-"""The properties of many rows by one call of the compiled twin, where there is one.
+"""The properties of many rows by one call of the native code, where there is one.
 
 It gives what `decode_properties.split` and what follows it give, and gives up where a text is no
 sound UTF-8 or a row has very many pairs or long names: that one takes the batch then
@@ -14,15 +14,15 @@ import pyarrow as pa
 from epochmq.model import property_names as known
 from epochmq.spark.decode_chase import address
 from epochmq.spark.decode_heads import Rows
-from epochmq.store.twin.library import Library
+from epochmq.store.native.library import Library
 
 _FOUND = (known.TAGS, known.KEYS, known.UNIQ_KEY)
-"""Names whose values the twin gives as columns, in its order."""
+"""Names whose values the native code gives as columns, in its order."""
 _FOUND_AT = (5, 8, 11)
 """Where their buffers begin among all."""
 SMALLEST_PAIR = 3
 BLOCK = 16
-"""So many bytes the twin may write behind a text."""
+"""So many bytes the native code may write behind a text."""
 _LINE = 64
 """Arrow likes its buffers to begin at such places."""
 _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
@@ -72,8 +72,8 @@ class Packed:
         return self.found[name]
 
 
-def packed(twin: Library, rows: Rows) -> Packed | None:
-    """The pairs of all rows, None where one of them is not for the twin."""
+def packed(native: Library, rows: Rows) -> Packed | None:
+    """The pairs of all rows, None where one of them is not for the native code."""
     starts, ends = rows.properties_at, rows.end
     count, size = len(starts), int((ends - starts).sum())
     most = size // SMALLEST_PAIR + 1
@@ -89,7 +89,7 @@ def packed(twin: Library, rows: Rows) -> Packed | None:
         *(*given, *begins[:5], most, 0),
         *(field for at in _FOUND_AT for field in (*begins[at : at + 3], 0)),
     )
-    if not twin.pairs(ctypes.addressof(args)):
+    if not native.pairs(ctypes.addressof(args)):
         return None
     buffers = [memory.slice(*span) for span in zip(places, sizes, strict=False)]
     nulls = (args.TAGS_nulls, args.KEYS_nulls, args.UNIQ_KEY_nulls)

@@ -24,7 +24,7 @@ _WORD = 8
 Words = NDArray[np.uint64]
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)
 """The first n bytes of a little-endian word."""
-_TWINS_MAX = 12
+_NATIVE_MAX = 12
 """Pairs a row up to which each is compared with all others; above, names are sorted."""
 
 
@@ -205,7 +205,7 @@ def _may_repeat(pairs: Pairs) -> bool:
     words, row = pairs.words, pairs.row
     size = pairs.sizes
     most = int(np.bincount(row).max())
-    if most > _TWINS_MAX:
+    if most > _NATIVE_MAX:
         order = np.lexsort((words, size, row))
         words, size, row, most = words[order], size[order], row[order], 2
     for apart in range(1, most):

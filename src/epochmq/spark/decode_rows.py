@@ -1,8 +1,8 @@
-"""The next rows of a buffer: by the compiled twin where it can, else by numpy."""
+"""The next rows of a buffer: by the native code where it can, else by numpy."""
 
 from dataclasses import dataclass
 
-from epochmq.spark import decode_twin
+from epochmq.spark import decode_native
 from epochmq.spark.decode_chase import Bytes, follow
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.decode_heads import Rows, read
@@ -20,8 +20,8 @@ class Window:
 
 def window(raw: Bytes, begin: int, limit: int) -> Window:
     """The records that begin in `begin..limit`, or the first of them; fillers are no rows."""
-    twin = library()
-    rows = decode_twin.ordinary(twin, raw, begin, limit) if twin else None
+    native = library()
+    rows = decode_native.ordinary(native, raw, begin, limit) if native else None
     if rows is not None:
         return Window(rows, int(rows.end[-1]), None)
     walk = follow(raw.data, begin, limit)

@@ -1,12 +1,12 @@
-"""Whole batches by the compiled twin: one call, one piece of memory, one message of Arrow's.
+"""Whole batches by the native code: one call, one piece of memory, one message of Arrow's.
 
 The rest of the decoder finds records first and makes a batch of them column by column. This takes
 what is ordinary (one sort of head, all texts UTF-8, times that are dates, an id in each record) in
 one pass, while a record is in the cache, and gives the very same (docs/adr/0034, 0038, 0057).
 
 Where each buffer lies is fixed, for the most rows and bytes that a batch may have; memory that is
-not used is not touched. How large each became is a linear function of some numbers that the twin
-tells, so that one product gives all that Arrow's message says of it.
+not used is not touched. How large each became is a linear function of some numbers that the native
+code tells, so that one product gives all that Arrow's message says of it.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from epochmq.spark.decode_chase import Bytes, address
 from epochmq.spark.decode_made import HOST_TEXT, HOSTS, INT32, INT64, TIMES, ColumnsArgs
 from epochmq.spark.decode_message import LINE, MessageHead
 from epochmq.spark.decode_packed import BLOCK, PairsArgs
-from epochmq.store.twin.library import Library
+from epochmq.store.native.library import Library
 
 BODIES_MAX = 2 * 1024 * 1024
 """Bytes of the bodies of one batch."""
@@ -122,7 +122,9 @@ class Whole:
             numbers.append(_linear(kind.told, kind.times, kind.more) if kind else _linear(_NO))
         self._numbers = np.array(numbers, np.int64)
 
-    def take(self, twin: Library, raw: Bytes, at: int, limit: int, stop_flags: int) -> Taken | None:
+    def take(
+        self, native: Library, raw: Bytes, at: int, limit: int, stop_flags: int
+    ) -> Taken | None:
         """The records that begin in `at..limit`, or the first of them; None where that is for
         others: few of them, before one that is not ordinary or has a flag of `stop_flags`."""
         # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
@@ -132,7 +134,7 @@ class Whole:
         args[_BEGINS] = address(raw)
         args[_SIZES] = size = len(raw)
         args[_AT], args[_LIMIT], args[_STOP_FLAGS] = at, limit, stop_flags
-        rows = twin.whole(address(args))
+        rows = native.whole(address(args))
         end, limit = int(args[_END]), min(limit, size)
         if not rows or (rows < self._rows and end < limit and end - at < (limit - at) // 2):
             return None

@@ -2,8 +2,8 @@
 
 Each record must begin as it was written: magic number, size, log offset, queue and queue offset.
 Bytes that this process checked once may have changed on the device since, and be read from there
-again. The twin looks at many units at a time; without it nothing is looked at, because a page that
-cannot be read would end the process (`store/twin/guard.c`).
+again. The native code looks at many units at a time; without it nothing is looked at, because a
+page that cannot be read would end the process (`store/native/guard.c`).
 """
 
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from epochmq.model.record import MAGIC_V1, MAGIC_V2
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.layout import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
-from epochmq.store.twin import library
-from epochmq.store.twin.units import NEIGHBOURS_MAX, NeighboursTwin
+from epochmq.store.native import library
+from epochmq.store.native.units import NEIGHBOURS_MAX, NativeNeighbours
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -35,19 +35,19 @@ class Neighbours:
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        twin = library.library()
-        self._twin = None if twin is None else NeighboursTwin(twin)
+        native = library.library()
+        self._native = None if native is None else NativeNeighbours(native)
 
     def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> Found:
         """The records of `units`, whose first one is number `first`, up to `room` bytes.
 
         At least one record, if it is sound.
         """
-        if self._twin is None:
+        if self._native is None:
             return self._unseen(units, room)
         if len(units) == UNIT_BYTES:
             return self._one(queue, first, units)
-        return self._many(self._twin, queue, first, units, room)
+        return self._many(self._native, queue, first, units, room)
 
     def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> Found:
         """As `_many`, faster for a single unit."""
@@ -63,7 +63,7 @@ class Neighbours:
 
     def begins(self, record: memoryview, wanted: tuple[int, int, int, int]) -> bool:
         """Whether a record begins as it was written: (log offset, size, queue offset, queue)."""
-        if self._twin is None:
+        if self._native is None:
             return True
         if len(record) < FRONT.size:
             return False
@@ -71,7 +71,7 @@ class Neighbours:
         return (own, size, number, queue_id) == wanted and magic in _MAGICS
 
     def _many(
-        self, twin: NeighboursTwin, queue: ConsumeQueue, first: int, units: bytes, room: int
+        self, native: NativeNeighbours, queue: ConsumeQueue, first: int, units: bytes, room: int
     ) -> Found:
         chunks: list[memoryview] = []
         records = passed = total = 0
@@ -88,10 +88,10 @@ class Neighbours:
             if passed or count > NEIGHBOURS_MAX:
                 rest = units[passed * UNIT_BYTES : (passed + NEIGHBOURS_MAX) * UNIT_BYTES]
             view = segment.view
-            found = twin.find(
+            found = native.find(
                 view, segment.start, rest, first + passed, queue.queue_id, room - total
             )
-            chunks += [view[low:high] for low, high in twin.spans()]
+            chunks += [view[low:high] for low, high in native.spans()]
             records += found.records
             passed += found.passed
             total += found.size

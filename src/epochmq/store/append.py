@@ -40,13 +40,13 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.layout import LENGTHS, UNIT, UNIT_BYTES
+from epochmq.store.native import library
+from epochmq.store.native.batch import Batch, NativeBatch, Placed
+from epochmq.store.native.keys import PackedKeys
+from epochmq.store.native.send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.sink_runs import Run
-from epochmq.store.twin import library
-from epochmq.store.twin.batch import Batch, BatchTwin, Placed
-from epochmq.store.twin.keys import PackedKeys
-from epochmq.store.twin.send import SendRun
 
 CLOCK_STEP_MS = 3000
 """Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""
@@ -56,7 +56,7 @@ Row = tuple[str, tuple[str, ...], int, int]
 """(topic, keys, log offset, store ms) of one message."""
 
 Staged = list[Row | PackedKeys]
-"""What is not indexed yet, in the log's order; the twin's keys are hashed already."""
+"""What is not indexed yet, in the log's order; the native code's keys are hashed already."""
 
 IsNew = Callable[[SinkMark, int], bool]
 """Whether none of so many messages of a sink from a mark on is in the log."""
@@ -105,12 +105,12 @@ class Appender:
         self.bytes = 0
 
     @cached_property
-    def _batch_twin(self) -> BatchTwin | None:
+    def _native_batch(self) -> NativeBatch | None:
         """Made for the first whole batch; None where nothing was compiled."""
-        twin = library.library()
-        if twin is None:
+        native = library.library()
+        if native is None:
             return None
-        return BatchTwin(twin, self._store_host, self._record_max, self._index)
+        return NativeBatch(native, self._store_host, self._record_max, self._index)
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
         """Append in order; each draft gets its place or the reason why it was not stored."""
@@ -303,19 +303,19 @@ class Appender:
     def append_packed(
         self, batch: Batch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
-        """Append a whole batch by the compiled twin; None, and nothing has changed, when Python has
+        """Append a whole batch by the native code; None, and nothing has changed, when Python has
         to look at it: the first message of a queue, the end of a file, whatever may be refused, a
         sink's messages that are not one run of which all `is_new`.
         """
-        twin = self._batch_twin
+        native = self._native_batch
         queue = self._topics.get(batch.topic, {}).get(batch.queue_id)
-        if twin is None or queue is None or queue.delay_ms is not None:
+        if native is None or queue is None or queue.delay_ms is not None:
             return None
         if wall != self.last_wall:
             self._set_wall(wall)
         log = self._log
         offset, queue_offset, staged = log.end, queue.next, len(self.staged)
-        made = twin.make(
+        made = native.make(
             batch,
             self._head_of(batch, queue),
             queue.name,
@@ -337,8 +337,9 @@ class Appender:
         return Placed(offset, len(made.records), queue_offset, made.count, made.ids, run)
 
     def append_run(self, run: SendRun, wall: int) -> bool:
-        """Append single sends that the twin took; False, and nothing has changed, when Python has
-        to append them: the end of a file, a queue of another kind, a write that failed."""
+        """Append single sends that the native code took; False, and nothing has changed, when
+        Python has to append them: the end of a file, a queue of another kind, a write that
+        failed."""
         if wall != self.last_wall:
             self._set_wall(wall)
         log = self._log
@@ -375,7 +376,7 @@ class Appender:
         return queue
 
     def _head_of(self, batch: Batch, queue: ConsumeQueue) -> bytes:
-        """The head of all records of a batch, with zeros for what the twin puts in."""
+        """The head of all records of a batch, with zeros for what the native code puts in."""
         sys_flag = batch.sys_flag & ~HOSTS_V6_MASK
         sys_flag |= STORE_V6 * self._store_v6 | BORN_V6 * (len(batch.born_host) == 20)
         # fmt: off

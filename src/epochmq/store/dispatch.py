@@ -10,11 +10,11 @@ from epochmq.store.append import Staged
 from epochmq.store.batch_queue import BatchQueue, inner_count
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.layout import PRE_BLANK_SIZE, UNIT
+from epochmq.store.native.records import Group, Taken
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import Entry
 from epochmq.store.sink_runs import Place
 from epochmq.store.sinks import SinkMemory
-from epochmq.store.twin.records import Group, Taken
 
 HOLE_UNITS_MAX = 1 << 20
 """A larger jump of a queue offset is damage, not a hole."""
@@ -130,8 +130,8 @@ class Dispatcher:
             queue.write_out()
 
     def add_taken(self, taken: Taken) -> bool:
-        """The same for records that the twin took apart; False, and nothing has changed but new
-        queues that are empty, when one of their queues wants a closer look."""
+        """The same for records that the native code took apart; False, and nothing has changed but
+        new queues that are empty, when one of their queues wants a closer look."""
         queues = [self._place_of(group) for group in taken.groups]
         if None in queues:
             return False

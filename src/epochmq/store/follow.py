@@ -22,13 +22,13 @@ from epochmq.store.append import Appender
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import Dispatcher
+from epochmq.store.native import library
+from epochmq.store.native.records import NativeRecords, Taken
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import End, walk
 from epochmq.store.segment import Segment
 from epochmq.store.sinks import SinkMemory
-from epochmq.store.twin import library
-from epochmq.store.twin.records import RecordsTwin, Taken
 
 _SMALLEST = 91
 _WRITE_UNITS = 8 * WRITE_UNITS
@@ -58,7 +58,7 @@ class Follower:
         self._appender = appender
         self._crc = safeguards.crc_on_scan
         self._index = options.index
-        self._twin: RecordsTwin | None = None
+        self._native: NativeRecords | None = None
         self._dispatcher = Dispatcher(
             queues, options.delays_ms, from_start=True, index=options.index, show=False
         )
@@ -82,8 +82,8 @@ class Follower:
     def begin(self) -> None:
         """The log is whole; from now on it grows by raw bytes."""
         self._log.commit()
-        if self._twin is None and (twin := library.library()) is not None:
-            self._twin = RecordsTwin(twin, index=self._index, crc=self._crc)
+        if self._native is None and (native := library.library()) is not None:
+            self._native = NativeRecords(native, index=self._index, crc=self._crc)
         self.active = True
         self.whole_end = self._head_at = self._log.end
 
@@ -118,11 +118,11 @@ class Follower:
         """
         base, end = self._log.end, self._log.end + count
         at = self._head_at
-        twin = self._twin
+        native = self._native
         while at + BLANK.size <= end:
-            if twin is not None and at >= base:
-                at = base + self._newest(twin, at - base, count)
-                twin = None  # what stopped it is rare: the rest is done here
+            if native is not None and at >= base:
+                at = base + self._newest(native, at - base, count)
+                native = None  # what stopped it is rare: the rest is done here
                 continue
             view, pos = self._window(at, base)
             size, magic = BLANK.unpack_from(view, pos)
@@ -135,9 +135,10 @@ class Follower:
             at += size
         self._head_at = at
 
-    def _newest(self, twin: RecordsTwin, at: int, count: int) -> int:
-        """Let the twin look at the window from `at` on; where clocks went back, or heads end."""
-        stop, wall = twin.newest(self._buffer, at, count, self._appender.last_wall)
+    def _newest(self, native: NativeRecords, at: int, count: int) -> int:
+        """Let the native code look at the window from `at` on; where clocks went back, or heads
+        end."""
+        stop, wall = native.newest(self._buffer, at, count, self._appender.last_wall)
         self._appender.saw(wall)
         return stop
 
@@ -181,8 +182,8 @@ class Follower:
         """Take the whole records of one file; whether it is at its end."""
         start = segment.start
         limit = min(self._log.end, segment.end) - start
-        if self._twin is not None:
-            self._take(self._twin, segment, limit)
+        if self._native is not None:
+            self._take(self._native, segment, limit)
         stop, rolled = _whole(segment.view, self.whole_end - start, limit)
         if stop > self.whole_end - start:
             self._walk(segment, stop)
@@ -202,12 +203,12 @@ class Follower:
         if self.whole_end < start + stop:
             raise DamagedStream(f"bad record from the master at {end.offset}: {end.reason}")
 
-    def _take(self, twin: RecordsTwin, segment: Segment, limit: int) -> None:
-        """As far as queues go on as they should, let the twin take what is whole; single records
-        that it leaves are taken here, more and more of them when it leaves many."""
+    def _take(self, native: NativeRecords, segment: Segment, limit: int) -> None:
+        """As far as queues go on as they should, let the native code take what is whole; single
+        records that it leaves are taken here, more and more of them when it leaves many."""
         most = 1
         while self.whole_end + BLANK.size <= self._log.end:
-            taken = self._taken(twin, segment, limit)
+            taken = self._taken(native, segment, limit)
             if taken is not None:
                 if not self._dispatcher.add_taken(taken):
                     return
@@ -220,13 +221,13 @@ class Follower:
             self._walk(segment, stop)
             most *= 2
 
-    def _taken(self, twin: RecordsTwin, segment: Segment, limit: int) -> Taken | None:
+    def _taken(self, native: NativeRecords, segment: Segment, limit: int) -> Taken | None:
         """From the window where records are still in it; a fresh mapping costs a fault a page."""
         base = self._window_at
         if self.whole_end >= base:
-            return twin.take(self._buffer, base, self.whole_end - base, self._log.end - base)
+            return native.take(self._buffer, base, self.whole_end - base, self._log.end - base)
         start = segment.start
-        return twin.take(segment.view, start, self.whole_end - start, limit, 1)
+        return native.take(segment.view, start, self.whole_end - start, limit, 1)
 
     def _write_out(self) -> None:
         for queue in self._dispatcher.touched:

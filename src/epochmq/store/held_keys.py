@@ -8,7 +8,7 @@ from bisect import bisect_left
 
 from epochmq.store.append import Row, Staged
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.twin.keys import KEY_BYTES, PackedKeys, place_of
+from epochmq.store.native.keys import KEY_BYTES, PackedKeys, place_of
 
 HELD_KEYS_MAX = 65_536
 """Messages whose keys may wait; beyond, they are indexed early, at the price of a slow cut."""

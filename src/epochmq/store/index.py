@@ -17,8 +17,8 @@ from epochmq.store.index_file import (
     positive,
 )
 from epochmq.store.key_hash import java_hashes, one_hash
+from epochmq.store.native.keys import PackedKeys
 from epochmq.store.options import StoreOptions
-from epochmq.store.twin.keys import PackedKeys
 
 FOLDER = "index"
 _PREFIXES_MAX = 4096

@@ -13,9 +13,9 @@ from sys import byteorder
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk, File
-from epochmq.store.twin import library
-from epochmq.store.twin.index import IndexPut
-from epochmq.store.twin.keys import KEY_BYTES, place_of, unpack_keys
+from epochmq.store.native import library
+from epochmq.store.native.index import IndexPut
+from epochmq.store.native.keys import KEY_BYTES, place_of, unpack_keys
 
 HEADER = Struct(">4q2i")
 """First and last store ms, first and last log offset, used slots, next item number."""
@@ -130,11 +130,12 @@ class IndexFile:
         return stop
 
     def put_packed(self, data: bytes) -> int:
-        """Add keys that the twin hashed while there is room; how many bytes of `data` it took."""
+        """Add keys that the native code hashed while there is room; how many bytes of `data` it
+        took."""
         taken = data[: (self.items_max - self.count) * KEY_BYTES]
         if not taken:
             return 0
-        if (twin := library.library()) is None:
+        if (native := library.library()) is None:
             hashes, places = unpack_keys(taken)
             self.put(hashes, places)
             return len(taken)
@@ -143,7 +144,7 @@ class IndexFile:
         if self.count == 1:
             self.first_offset, self.first_wall_ms = first
         put = IndexPut(taken, slots, self._dirty, self.count, self.first_wall_ms)
-        self._new += put.run(twin)
+        self._new += put.run(native)
         self.slots_used += put.used
         self.count += len(taken) // KEY_BYTES
         self.last_offset, self.last_wall_ms = last

@@ -26,11 +26,11 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import Damaged, DamageTable
 from epochmq.store.layout import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
+from epochmq.store.native import library
+from epochmq.store.native.guard import guard
+from epochmq.store.native.units import NativeUnits
 from epochmq.store.scan import End, Entry, walk
 from epochmq.store.segment import Segment
-from epochmq.store.twin import library
-from epochmq.store.twin.guard import guard
-from epochmq.store.twin.units import UnitsTwin
 from epochmq.store.unit_search import UnitSearch
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -66,8 +66,8 @@ class ReadCheck:
         self.damage = damage
         self._tags_code = tags_code
         self._chores = chores
-        twin = library.library()
-        self._twin = None if twin is None else UnitsTwin(twin)
+        native = library.library()
+        self._native = None if native is None else NativeUnits(native)
         self._states: dict[int, bytearray] = {}
         """What is known of each block, by the start of its log file."""
         self.fresh = 0
@@ -287,8 +287,8 @@ class ReadCheck:
     def _agreeing(
         self, queue: ConsumeQueue, run: ConsumeQueue, first: int, data: bytes, room: int
     ) -> tuple[int, int]:
-        """(how many leading units agree with sound records, bytes of those), by the twin."""
-        if self._twin is None or run is not queue or queue.delay_ms is not None:
+        """(how many leading units agree with sound records, bytes of those), by the native code."""
+        if self._native is None or run is not queue or queue.delay_ms is not None:
             return 0, 0
         segment: Segment | None = None
         count = total = 0
@@ -309,7 +309,7 @@ class ReadCheck:
             total += size
         if segment is None or not count:
             return 0, 0
-        return self._twin.verify(
+        return self._native.verify(
             segment,
             end,
             data[: count * UNIT.size],

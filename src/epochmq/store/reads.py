@@ -8,14 +8,14 @@ from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.index import Index, IndexResult
 from epochmq.store.key_query import KeySearch, query_index
+from epochmq.store.native import library
+from epochmq.store.native.remake import Remade, Remaker, Source
+from epochmq.store.native.send import Ends
+from epochmq.store.native.waits import Wait, WaitsReader
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read import Accept, Reader, ReadResult, Verify
-from epochmq.store.twin import library
-from epochmq.store.twin.remake import Remade, Remaker, Source
-from epochmq.store.twin.send import Ends
-from epochmq.store.twin.waits import Wait, WaitsReader
 
 
 class StoreReads:
@@ -31,19 +31,19 @@ class StoreReads:
     def _index_staged(self) -> None:
         raise NotImplementedError
 
-    def _use_twin(
+    def _use_native(
         self,
         options: StoreOptions,
         store_host: bytes,
         log: CommitLog,
         takes: Callable[[str], bool],
     ) -> None:
-        """What the compiled twin reads, where there is one and the store has an IPv4 address."""
-        twin = library.library()
+        """What the native code reads, where there is one and the store has an IPv4 address."""
+        native = library.library()
         self._make_remaker = self._waits = None
-        if twin is not None and len(store_host) == V4_SIZE:
-            self._make_remaker = partial(Remaker, twin, options, store_host, log, takes)
-            self._waits = WaitsReader(twin, log)
+        if native is not None and len(store_host) == V4_SIZE:
+            self._make_remaker = partial(Remaker, native, options, store_host, log, takes)
+            self._waits = WaitsReader(native, log)
 
     @cached_property
     def _remaker(self) -> Remaker | None:
@@ -127,7 +127,7 @@ class StoreReads:
         self, kind: int, sources: Sequence[Source], wall: int, ends: Ends | None = None
     ) -> Remade | None:
         """The messages that follow from the records at the front of `sources`, as far as the
-        compiled twin makes them; see `store/twin/remake.py`. None when it makes none of them.
+        native code makes them; see `store/native/remake.py`. None when it makes none of them.
         """
         if self._remaker is None:
             return None
@@ -142,7 +142,7 @@ class StoreReads:
 
     def waits(self, offset: int, count: int) -> list[Wait]:
         """What the wheel needs of up to `count` messages of the timer topic from queue offset
-        `offset` on, as far as they are ordinary; none without the compiled twin."""
+        `offset` on, as far as they are ordinary; none without the native code."""
         if self._waits is None or not (units := self.units(TIMER_TOPIC, 0, offset, count)):
             return []
         return self._waits.read(units, self.pointers.readable)

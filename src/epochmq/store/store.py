@@ -25,6 +25,8 @@ from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
 from epochmq.store.index import FOLDER as INDEX_FOLDER
 from epochmq.store.index import Index
+from epochmq.store.native.batch import Batch, Placed
+from epochmq.store.native.send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
@@ -37,8 +39,6 @@ from epochmq.store.retention import Retention
 from epochmq.store.scrub import Scrub
 from epochmq.store.sinks import SinkMemory
 from epochmq.store.truncation import Truncation
-from epochmq.store.twin.batch import Batch, Placed
-from epochmq.store.twin.send import SendRun
 from epochmq.store.verify import Verified, Verifier
 from epochmq.store.visibility import Arrivals, Visibility
 
@@ -74,7 +74,7 @@ class Store(StoreReads, StoreReplication):
         self.checksums = BlockChecksums(disk, self._log)
         self._visibility = Visibility()
         self._appender = Appender(self._log, self._queues, options, store_host)
-        self._use_twin(options, store_host, self._log, self._appender.takes)
+        self._use_native(options, store_host, self._log, self._appender.takes)
         self._flusher = Flusher(self._log, self.pointers)
         self.retention = Retention(
             disk, options, self._log, self._queues, self._index, self.pointers
@@ -272,15 +272,15 @@ class Store(StoreReads, StoreReplication):
     def append_packed(
         self, batch: Batch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
-        """As `append_batch`, from the request's bytes and in one call of the compiled twin.
+        """As `append_batch`, from the request's bytes and in one call of the native code.
 
-        None when there is no twin or the batch is not for it, as a sink's that not `is_new` as a
-        whole: then nothing has changed.
+        None when there is no native code or the batch is not for it, as a sink's that not `is_new`
+        as a whole: then nothing has changed.
         """
         return self._gate.refusal or self._appender.append_packed(batch, wall, is_new)
 
     def append_run(self, run: SendRun, wall: int) -> int:
-        """Append what the compiled twin has made; its end, 0 if it cannot: nothing was done."""
+        """Append what the native code has made; its end, 0 if it cannot: nothing was done."""
         may = self._gate.refusal is None and not (self._fail_fast and self._pool_is_full())
         return self._log.end if may and self._appender.append_run(run, wall) else 0
 

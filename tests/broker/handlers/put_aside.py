@@ -1,9 +1,9 @@
-"""Two brokers that get half messages, delayed ones and ends: with the twin and without."""
+"""Two brokers that get half messages, delayed ones and ends: with the native code and without."""
 
 from typing import Any
 
 from tests.broker.desk import ext, send
-from tests.broker.handlers.twins import BUFFER, Pair
+from tests.broker.handlers.native_pairs import BUFFER, Pair
 
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.wire.command import Command, encode_frame
@@ -17,7 +17,7 @@ def text(number: int, more: str, *, first: bool = True) -> str:
 
 
 def opened(**options: object) -> Pair:
-    """Both with a timer, ready to end transactions, and topics that the twin knows."""
+    """Both with a timer, ready to end transactions, and topics that the native code knows."""
     pair = Pair(**options)
     for desk in pair.desks:
         desk.node.open_timer()
@@ -48,11 +48,11 @@ def close(pair: Pair) -> None:
 
 
 def taken(pair: Pair, number: int, *commands: Command) -> bool:
-    """Give both the same read; whether the twin took all of it."""
+    """Give both the same read; whether the native code took all of it."""
     data = b"".join(map(encode_frame, commands))
     size = len(data)
     BUFFER[:size] = data
-    desk, client = pair.twin, pair.clients[0][number]
+    desk, client = pair.native, pair.clients[0][number]
     start = desk.sink.receive_raw(client.session, BUFFER, 0, size)
     if start < size:
         desk.sink.receive(client.session, client._reader.feed(BUFFER[start:size]), desk.clock.now)

@@ -13,7 +13,7 @@ from epochmq.broker.roles import Role
 from epochmq.model import batch
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.record import decode_all, size_at
-from epochmq.store.twin import library
+from epochmq.store.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -81,7 +81,7 @@ def test_bodies_may_be_left_out() -> None:
     assert client.ask(ask(queueId=1, withoutBodies="false")).body == whole.body
 
 
-def test_without_a_twin_bodies_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_bodies_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_read, "_bare", lambda: None)
     _, client = filled()
     assert client.ask(ask(withoutBodies="true")).body == client.ask(ask()).body

@@ -1,4 +1,4 @@
-"""Batches by the compiled twin: the same log, queues, index, answers and refusals as in Python."""
+"""Batches by the native code: the same log, queues, index, answers and refusals as in Python."""
 
 from random import Random
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.desk import Desk, send
-from tests.broker.handlers.twins import Pair
-from tests.store.twin.fuzz import a_body, a_text, an_entry
+from tests.broker.handlers.native_pairs import Pair
+from tests.store.native.fuzz import a_body, a_text, an_entry
 
 from epochmq.base.errors import DiskFull
 from epochmq.store.draft import PutStatus
-from epochmq.store.twin import library
+from epochmq.store.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -29,7 +29,7 @@ def command(
 
 
 def sound(*numbers: int) -> bytes:
-    """Messages that the twin takes."""
+    """Messages that the native code takes."""
     return b"".join(
         entry(b"body %d" % n, f"UNIQ_KEY\x01K{n}\x02TAGS\x01red\x02KEYS\x01a b") for n in numbers
     )
@@ -44,15 +44,15 @@ def entry(body: bytes, properties: str) -> bytes:
 
 @pytest.fixture
 def desk() -> Desk:
-    """A broker whose queue T/0 exists, so that the twin takes the next batch."""
+    """A broker whose queue T/0 exists, so that the native code takes the next batch."""
     desk = Desk()
     desk.topic("T")
     assert desk.client().ask(command(sound(0))).code == 0
     return desk
 
 
-def twin_took(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the twin took each batch, noted as they come."""
+def native_took(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the native code took each batch, noted as they come."""
     took: list[bool] = []
     inner = desk.store.append_packed
 
@@ -65,8 +65,8 @@ def twin_took(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return took
 
 
-def test_the_twin_takes_what_is_sound(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    took = twin_took(desk, monkeypatch)
+def test_the_native_code_takes_what_is_sound(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    took = native_took(desk, monkeypatch)
     client = desk.client()
     assert client.ask(command(sound(1, 2, 3))).code == 0
     assert [m.body for m in desk.stored("T")] == [b"body 0", b"body 1", b"body 2", b"body 3"]
@@ -88,7 +88,7 @@ def test_the_twin_takes_what_is_sound(desk: Desk, monkeypatch: pytest.MonkeyPatc
 def test_texts_of_all_kinds_are_taken(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, properties: str
 ) -> None:
-    took = twin_took(desk, monkeypatch)
+    took = native_took(desk, monkeypatch)
     assert desk.client().ask(command(entry(b"x", properties))).code == 0
     assert took == [True]
     assert desk.store.verify().problems == []
@@ -121,7 +121,7 @@ def test_the_end_of_a_log_file_and_of_an_index_file() -> None:
         body = sound(*range(number)) + entry(b"x" * 40_000, "UNIQ_KEY\x01K")
         pair.put(number % 3, command(body))
         pair.turn()
-    assert pair.twin.store.statistics()["log_files"] == 3
+    assert pair.native.store.statistics()["log_files"] == 3
     pair.close()
 
 
@@ -161,7 +161,7 @@ def test_with_synchronous_flush_the_answer_waits(
     client.put(command(sound(0)))
     desk.store.sync()
     client.take()
-    took = twin_took(desk, monkeypatch)
+    took = native_took(desk, monkeypatch)
     client.put(command(sound(1)), command(sound(2), "WAIT\x01false"))
     desk.turn()
     assert (took, [answer.opaque for answer in client.take()]) == ([True, True], [3])

@@ -1,4 +1,4 @@
-"""Half messages, delayed ones, ends and deliveries by the compiled twin: the same as in Python."""
+"""Half messages, delayed ones, ends and deliveries by the native code: the same as in Python."""
 
 from collections.abc import Iterator
 from random import Random
@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.broker.handlers.native_pairs import Pair
 from tests.broker.handlers.put_aside import (
     HALF_TEXT,
     answers,
@@ -17,11 +18,10 @@ from tests.broker.handlers.put_aside import (
     settle,
     taken,
 )
-from tests.broker.handlers.twins import Pair
 from tests.broker.transaction.around import end
 
 from epochmq.model.sys_flag import TX_PREPARED
-from epochmq.store.twin import library
+from epochmq.store.native import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 
@@ -74,7 +74,7 @@ PYTHONS = [
 
 @pytest.mark.parametrize("more", PUT_ASIDE)
 @pytest.mark.parametrize("topic", ["T", "Wide"])
-def test_put_aside_by_the_twin(pair: Pair, more: str, topic: str) -> None:
+def test_put_aside_by_native_code(pair: Pair, more: str, topic: str) -> None:
     flag = TX_PREPARED if "TRAN_MSG" in more else 0
     assert taken(pair, 0, message(7, more, topic=topic, queue_id=1, sysFlag=flag))
     ((answer, *_), *_) = [told for told in pair.turn() if told]
@@ -160,13 +160,13 @@ def test_both_leave_the_same(seed: int, sync: bool) -> None:
                 topic = rng.choice(("T", "T", "T", "Wide", "New"))
                 made.append(message(opaque, more, topic=topic, queue_id=1, sysFlag=flag))
             taken(pair, number, *made)
-            if pair.twin.sink.stage.has_drafts:
+            if pair.native.sink.stage.has_drafts:
                 break
         open_halves += halves(pair)
         if rng.random() < 0.3:
             settle(pair, rng.choice((0, 1_000, 7_000)))
     settle(pair, 20_000)
-    for _ in range(8):  # what Python has to look at takes the twin's broker a tick more
+    for _ in range(8):  # what Python has to look at takes the native code's broker a tick more
         settle(pair)
     check_alike(pair)
 

@@ -1,4 +1,4 @@
-"""Single sends by the compiled twin: the same log, queues, index, answers as in Python."""
+"""Single sends by the native code: the same log, queues, index, answers as in Python."""
 
 from random import Random
 from typing import Any
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.desk import Client, Desk, ext, pull, send
-from tests.broker.handlers.twins import BUFFER, Pair
-from tests.store.twin.fuzz import a_header, a_text, damaged
+from tests.broker.handlers.native_pairs import BUFFER, Pair
+from tests.store.native.fuzz import a_header, a_text, damaged
 
 from epochmq.base.errors import DiskFull
 from epochmq.model.host import pack
 from epochmq.model.message_id import offset_id
-from epochmq.store.twin import library
+from epochmq.store.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, encode_frame
@@ -29,7 +29,7 @@ def hot(body: bytes = b"hello", properties: str = KEY, **more: Any) -> Command:
 
 
 def read(client: Client, *commands: Command) -> int:
-    """One read of a connection: how many of its bytes the twin took."""
+    """One read of a connection: how many of its bytes the native code took."""
     for command in commands:
         client._opaque += 1
         command.opaque = command.opaque or client._opaque
@@ -45,7 +45,7 @@ def read(client: Client, *commands: Command) -> int:
 
 @pytest.fixture
 def desk() -> Desk:
-    """A broker whose topic T the twin knows."""
+    """A broker whose topic T the native code knows."""
     desk = Desk()
     desk.topic("T")
     assert desk.client().ask(hot(b"first")).code == 0
@@ -86,14 +86,14 @@ def test_ordinary_sends_are_taken_and_answered(desk: Desk) -> None:
 
 def test_the_answer_is_that_of_python_byte_for_byte() -> None:
     told = []
-    for twin in (True, False):
+    for native in (True, False):
         desk = Desk(region_id='100%d "R"', trace_on=False)
         desk.topic("T")
         client = desk.client()
         client.ask(hot())
-        if not twin:
-            desk.sink.stage.twin = None
-        assert bool(read(client, hot(), hot(b"x"))) == twin
+        if not native:
+            desk.sink.stage.native = None
+        assert bool(read(client, hot(), hot(b"x"))) == native
         desk.turn()
         told.append(b"".join(client.session.take_outbox()))
     assert told[0] == told[1]
@@ -149,7 +149,7 @@ def test_what_came_first_is_stored_first(desk: Desk) -> None:
     assert b"4" in bytes(client.take()[-1].body)
 
 
-def test_changed_topics_and_options_reach_the_twin(desk: Desk) -> None:
+def test_changed_topics_and_options_reach_native_code(desk: Desk) -> None:
     client = desk.client()
     assert read(client, hot()) > 0
     desk.topic("T", perm=4)
@@ -196,7 +196,7 @@ def test_a_failed_write_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("code", [0, 10, 14])
 def test_with_synchronous_flush_the_answers_wait(code: int) -> None:
     told = []
-    for twin in (True, False):
+    for native in (True, False):
         desk = Desk(flush_disk_type="SYNC_FLUSH")
         desk.topic("T")
         client = desk.client()
@@ -204,9 +204,9 @@ def test_with_synchronous_flush_the_answers_wait(code: int) -> None:
         desk.turn()
         desk.store.sync()
         client.take()
-        if not twin:
-            desk.sink.stage.twin = None
-        assert bool(read(client, hot(b"a"), hot(b"b"))) == twin
+        if not native:
+            desk.sink.stage.native = None
+        assert bool(read(client, hot(b"a"), hot(b"b"))) == native
         desk.turn()
         assert client.take() == []
         if code == 0:
@@ -241,8 +241,8 @@ def test_both_leave_the_same(seed: int, sync: bool) -> None:
                     header = damaged(rng, header)
                 data += PREFIX.pack(4 + len(header) + len(body), len(header)) + header + body
             pair.read(rng.randrange(3), data)
-            if pair.twin.sink.stage.has_drafts:
-                break  # what the twin takes of other connections now, would come before them
+            if pair.native.sink.stage.has_drafts:
+                break  # what the native code takes of other connections now, would come before them
         if rng.random() < 0.1:
             pair.topic("T", queues=rng.randrange(1, 6))
         pair.turn(rng.choice((1, 100, 2000)))
@@ -253,7 +253,7 @@ def test_both_leave_the_same(seed: int, sync: bool) -> None:
 
 
 def test_texts_of_all_kinds() -> None:
-    """Properties of any kind, some of which the twin takes."""
+    """Properties of any kind, some of which the native code takes."""
     rng = Random(5)
     pair = Pair()
     pair.topic("T")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.desk import Desk, ext, send
-from tests.broker.handlers.twins import Pair
+from tests.broker.handlers.native_pairs import Pair
 from tests.broker.test_acks import AckDesk
 
 from epochmq.broker.handlers.send_sink import SinkGate, furthest
@@ -17,9 +17,9 @@ from epochmq.model.message import Message
 from epochmq.model.message_id import parse_offset_id
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.store.draft import PutStatus
+from epochmq.store.native import library
 from epochmq.store.sink_runs import Place
 from epochmq.store.sinks import SETTLED, SinkMemory
-from epochmq.store.twin import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, encode_frame
@@ -226,7 +226,7 @@ def test_retries_may_come_as_often_as_they_like(desk: Desk) -> None:
     assert len(bodies(desk, "%RETRY%G")) == 3
 
 
-def test_the_twin_leaves_them_to_python() -> None:
+def test_the_native_code_leaves_them_to_python() -> None:
     pair = Pair()
     pair.topic("T", queues=2)
     plain = [send(b"p%d" % n, properties={"UNIQ_KEY": f"P{n}"}) for n in range(4)]
@@ -244,7 +244,7 @@ def test_the_twin_leaves_them_to_python() -> None:
     pair.close()
 
 
-needs_twin = pytest.mark.skipif(library.library() is None, reason=library.which())
+needs_native = pytest.mark.skipif(library.library() is None, reason=library.which())
 
 
 def numbered(first: int, count: int, number: int = 0, part: int = 0, **more: Any) -> Command:
@@ -256,8 +256,10 @@ def numbered(first: int, count: int, number: int = 0, part: int = 0, **more: Any
     return send(body, code=Code.SEND_BATCH_MESSAGE, properties="", **more)
 
 
-@needs_twin
-def test_the_twin_takes_a_run_that_is_new(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_native
+def test_the_native_code_takes_a_run_that_is_new(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     took: list[bool] = []
     inner = desk.store.append_packed
 
@@ -287,11 +289,11 @@ def test_the_twin_takes_a_run_that_is_new(desk: Desk, monkeypatch: pytest.Monkey
     assert desk.store.verify().problems == []
 
 
-@needs_twin
+@needs_native
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_both_drop_the_same(seed: int, sync: bool) -> None:
-    """The same requests of a sink, over and over, by the twin and in Python."""
+    """The same requests of a sink, over and over, by the native code and in Python."""
     rng = Random(seed)
     pair = Pair(flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH")
     pair.topic("T", queues=2)
@@ -325,8 +327,8 @@ def test_both_drop_the_same(seed: int, sync: bool) -> None:
     pair.close()
 
 
-@needs_twin
-def test_a_repeat_waits_for_a_first_one_that_the_twin_took() -> None:
+@needs_native
+def test_a_repeat_waits_for_a_first_one_that_native_code_took() -> None:
     desk = AckDesk()
     one, two = desk.client(), desk.client()
     one.put(numbered(0, 1))
@@ -342,7 +344,7 @@ def test_a_repeat_waits_for_a_first_one_that_the_twin_took() -> None:
     assert [m.body for m in desk.stored("T")] == [b"%d" % n for n in range(6)]
 
 
-@needs_twin
+@needs_native
 @pytest.mark.parametrize(
     ("name", "value"),
     [

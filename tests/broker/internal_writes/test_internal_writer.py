@@ -16,8 +16,8 @@ from epochmq.broker.internal_writes.internal_writer import (
     OwnLogRoute,
 )
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.twin.remake import Remade
-from epochmq.store.twin.send import SendRun
+from epochmq.store.native.remake import Remade
+from epochmq.store.native.send import SendRun
 
 Result = Appended | PutStatus
 
@@ -43,7 +43,7 @@ class FakeStore:
 
 
 class FakeRun:
-    """What the twin has staged: the same messages, as records already."""
+    """What the native code has staged: the same messages, as records already."""
 
     count = 2
 
@@ -186,7 +186,7 @@ def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_the_twin_made_is_one_run_or_its_drafts(whole: bool) -> None:
+def test_what_native_code_made_is_one_run_or_its_drafts(whole: bool) -> None:
     store = FakeStore(stored(100), stored(110))
     store.run_end = 120 if whole else 0
     said: list[Sequence[Outcome]] = []

@@ -136,8 +136,8 @@ def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
 
 
 def test_what_goes_at_the_same_time_goes_in_one_put(broker: TimerBroker) -> None:
-    """Found by the simulator: the twin stopped at a topic that it did not know. What went before
-    that came again from who took over, as no progress says half of a time (INV-27)."""
+    """Found by the simulator: the native code stopped at a topic that it did not know. What went
+    before that came again from who took over, as no progress says half of a time (INV-27)."""
     broker.topic("U")
     broker.put(b"a", TIMER_DELAY_MS=1000)
     broker.client().ask(send(b"b", topic="U", properties={"TIMER_DELAY_MS": "1000"}))
@@ -267,7 +267,9 @@ def test_what_was_stored_while_a_clock_was_far_ahead_waits_in_pieces(
     broker.clock.wall += 3_600_000
     broker.put(b"ahead", TIMER_DELAY_MS=2000)
     broker.clock.wall -= 3_600_000
-    more = {"TIMER_DEL_UNIQKEY": "T+none"} if cancels else {}  # which the twin leaves to Python
+    more = (
+        {"TIMER_DEL_UNIQKEY": "T+none"} if cancels else {}
+    )  # which the native code leaves to Python
     broker.put(b"key", TIMER_DELAY_MS=1000, **more)
     broker.put(b"now", TIMER_DELAY_MS=2000)
     broker.timer.driver.core.covered = 3  # by the word of who was master

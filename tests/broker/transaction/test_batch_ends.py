@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.broker.handlers.native_pairs import Pair
 from tests.broker.handlers.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
-from tests.broker.handlers.twins import Pair
 from tests.broker.transaction.around import end
 
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.batch_ends import MISSES_MAX
 from epochmq.store.draft import PutStatus
-from epochmq.store.twin import library
+from epochmq.store.native import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 
@@ -88,7 +88,7 @@ def test_what_is_not_written_is_open_again(pair: Pair, monkeypatch: pytest.Monke
         assert desk.node.transactions.statistics()["committed"] == 3
 
 
-def test_many_that_the_twin_leaves_go_one_by_one(pair: Pair) -> None:
+def test_many_that_native_code_leaves_go_one_by_one(pair: Pair) -> None:
     """Each names another transaction's key: what they cost stays bounded, none is committed."""
     many = MISSES_MAX + 4
     taken(pair, 0, *[half(n) for n in range(1, 2 * many)])

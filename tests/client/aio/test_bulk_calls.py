@@ -13,7 +13,7 @@ from epochmq.client.core.pull_state import PullStatus
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
-from epochmq.store.twin.library import library
+from epochmq.store.native.library import library
 from epochmq.wire.codes import ResponseCode
 
 BODY = b"x" * 4_000

@@ -20,9 +20,9 @@ from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.property_names import TAGS
 from epochmq.model.tags import java_hash, split_expression
+from epochmq.store.native import library
+from epochmq.store.native.bare import Bare
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
-from epochmq.store.twin import library
-from epochmq.store.twin.bare import Bare
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header
@@ -85,9 +85,9 @@ def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: 
 
 @cache
 def _bare() -> Bare | None:
-    """What leaves bodies out; None without a compiled twin: then they are sent."""
-    twin = library.library()
-    return Bare(twin) if twin else None
+    """What leaves bodies out; None without native code: then they are sent."""
+    native = library.library()
+    return Bare(native) if native else None
 
 
 def _wanted_bytes(asked: int | None) -> int:

@@ -1,8 +1,8 @@
 """How a broker is doing: GET_BROKER_RUNTIME_INFO 28, under upstream's keys (remoting.md 2.4).
 
 Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
-Ours: `epochmqVersion`, `epochmqAppend` (the twin or Python), `storeFenced` (why nothing more is
-written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051),
+Ours: `epochmqVersion`, `epochmqAppend` (the native code or Python), `storeFenced` (why nothing more
+is written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051),
 and what the process tells of itself (`runtime/process.py`).
 """
 
@@ -10,7 +10,7 @@ from epochmq import __version__
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.model import names
-from epochmq.store.twin import library
+from epochmq.store.native import library
 from epochmq.wire.bodies.namesrv import KVTable
 from epochmq.wire.codes import OUR_VERSION, RequestCode
 from epochmq.wire.command import Command, Reply

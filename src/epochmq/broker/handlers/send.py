@@ -35,8 +35,8 @@ from epochmq.model.properties import PAIR_END, decode
 from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.twin import library
-from epochmq.store.twin.send import Ends
+from epochmq.store.native import library
+from epochmq.store.native.send import Ends
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.session import Session
@@ -59,8 +59,8 @@ class SendStage:
         self._tickets: list[Ticket] = []
         self._sessions: set[int] = set()
         self._newest: Session | None = None
-        self.twin = library.library()
-        """The compiled twin, which is offered sends first; None: Python does all of it."""
+        self.native = library.library()
+        """The native code, which is offered sends first; None: Python does all of it."""
         self._run: RunStage | None = None
         self._adopt()
 
@@ -95,7 +95,8 @@ class SendStage:
         return bool(self._drafts)
 
     def take_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
-        """Let the twin stage sends at the front of `data[start:size]`; how many bytes they had.
+        """Let the native code stage sends at the front of `data[start:size]`; how many bytes they
+        had.
 
         What it stages comes before this turn's drafts, so a session that has one waits behind it.
         """
@@ -119,15 +120,16 @@ class SendStage:
         return taken
 
     def _renew_run(self, run: RunStage | None) -> RunStage | None:
-        """The twin's desk for the options as they are; None without a twin, or before a flush."""
-        if self.twin is None or (run is not None and (run.reads or run.has_ends)):
+        """The native code's desk for the options as they are; None without native code, or before a
+        flush."""
+        if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
         tail = self.completer.tail
-        self._run = run = RunStage(self.twin, self.node, self.lanes, self.answers, tail)
+        self._run = run = RunStage(self.native, self.node, self.lanes, self.answers, tail)
         return run if run.in_step() else None
 
     def ends(self) -> Ends | None:
-        """Ends of transactions that the twin has kept; `drop_ends` when they are done."""
+        """Ends of transactions that the native code has kept; `drop_ends` when they are done."""
         run = self._run
         return run.ends() if run is not None and run.has_ends else None
 
@@ -335,7 +337,7 @@ class SendStage:
                 self.answers.answer(ticket, result, code)
 
     def _flush_run(self, run: RunStage, now: int) -> None:
-        """Append what the twin has staged, by it or in front of the other drafts."""
+        """Append what the native code has staged, by it or in front of the other drafts."""
         if not run.count:
             run.clear()  # nothing but ends of transactions was read
             return

@@ -52,7 +52,7 @@ def take_batch(
             return
     tail = BatchTail(common)
     place = (lane.topic, queue_id)
-    if stage.twin is not None and take_packed(
+    if stage.native is not None and take_packed(
         stage, session, command, header, place, body, tail, common.wait, now
     ):
         return

@@ -117,7 +117,7 @@ class Lanes:
         self.used: list[Lane] = []
         """Lanes whose counts were not handed over yet, each once."""
         self.opened: list[Lane] = []
-        """Lanes that are new to the compiled twin."""
+        """Lanes that are new to the native code."""
         self.cleared = 0
         """How often all lanes were closed."""
 

@@ -1,7 +1,7 @@
-"""A batch by the compiled twin: from the request's bytes to the log in one call.
+"""A batch by the native code: from the request's bytes to the log in one call.
 
-What the twin does not take (the first batch of a queue, the end of a file, anything that may have
-to be refused) is left to `send_batch`, message by message.
+What the native code does not take (the first batch of a queue, the end of a file, anything that may
+have to be refused) is left to `send_batch`, message by message.
 """
 
 from epochmq.broker.handlers.send import SendStage
@@ -10,7 +10,7 @@ from epochmq.broker.handlers.send_lane import SendFields
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sync import failure
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.twin.batch import Batch, Placed
+from epochmq.store.native.batch import Batch, Placed
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 
@@ -26,7 +26,8 @@ def take_packed(
     wait: bool,
     now: int,
 ) -> bool:
-    """Append and answer a checked batch; False when it is not for the twin: nothing was done."""
+    """Append and answer a checked batch; False when it is not for the native code: nothing was
+    done."""
     if tail.tags or tail.keys or b"\0" in tail.whole:
         return False
     topic, queue_id = place

@@ -1,10 +1,10 @@
-"""Single sends by the compiled twin: taken from the receive buffer, no Python object for each.
+"""Single sends by the native code: taken from the receive buffer, no Python object for each.
 
 Ordinary ones, and the usual forms of those that are put aside first: half messages, delayed ones,
 ones for an exact time. Ends of transactions that come among them are only kept. A read's frames are
-staged by one call; at the turn's end another makes records, units, keys and answers. The twin stops
-at the first frame that is none of these; that one, and what follows in the same read, is taken by
-`SendStage.take`. What the log cannot take as one run becomes drafts.
+staged by one call; at the turn's end another makes records, units, keys and answers. The native
+code stops at the first frame that is none of these; that one, and what follows in the same read, is
+taken by `SendStage.take`. What the log cannot take as one run becomes drafts.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC,
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Appended, Draft
+from epochmq.store.native.library import Library
+from epochmq.store.native.send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
 from epochmq.store.timer.layout import SLOT_COUNT_MAX
-from epochmq.store.twin.library import Library
-from epochmq.store.twin.send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
@@ -33,7 +33,7 @@ Answer = tuple[Session, bytes]
 
 
 class RunStage:
-    """The sends that the twin has taken in this turn."""
+    """The sends that the native code has taken in this turn."""
 
     def __init__(
         self, library: Library, node: BrokerNode, lanes: Lanes, answers: SendAnswers, tail: str
@@ -58,7 +58,7 @@ class RunStage:
         self.reads: list[Session] = []
         """Whose frames were taken, read by read."""
         self.cleared = lanes.cleared
-        """Up to which clearing of the lanes the twin has followed."""
+        """Up to which clearing of the lanes the native code has followed."""
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
@@ -103,7 +103,7 @@ class RunStage:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(data))
 
     def in_step(self) -> bool:
-        """Whether the twin knows the lanes as they are now."""
+        """Whether the native code knows the lanes as they are now."""
         lanes = self._lanes
         if self.cleared != lanes.cleared:
             if self.reads:

@@ -13,7 +13,7 @@ from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
 from epochmq.broker.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
 from epochmq.store.draft import Draft
-from epochmq.store.twin.remake import Remade
+from epochmq.store.native.remake import Remade
 
 
 class RoleRoute:

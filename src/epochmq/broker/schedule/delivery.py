@@ -12,9 +12,9 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
+from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native.send import LEVELS
 from epochmq.store.read import GetStatus, ReadResult
-from epochmq.store.twin.remake import Remade, Source
-from epochmq.store.twin.send import LEVELS
 
 BATCH_BYTES = 1024 * 1024
 
@@ -112,7 +112,7 @@ class Delivery:
             self._deliver(level, [record.decode(raw) for raw in found.chunks[:due]], wall)
 
     def _remake(self, look: Look, wall: int) -> bool:
-        """Deliver those at the front that the compiled twin makes; False: there are none."""
+        """Deliver those at the front that the native code makes; False: there are none."""
         level, at, most = look
         units = self._store.units(SCHEDULE_TOPIC, level - 1, at, most)
         deliver_walls = [deliver_wall for _, _, deliver_wall in units]

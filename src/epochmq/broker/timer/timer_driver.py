@@ -30,13 +30,13 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import REAL_TOPIC
 from epochmq.store.draft import Draft
+from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native.send import TIMED
+from epochmq.store.native.waits import Wait
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.timer.checkpoint import OlderProgress
 from epochmq.store.timer.files import Link, TimerFiles
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
-from epochmq.store.twin.remake import Remade, Source
-from epochmq.store.twin.send import TIMED
-from epochmq.store.twin.waits import Wait
 
 ENQUEUE_COUNT = 256
 """Messages hung up in one tick."""
@@ -427,7 +427,7 @@ class TimerDriver:
         self._internal_writer.put(drafts, Origin.TIMER, wall, done)
 
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
-        """The same for those at the front that the compiled twin makes; False: there are none, or
+        """The same for those at the front that the native code makes; False: there are none, or
         it stops amid some that go at the same time."""
         if self.core.cancels or any(unit.magic != DEFAULT for unit in units):
             return False

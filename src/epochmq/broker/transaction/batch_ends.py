@@ -1,6 +1,6 @@
 """The one-way ends of a turn, taken together: their messages are made and written as one run.
 
-The compiled twin has read the requests and compares each with the half message it names. What it
+The native code has read the requests and compares each with the half message it names. What it
 does not take is ended one by one, by `Ending`, which is where every refusal comes from: ends of
 what is not open, rollbacks, copies, ends that wait, unusual messages. Those commits are written
 behind the others of their turn.
@@ -13,13 +13,13 @@ from epochmq.broker.transaction.ending import End, Ending, nobody
 from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.open_transactions import Half, State
 from epochmq.broker.transaction.transaction_context import TransactionContext
-from epochmq.store.twin.remake import Remade, Source
-from epochmq.store.twin.send import HALF, Ended, Ends
+from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native.send import HALF, Ended, Ends
 from epochmq.wire.headers.fast import EndEnvelope, EndFields, decode_hot
 from epochmq.wire.headers.transaction import COMMIT
 
 MISSES_MAX = 16
-"""Ends of one turn that the twin does not take after all; then the rest goes one by one."""
+"""Ends of one turn that the native code does not take after all; then the rest goes one by one."""
 
 
 class BatchEnds:
@@ -63,7 +63,8 @@ class BatchEnds:
         others: list[int],
         now: int,
     ) -> None:
-        """Write the messages of what the twin takes; the numbers of the rest join `others`."""
+        """Write the messages of what the native code takes; the numbers of the rest join
+        `others`."""
         node, core = self._context.node, self._context.core
         wall = node.clock.wall_ms()
         at = misses = 0
@@ -101,4 +102,6 @@ class BatchEnds:
 def _fields(ends: Ends, end: Ended) -> EndFields:
     """The request, as Python reads it."""
     envelope = decode_hot(ends.header(end))
-    return cast(EndEnvelope, envelope).extFields  # the twin takes none that Python cannot read
+    return cast(
+        EndEnvelope, envelope
+    ).extFields  # the native code takes none that Python cannot read

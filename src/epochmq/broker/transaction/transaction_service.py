@@ -21,7 +21,7 @@ from epochmq.broker.transaction.transaction_context import (
     terms_of,
 )
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.store.twin.send import Ends
+from epochmq.store.native.send import Ends
 from epochmq.wire.headers.fast import AnyEnd
 
 HELD_LOOK_MS = 5

@@ -1,0 +1,216 @@
+"""Finds the native code and describes its calls; without it everything works the same.
+
+The library lies beside this file, made by `scripts/build_native.py` (set-up and wheels do that when
+there is a C compiler; the product never compiles). EPOCHMQ_TWIN=off keeps to plain Python. ctypes
+needs no Python headers, and `PyDLL` keeps the interpreter's lock, which these short calls would
+only lose to another thread.
+"""
+
+import ctypes
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from epochmq.base.errors import OurBug
+
+HERE = Path(__file__).parent
+LIBRARY = HERE / "_native.so"
+SWITCH = "EPOCHMQ_TWIN"
+
+_POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+
+
+class BatchArgs(ctypes.Structure):
+    """`batch` of batch.c; a span is two fields here, which are quicker to set."""
+
+    _fields_ = [
+        *((name, kind)
+          for part in ("body", "head", "name", "tail", "tail_key", "key", "host")
+          for name, kind in ((f"{part}_at", _TEXT), (f"{part}_size", _I64))),
+        *((name, _I64) for name in (
+            "prefix", "offset", "queue_offset", "wall", "room", "record_max")),
+        ("out", _POINTER), ("out_max", _I64),
+        ("units", _POINTER), ("count_max", _I64),
+        ("keys", _POINTER), ("keys_max", _I64),
+        ("ids", _POINTER), ("ids_max", _I64),
+        *((name, _I64) for name in ("out_size", "keys_count", "ids_size", "marked")),
+        ("sink_at", _POINTER),
+        *((name, _I64) for name in ("sink_size", "sink_batch", "sink_part", "sink_seq")),
+    ]  # fmt: skip
+
+
+class IndexArgs(ctypes.Structure):
+    """`index_put` of index.c."""
+
+    _fields_ = [
+        ("keys", _TEXT), ("count", _I64), ("slots", _POINTER), ("slots_max", _I64),
+        ("dirty", _POINTER), ("number", _I64), ("first_wall", _I64), ("items", _POINTER),
+        ("used", _I64),
+    ]  # fmt: skip
+
+
+class SendArgs(ctypes.Structure):
+    """The front of `desk` of desk.h; the rest is its own."""
+
+    _fields_ = [
+        *((name, kind)
+          for part in ("tail", "host", "id", "middle", "end")
+          for name, kind in ((f"{part}_at", _TEXT), (f"{part}_size", _I64))),
+        *((name, _I64) for name in (
+            "header_max", "body_max", "record_max", "allowed", "wall", "delay_max", "precision")),
+        ("out", _POINTER), ("out_max", _I64),
+        ("singles", _POINTER), ("singles_max", _I64),
+        ("keys", _POINTER), ("keys_max", _I64),
+        ("slots", _POINTER), ("slots_max", _I64),
+        ("touched", _POINTER), ("units", _POINTER),
+        ("answers", _POINTER), ("answers_max", _I64),
+        ("ends", _POINTER),
+        ("endings", _POINTER), ("endings_max", _I64),
+        ("texts", _POINTER), ("texts_max", _I64),
+        *((name, _I64) for name in (
+            "out_size", "count", "keys_count", "touched_count", "reads", "endings_count",
+            "texts_size")),
+    ]  # fmt: skip
+
+
+class RemakeArgs(ctypes.Structure):
+    """`remake` of remake.c."""
+
+    _fields_ = [
+        ("desk", _POINTER), ("log", _POINTER), ("start", _I64), ("end", _I64),
+        ("sources", _POINTER), ("count", _I64), ("kind", _I64), ("wall", _I64),
+        ("endings", _POINTER), ("texts", _POINTER),
+    ]  # fmt: skip
+
+
+class WaitsArgs(ctypes.Structure):
+    """`waits` of waits.c."""
+
+    _fields_ = [
+        ("log", _POINTER), ("start", _I64), ("end", _I64),
+        ("sources", _POINTER), ("count", _I64), ("out", _POINTER),
+    ]  # fmt: skip
+
+
+class Library:
+    """The loaded library's calls, typed."""
+
+    def __init__(self, path: Path) -> None:
+        lib = ctypes.PyDLL(str(path))
+        lib.epq_source.restype = _TEXT
+        self.source: str = lib.epq_source().decode()
+        self.batch = lib.epq_batch
+        self.batch.argtypes, self.batch.restype = [_POINTER], _I64
+        self.index_put = lib.epq_index_put
+        self.index_put.argtypes, self.index_put.restype = [_POINTER], None
+        self.take = lib.epq_take
+        self.take.argtypes, self.take.restype = [_POINTER, _POINTER, _I64, _TEXT], _I64
+        self.finish = lib.epq_finish
+        self.finish.argtypes, self.finish.restype = [_POINTER, _I64, _I64], _I64
+        self.clear = lib.epq_clear
+        self.clear.argtypes, self.clear.restype = [_POINTER], None
+        self.lanes_clear = lib.epq_lanes_clear
+        self.lanes_clear.argtypes, self.lanes_clear.restype = [_POINTER], None
+        self.lane_add = lib.epq_lane_add
+        self.lane_add.argtypes = [_POINTER, _TEXT, *[_I64] * 6]
+        self.lane_add.restype = _I64
+        self.desk_bytes = lib.epq_desk_bytes
+        self.desk_bytes.argtypes, self.desk_bytes.restype = [], _I64
+        self.remake = lib.epq_remake
+        self.remake.argtypes, self.remake.restype = [_POINTER], _I64
+        self.waits = lib.epq_waits
+        self.waits.argtypes, self.waits.restype = [_POINTER], _I64
+        self.records, self.heads = lib.epq_records, lib.epq_heads
+        self.records.argtypes, self.records.restype = [_POINTER], _I64
+        self.heads.argtypes, self.heads.restype = [_POINTER], None
+        self.units = lib.epq_units
+        self.units.argtypes, self.units.restype = [_POINTER], _I64
+        self.neighbours = lib.epq_neighbours
+        self.neighbours.argtypes, self.neighbours.restype = [_POINTER], None
+        self.rows = lib.epq_rows
+        self.rows.argtypes, self.rows.restype = [_POINTER], _I64
+        self.pairs = lib.epq_pairs
+        self.pairs.argtypes, self.pairs.restype = [_POINTER], _I64
+        self.columns = lib.epq_columns
+        self.columns.argtypes, self.columns.restype = [_POINTER], _I64
+        self.whole = lib.epq_whole
+        self.whole.argtypes, self.whole.restype = [_POINTER], _I64
+        self.bare = lib.epq_bare
+        self.bare.argtypes, self.bare.restype = [_TEXT, _I64, _POINTER], _I64
+        self.bodies = lib.epq_bodies
+        self.bodies.argtypes, self.bodies.restype = [_POINTER, _I64], _I64
+        self.guard_begin = lib.epq_guard_begin
+        self.guard_begin.argtypes, self.guard_begin.restype = [_POINTER], _I64
+        self.guard_add, self.guard_remove = lib.epq_guard_add, lib.epq_guard_remove
+        self.guard_add.argtypes, self.guard_add.restype = [_POINTER, _I64], _I64
+        self.guard_remove.argtypes, self.guard_remove.restype = [_POINTER], None
+        self.crc = lib.epq_crc
+        self.crc.argtypes, self.crc.restype = [_TEXT, _I64], ctypes.c_uint32
+        lib.epq_init()
+        self._lib = lib
+
+    def size_of(self, structure: str) -> int:
+        """Bytes that C lays out for `structure` (`MIRRORED` in native.h); 0 when it tells none."""
+        try:
+            return ctypes.c_int64.in_dll(self._lib, f"epq_sizeof_{structure}").value
+        except ValueError:
+            return 0
+
+    def check_sizes(self, mirrored: Mapping[str, int]) -> None:
+        """`OurBug` when a structure has another size in C: a call would write elsewhere."""
+        for structure, size in mirrored.items():
+            if (found := self.size_of(structure)) != size:
+                raise OurBug(
+                    f"the native code has {found} bytes for `{structure}`, Python has {size}:"
+                    " change both sides, then run scripts/build_native.py"
+                )
+
+
+MIRRORED = {
+    "batch": ctypes.sizeof(BatchArgs),
+    "index_put": ctypes.sizeof(IndexArgs),
+    "desk_front": ctypes.sizeof(SendArgs),
+    "remake": ctypes.sizeof(RemakeArgs),
+    "waits": ctypes.sizeof(WaitsArgs),
+}
+"""Structures that this module describes."""
+
+
+def sources() -> list[Path]:
+    """The C files, in the order in which they are hashed."""
+    return sorted((*HERE.glob("*.c"), *HERE.glob("*.h")))
+
+
+def source_hash() -> str:
+    """Tells one state of the sources from another; empty when they were not delivered."""
+    data = b"".join(path.read_bytes() for path in sources())
+    return hashlib.sha256(data).hexdigest() if data else ""
+
+
+@lru_cache(maxsize=1)
+def find() -> tuple[Library | None, str]:
+    """(the library, or None; which of the two is used and why)."""
+    if os.environ.get(SWITCH, "").lower() == "off":
+        return None, f"python ({SWITCH}=off)"
+    if not LIBRARY.exists():
+        return None, "python (no native code was built)"
+    try:
+        library = Library(LIBRARY)
+    except (OSError, AttributeError) as error:
+        return None, f"python (the native code cannot be loaded: {error})"
+    if library.source != (source_hash() or library.source):
+        return None, "python (the native code is older than its source; build it again)"
+    library.check_sizes(MIRRORED)
+    return library, "compiled"
+
+
+def library() -> Library | None:
+    """The native code, None when Python does it all."""
+    return find()[0]
+
+
+def which() -> str:
+    """`compiled`, or `python` and why, for people."""
+    return find()[1]

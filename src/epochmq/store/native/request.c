@@ -1,0 +1,162 @@
+/* The JSON headers of single sends (310) and of ends of transactions (37). */
+#include "send_turn.h"
+
+static int is_name(span text, const char *name)
+{
+    size_t size = strlen(name);
+    return text.size == (int64_t)size && memcmp(text.at, name, size) == 0;
+}
+
+/* A field of a send; 0: not for us. */
+static int read_sent(request *r, char name, span value, int escaped)
+{
+    int64_t ignored;
+    uint32_t bit = 1u << (name - 'a');
+    if (r->sent & bit || (escaped && name != 'i'))
+        return 0;
+    r->sent |= bit;
+    switch (name) {
+    case 'b':
+        r->topic = value;
+        return 1;
+    case 'd':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &ignored);
+    case 'e':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &r->queue_id);
+    case 'f':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &r->sys_flag);
+    case 'g':
+        return json_text_int(value, INT64_MIN, INT64_MAX, &r->born);
+    case 'h':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &r->user_flag);
+    case 'i':
+        r->properties = value;
+        return 1;
+    case 'j':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &r->reconsumed);
+    case 'l':
+        return json_text_int(value, INT32_MIN, INT32_MAX, &ignored);
+    case 'm':
+        return is_name(value, "false");
+    default: /* producer group, default topic, unit mode */
+        return 1;
+    }
+}
+
+/* Takes an end's field into `ended`, whose bit 31 says that one was odd. */
+static void read_ended(request *r, span name, span value, int escaped)
+{
+    uint32_t bit;
+    int sound = !escaped;
+    if (is_name(name, "producerGroup")) {
+        bit = 1;
+        r->group = value;
+    } else if (is_name(name, "tranStateTableOffset")) {
+        bit = 2;
+        sound &= json_text_int(value, INT64_MIN, INT64_MAX, &r->queue_offset);
+    } else if (is_name(name, "commitLogOffset")) {
+        bit = 4;
+        sound &= json_text_int(value, INT64_MIN, INT64_MAX, &r->offset);
+    } else if (is_name(name, "commitOrRollback")) {
+        bit = 8;
+        sound &= json_text_int(value, INT32_MIN, INT32_MAX, &r->how);
+    } else if (is_name(name, "msgId")) {
+        bit = 16;
+        r->id = value;
+    } else if (is_name(name, "transactionId")) {
+        bit = 32;
+        r->other_id = value;
+    } else if (is_name(name, "fromTransactionCheck")) {
+        bit = 64;
+        sound &= is_name(value, "false") || is_name(value, "true");
+    } else
+        return; /* a field that nobody asks for, such as the broker's name */
+    if (r->ended & bit || !sound)
+        bit |= 1u << 31;
+    r->ended |= bit;
+}
+
+/* One of the header's extFields; all are texts. 0: not for us. */
+static int read_field(cursor *c, request *r)
+{
+    span name, value;
+    int escaped;
+    if (!json_string(c, &name, &escaped) || escaped || !json_mark(c, ':') ||
+        !json_string(c, &value, &escaped))
+        return 0;
+    if (name.size == 1 && name.at[0] >= 'a' && name.at[0] <= 'm')
+        return read_sent(r, (char)name.at[0], value, escaped);
+    read_ended(r, name, value, escaped);
+    return 1;
+}
+
+static int read_fields(cursor *c, request *r)
+{
+    if (!json_mark(c, '{'))
+        return 0;
+    do {
+        if (!read_field(c, r))
+            return 0;
+    } while (json_mark(c, ','));
+    return json_mark(c, '}');
+}
+
+/* Whether the fields are those of the request's code. */
+static int is_whole(const request *r)
+{
+    const uint32_t sent = 0x1FF, ended = 31; /* a to i; what an end must have */
+    if (r->code == SEND_V2)
+        return r->flag == 0 && (r->sent & sent) == sent;
+    return r->code == END_TRANSACTION && r->flag == ONEWAY && r->sent == 0 &&
+           (r->ended & (ended | 1u << 31)) == ended;
+}
+
+/* The whole header. 0: not for us. */
+int read_request(span header, request *r)
+{
+    cursor c = {header.at, header.at + header.size};
+    uint32_t seen = 0, bit;
+    int escaped;
+    span name, value;
+    memset(r, 0, sizeof *r);
+    if (!json_mark(&c, '{'))
+        return 0;
+    do {
+        if (!json_string(&c, &name, &escaped) || escaped || !json_mark(&c, ':'))
+            return 0;
+        if (is_name(name, "code")) {
+            bit = 1;
+            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->code))
+                return 0;
+        } else if (is_name(name, "extFields")) {
+            bit = 2;
+            if (!read_fields(&c, r))
+                return 0;
+        } else if (is_name(name, "flag")) {
+            bit = 4;
+            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->flag))
+                return 0;
+        } else if (is_name(name, "opaque")) {
+            bit = 8;
+            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->opaque))
+                return 0;
+        } else if (is_name(name, "version")) {
+            bit = 16;
+            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->version))
+                return 0;
+        } else if (is_name(name, "language")) {
+            bit = 32;
+            if (!json_string(&c, &value, &escaped))
+                return 0;
+        } else if (is_name(name, "serializeTypeCurrentRPC")) {
+            bit = 64;
+            if (!json_string(&c, &value, &escaped))
+                return 0;
+        } else
+            return 0;
+        if (seen & bit)
+            return 0;
+        seen |= bit;
+    } while (json_mark(&c, ','));
+    return json_mark(&c, '}') && json_at_end(&c) && (seen & 11) == 11 && is_whole(r);
+}

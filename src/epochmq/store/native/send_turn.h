@@ -1,0 +1,156 @@
+/* One turn's single sends, half messages and ends of transactions: what send.c, request.c and
+ * special.c share. */
+#ifndef EPOCHMQ_DESK_H
+#define EPOCHMQ_DESK_H
+
+#include "json.h"
+#include "native.h"
+
+enum { PREFIX = 8, HEAD = 88, TOPIC_MAX = 127, LANES = 1024, TABLE = 4096, KEY_MAX = 64 };
+enum { TX_PREPARED = 4, TX_COMMIT = 8, TX_ROLLBACK = 12 };
+enum { SEND_V2 = 310, END_TRANSACTION = 37, ONEWAY = 2 };
+
+/* Where a message goes that does not simply go into its topic, and bits of `allowed`. Mirrored by
+ * send.py. */
+enum { HALF = 0, LEVELS = 1, TIMED = 2, SPECIALS = 3, ENDS = 3 };
+
+/* What is added behind the properties of such a message has at most this much. */
+enum { MORE_MAX = 512 };
+
+#define BORN_AT 40
+#define BORN_HOST_AT 48
+#define STORE_TIME_AT 56
+#define STORE_HOST_AT 64
+#define RECONSUME_AT 72
+#define MAGIC_V1 0xDAA320A7u
+
+/* A topic that may be sent to, or a broker's own; its queues are the slots from `slot` on. */
+typedef struct {
+    uint8_t name[TOPIC_MAX + 1]; /* the record's topic field: length and text */
+    int32_t queues, slot, sys_flag;
+    uint32_t prefix; /* hash of topic# */
+    int32_t allowed; /* which specials its messages may be, as bits */
+} lane;
+
+/* One queue: what this turn brings it. Mirrored by send.py. */
+typedef struct {
+    int64_t next;       /* queue offset of the first; set by Python before epq_finish */
+    int64_t delay;      /* ms until delivery, which its units carry; -1 for none; set likewise */
+    int64_t count;      /* messages stored in it */
+    int64_t unit;       /* where its units begin in `units`, in bytes */
+    int64_t sent;       /* messages sent to it, wherever they are stored */
+    int64_t sent_bytes; /* of their records, as they would be without a detour */
+} slot;
+
+/* One message of the turn. */
+typedef struct {
+    int64_t at; /* of its record in `out` */
+    int32_t size, slot, queue_id, opaque, tags_code, key_at, key_size, read;
+} single;
+
+/* One END_TRANSACTION of the turn; spans lie in `texts`. Mirrored by send.py. */
+typedef struct {
+    int64_t queue_offset, offset;
+    int32_t how, unused; /* TX_COMMIT or TX_ROLLBACK */
+    int32_t header_at, header_size, group_at, group_size, id_at, id_size, other_at, other_size;
+} ending;
+
+/* In: everything up to `precision`, and the buffers. Mirrored by library.py. */
+typedef struct {
+    span tail;   /* added to each message's properties; begins with PAIR_END */
+    span host;   /* store host, 8 bytes */
+    span id;     /* the same in hexadecimal */
+    span middle; /* of an answer: from behind the key to before the opaque */
+    span end;    /* of an answer: from behind the opaque */
+    int64_t header_max, body_max, record_max;
+    int64_t allowed;              /* specials that may be taken now, as bits; ENDS too */
+    int64_t wall;                 /* when relative delays begin */
+    int64_t delay_max, precision; /* of exact times, ms */
+    uint8_t *out;
+    int64_t out_max;
+    single *singles;
+    int64_t singles_max;
+    index_key *keys;
+    int64_t keys_max; /* 0: no index */
+    slot *slots;
+    int64_t slots_max;
+    int32_t *touched; /* slots of this turn, as many as there are slots */
+    uint8_t *units;   /* one for each single */
+    uint8_t *answers;
+    int64_t answers_max;
+    int64_t *ends; /* of each read's answers; as many as there are singles and endings */
+    ending *endings;
+    int64_t endings_max;
+    uint8_t *texts; /* headers of endings */
+    int64_t texts_max;
+    int64_t out_size, count, keys_count, touched_count, reads, endings_count, texts_size;
+    int64_t slots_used, lanes_used;
+    int32_t special[SPECIALS]; /* numbers of lanes + 1; 0: none */
+    lane lanes[LANES];
+    int16_t table[TABLE]; /* number of a lane + 1, by hash of its topic */
+} desk;
+
+/* The fields of a send's header or an end's (facts/remoting.md 2.1), as far as they are needed. */
+typedef struct {
+    int64_t code, flag, opaque, version;
+    span topic, properties;
+    int64_t queue_id, sys_flag, born, user_flag, reconsumed;
+    span group, id, other_id;
+    int64_t queue_offset, offset, how;
+    uint32_t sent, ended; /* which fields of a send, of an end were there; ended: 0 for odd ones */
+} request;
+
+/* Where a message is stored, and what its properties get. */
+typedef struct {
+    const lane *lane;
+    int64_t queue_id, sys_flag;
+    int32_t tags_code;
+    int64_t properties_max;
+    int64_t size;
+    uint8_t more[MORE_MAX];
+} place;
+
+/* Bytes of the log from `start` to `end`. Mirrored by library.py. */
+typedef struct {
+    const uint8_t *at;
+    int64_t start, end;
+} piece;
+
+/* A record in it that is looked for. Mirrored by remake.py. */
+typedef struct {
+    int64_t offset, size;
+    int64_t more; /* whatever the caller's purpose needs */
+} source;
+
+/* Its parts. */
+typedef struct {
+    const uint8_t *at;
+    span body, text;
+    properties found;
+    span queue_id; /* the text of REAL_QID, found by remake.c */
+} stored;
+
+/* stored.c */
+int read_stored(const piece *log, const source *s, stored *r);
+int64_t due_of(const stored *r);
+
+/* request.c */
+int read_request(span header, request *r);
+
+/* special.c */
+int reroute(const desk *d, const request *r, const properties *found, span text, place *to);
+
+/* send.c */
+uint8_t *put_number(uint8_t *to, int64_t value);
+const lane *lane_of(const desk *d, span topic);
+
+/* The slot of that number, noted as one that this turn brings something. */
+static inline slot *touch(desk *d, int32_t number)
+{
+    slot *q = d->slots + number;
+    if (!q->count && !q->sent)
+        d->touched[d->touched_count++] = number;
+    return q;
+}
+
+#endif
