@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from tests.broker.desk import pull, send
+from tests.broker.broker_harness import pull, send
 from tests.compat.peers import admin
 from tests.compat.peers.epochmq import EpochCluster
 

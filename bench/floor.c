@@ -4,7 +4,7 @@
  *
  *     floor PORT FOLDER      serves single sends (code 310) to BenchTopic, 4 queues
  *
- * Compiled and run by bench/floor.py; a unity build, so that the desk of send.c is in reach.
+ * Compiled and run by bench/floor.py; a unity build, so that the send turn of send.c is in reach.
  */
 #define _GNU_SOURCE
 #include "send.c"
@@ -30,7 +30,7 @@ typedef struct {
     int64_t size;
 } half;
 
-static desk D;
+static send_turn D;
 static half *halves[CONNS];
 static uint8_t buffer[READ + KEPT];
 static int readers[EVENTS * 2]; /* whose frames were taken, read by read */

@@ -16,8 +16,8 @@ from epochmq.broker.acks import Acks
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.members import Member as Producer
 from epochmq.broker.handlers.heartbeat import session_closed
-from epochmq.broker.handlers.pop import PopDesk
-from epochmq.broker.handlers.pull import PullDesk
+from epochmq.broker.handlers.pop import PopHarness
+from epochmq.broker.handlers.pull import PullHandler
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.handlers.send_special import half_message, timed_draft
 from epochmq.broker.membership.membership_effects import (
@@ -98,7 +98,7 @@ class SecondaryBroker(Broker):
         self._own_levels(owned)
         self.later: list[Callable[[], None]] = []
         owned.soon = self.later.append
-        self.pulls, self.pops = PullDesk(owned), PopDesk(owned)
+        self.pulls, self.pops = PullHandler(owned), PopHarness(owned)
         self.saver = Saver(host, self.shell.latency)
         self.sync = ReplicaSync(Tables(owned), history.options.slave_metadata_period)
         self.swaps = 0

@@ -59,8 +59,8 @@ class NothingLost(Checker):
     def open_transactions(self) -> int:
         """Half messages that are neither over nor given up."""
         masters = [self.history.master(group) for group in self.history.groups]
-        desks = [master.node.transactions for master in masters if master is not None]
-        return sum(desk.statistics()["window"] if desk.ready else 1 for desk in desks)
+        services = [master.node.transactions for master in masters if master is not None]
+        return sum(service.statistics()["window"] if service.ready else 1 for service in services)
 
     def still(self) -> tuple[str, str] | None:
         """(rule, what has not come to its end); None when all has."""

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from tests.admin.shell import shell_in
 from tests.admin.test_dev import settle
+from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.desk import send
 from tests.broker.test_broker_server import running
 
 from epochmq.admin.cli import cli

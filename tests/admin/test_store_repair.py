@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.desk import send
 from tests.broker.test_broker_server import running
 
 from epochmq.admin import exits

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.broker.desk import Desk, ext, pull, send
+from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
 from epochmq.base import limits
 from epochmq.wire.codes import ResponseCode
@@ -12,18 +12,18 @@ CONDITIONS = " OR ".join(f"a{n}>1" for n in range(1_500))
 
 def test_a_pull_evaluates_so_much_and_the_next_one_goes_on() -> None:
     assert len(CONDITIONS) < limits.SQL_LENGTH_MAX
-    desk = Desk(enable_property_filter=True)
-    desk.topic("T", queues=1)
-    client = desk.client()
+    harness = BrokerHarness(enable_property_filter=True)
+    harness.topic("T", queues=1)
+    client = harness.client()
     client.put(*(send(b"x", topic="T", properties={"a1": "1"}) for _ in range(300)))
     client.put(send(b"found", topic="T", properties={"a7": "2"}))
-    desk.turn()
+    harness.turn()
     client.take()
     offset, pulls, longest = 0, 0, 0.0
     while True:
         begun = time.thread_time()
         client.put(pull(topic="T", offset=offset, expression=CONDITIONS, kind="SQL92"))
-        desk.turn()
+        harness.turn()
         longest = max(longest, time.thread_time() - begun)
         (answer,) = client.take()
         pulls += 1

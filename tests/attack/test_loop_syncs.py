@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.broker.broker_harness import pull, send
 from tests.broker.client import RawClient
-from tests.broker.desk import pull, send
 from tests.broker.membership.group import InProcess, put_until_stored, until
 from tests.broker.test_broker_server import running
 

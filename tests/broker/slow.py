@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 
 
 class Slow:
     """Replicas that answer when the test says so: what they are asked waits in `asked`."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, harness: BrokerHarness) -> None:
         self.asked: list[tuple[int, Callable[[bool], None]]] = []
-        desk.node.when_kept = self._when_kept  # type: ignore[method-assign]
+        harness.node.when_kept = self._when_kept  # type: ignore[method-assign]
 
     def _when_kept(self, end: int, done: Callable[[bool], None]) -> None:
         self.asked.append((end, done))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.desk import Client, Desk, send
+from tests.broker.broker_harness import BrokerHarness, Client, send
 
 from epochmq.broker.acks import Acks
 from epochmq.broker.roles import Role
@@ -40,7 +40,7 @@ class Replicas:
             done(status)
 
 
-class AckDesk(Desk):
+class AckHarness(BrokerHarness):
     def __init__(self, *, waits: bool = True, flush: str = "ASYNC_FLUSH") -> None:
         super().__init__(flush_disk_type=flush)
         self.replicas = Replicas()
@@ -52,17 +52,17 @@ class AckDesk(Desk):
 
 
 def test_a_turn_waits_as_one_group_for_the_end_of_its_last_message() -> None:
-    desk = AckDesk()
-    clients = [desk.client(), desk.client()]
+    harness = AckHarness()
+    clients = [harness.client(), harness.client()]
     for client in clients:
         client.put(send(), send())
-    desk.turn()
+    harness.turn()
     assert [client.take() for client in clients] == [[], []]
-    ((offset, deadline, _done),) = desk.replicas.waiting
-    assert offset == desk.store.pointers.appended
-    assert deadline == desk.clock.now + desk.options.slave_timeout
-    desk.replicas.say(AckStatus.ACKED)
-    assert [desk.codes(client) for client in clients] == [[0, 0], [0, 0]]
+    ((offset, deadline, _done),) = harness.replicas.waiting
+    assert offset == harness.store.pointers.appended
+    assert deadline == harness.clock.now + harness.options.slave_timeout
+    harness.replicas.say(AckStatus.ACKED)
+    assert [harness.codes(client) for client in clients] == [[0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_what_is_not_acknowledged_is_never_answered_with_success(
     status: AckStatus, code: ResponseCode
 ) -> None:
     """facts/store.md 4.2."""
-    desk = AckDesk()
-    client = desk.client()
+    harness = AckHarness()
+    client = harness.client()
     client.put(send(), batch_send())
-    desk.turn()
-    desk.replicas.say(status)
-    assert desk.codes(client) == [code, code]
+    harness.turn()
+    harness.replicas.say(status)
+    assert harness.codes(client) == [code, code]
 
 
 def batch_send(**more: Any) -> Command:
@@ -91,116 +91,116 @@ def batch_send(**more: Any) -> Command:
 
 
 def test_with_sync_flush_both_must_have_it() -> None:
-    desk = AckDesk(flush="SYNC_FLUSH")
-    client = desk.client()
+    harness = AckHarness(flush="SYNC_FLUSH")
+    client = harness.client()
     client.put(send())
-    desk.turn()
-    desk.replicas.say(AckStatus.ACKED)
+    harness.turn()
+    harness.replicas.say(AckStatus.ACKED)
     assert client.take() == []
-    desk.store.sync()
-    assert desk.codes(client) == [0]
+    harness.store.sync()
+    assert harness.codes(client) == [0]
     client.put(send())
-    desk.turn()
-    desk.store.sync()
+    harness.turn()
+    harness.store.sync()
     assert client.take() == []
-    desk.replicas.say(AckStatus.TIMEOUT)
-    assert desk.codes(client) == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
+    harness.replicas.say(AckStatus.TIMEOUT)
+    assert harness.codes(client) == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
 
 
 def test_whoever_does_not_want_to_wait_does_not() -> None:
-    desk = AckDesk()
-    client = desk.client()
+    harness = AckHarness()
+    client = harness.client()
     client.put(send(properties={"WAIT": "false"}))
-    desk.turn()
-    assert desk.codes(client) == [0]
-    assert not desk.replicas.waiting
+    harness.turn()
+    assert harness.codes(client) == [0]
+    assert not harness.replicas.waiting
 
 
 def test_without_a_policy_nobody_waits_and_replicas_are_told_once_a_turn() -> None:
-    desk = AckDesk(waits=False)
-    client = desk.client()
+    harness = AckHarness(waits=False)
+    client = harness.client()
     client.put(send(), send())
-    desk.turn()
-    assert desk.codes(client) == [0, 0]
-    assert desk.replicas.announced == 1
-    desk.turn()
-    assert desk.replicas.announced == 1
+    harness.turn()
+    assert harness.codes(client) == [0, 0]
+    assert harness.replicas.announced == 1
+    harness.turn()
+    assert harness.replicas.announced == 1
 
 
 def test_too_few_replicas_are_a_refusal_before_anything_is_stored() -> None:
     """facts/store.md 4.2: IN_SYNC_REPLICAS_NOT_ENOUGH."""
-    desk = AckDesk()
-    desk.replicas.status = AckStatus.NOT_ENOUGH
-    client = desk.client()
+    harness = AckHarness()
+    harness.replicas.status = AckStatus.NOT_ENOUGH
+    client = harness.client()
     client.put(send(), batch_send())
-    desk.turn()
+    harness.turn()
     answers = client.take()
     assert {(answer.code, answer.remark) for answer in answers} == {
         (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
     }
-    assert desk.store.pointers.appended == 0
+    assert harness.store.pointers.appended == 0
 
 
 def test_an_acknowledgement_after_the_lease_is_a_failure() -> None:
     """S17: paused between the append and the acknowledgement, and resumed."""
-    desk = AckDesk()
-    desk.node.lease_until_ms = desk.clock.now + 2000
-    client = desk.client()
+    harness = AckHarness()
+    harness.node.lease_until_ms = harness.clock.now + 2000
+    client = harness.client()
     client.put(send())
-    desk.turn()
-    desk.clock.step(2000)
-    desk.replicas.say(AckStatus.ACKED)
-    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    assert desk.node.acks is not None
-    assert desk.node.acks.refused == 1
+    harness.turn()
+    harness.clock.step(2000)
+    harness.replicas.say(AckStatus.ACKED)
+    assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert harness.node.acks is not None
+    assert harness.node.acks.refused == 1
 
 
 def test_an_answer_at_once_after_the_lease_is_a_failure_too() -> None:
-    desk = AckDesk(waits=False)
-    desk.node.lease_until_ms = desk.clock.now + 1
-    client = desk.client()
+    harness = AckHarness(waits=False)
+    harness.node.lease_until_ms = harness.clock.now + 1
+    client = harness.client()
     client.put(send())
-    desk.clock.step(1)
-    desk.turn()
-    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    assert desk.store.pointers.appended == 0
+    harness.clock.step(1)
+    harness.turn()
+    assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert harness.store.pointers.appended == 0
 
 
 def test_a_broker_that_lost_its_role_within_the_turn_appends_nothing() -> None:
     """INV-32."""
-    desk = AckDesk()
-    client = desk.client()
+    harness = AckHarness()
+    client = harness.client()
     client.put(send())
-    desk.node.role = Role.SLAVE
-    desk.turn()
-    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    harness.node.role = Role.SLAVE
+    harness.turn()
+    assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
     client.put(batch_send())
-    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    assert desk.store.pointers.appended == 0
+    assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert harness.store.pointers.appended == 0
 
 
 def test_past_the_lease_the_whole_sets_word_is_an_acknowledgement() -> None:
     """ADR 0044."""
-    desk = AckDesk()
-    desk.node.lease_until_ms = desk.clock.now
-    desk.node.holds = lambda _now: True
-    client = desk.client()
+    harness = AckHarness()
+    harness.node.lease_until_ms = harness.clock.now
+    harness.node.holds = lambda _now: True
+    client = harness.client()
     client.put(send())
-    desk.turn()
-    desk.replicas.say(AckStatus.ACKED)
-    assert desk.codes(client) == [0]
+    harness.turn()
+    harness.replicas.say(AckStatus.ACKED)
+    assert harness.codes(client) == [0]
 
 
 @pytest.mark.parametrize("make", [send, batch_send], ids=["one", "batch"])
 def test_past_the_lease_everybody_waits_for_the_whole_set(make: Callable[..., Command]) -> None:
     """Who asked not to wait would be answered by one broker's word."""
-    desk = AckDesk()
-    desk.node.lease_until_ms = desk.clock.now
-    desk.node.holds = lambda _now: True
-    client = desk.client()
+    harness = AckHarness()
+    harness.node.lease_until_ms = harness.clock.now
+    harness.node.holds = lambda _now: True
+    client = harness.client()
     client.put(make(properties={"WAIT": "false", "UNIQ_KEY": "U"}))
-    desk.turn()
-    assert desk.codes(client) == []
-    desk.node.holds = lambda _now: False
-    desk.replicas.say(AckStatus.ACKED)
-    assert desk.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    harness.turn()
+    assert harness.codes(client) == []
+    harness.node.holds = lambda _now: False
+    harness.replicas.say(AckStatus.ACKED)
+    assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]

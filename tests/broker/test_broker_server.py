@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.broker_harness import pull, send
 from tests.broker.client import RawClient
-from tests.broker.desk import pull, send
 from tests.client.aio.eventually import eventually
 
 from epochmq.base.errors import (

@@ -1,7 +1,7 @@
 """Every request code has a row, every served row a handler; rows guard their handlers."""
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.fake_session import FakeSession
 
 from epochmq.base.errors import OurBug, Refused
@@ -43,7 +43,7 @@ def test_a_handler_without_a_served_row_stops_the_start() -> None:
 
 
 def test_two_handlers_for_one_code_stop_the_start() -> None:
-    node = Desk().node
+    node = BrokerHarness().node
     with pytest.raises(OurBug, match="two handlers"):
         bind(node, {Code.HEART_BEAT: lambda *_: Reply()})
 
@@ -58,7 +58,7 @@ def test_changes_are_for_admins() -> None:
 
 def test_rows_guard_ports_and_sizes() -> None:
     guard = dispatch._guarded(
-        Desk().node, Row(Access.CLIENT, 10, fast_port=False), lambda *_: Reply()
+        BrokerHarness().node, Row(Access.CLIENT, 10, fast_port=False), lambda *_: Reply()
     )
     session = FakeSession()
     command = Command(Code.HEART_BEAT, body=b"x" * 10)
@@ -73,13 +73,13 @@ def test_rows_guard_ports_and_sizes() -> None:
 
 
 def test_what_is_served_elsewhere_is_not_supported() -> None:
-    answer = Desk().client().ask(Command(Code.GET_ROUTEINFO_BY_TOPIC, ext={"topic": "T"}))
+    answer = BrokerHarness().client().ask(Command(Code.GET_ROUTEINFO_BY_TOPIC, ext={"topic": "T"}))
     assert (answer.code, answer.remark) == (3, " request type 105 not supported")
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.MASTER])
 def test_only_the_master_changes_what_replicas_copy(role: Role) -> None:
-    node = Desk().node
+    node = BrokerHarness().node
     row = ROWS[Code.UPDATE_AND_CREATE_TOPIC]
     dispatch.check_role(node, row)
     node.role = role
@@ -88,7 +88,7 @@ def test_only_the_master_changes_what_replicas_copy(role: Role) -> None:
 
 
 def test_a_fenced_broker_tells_of_itself_and_of_nothing_else() -> None:
-    node = Desk().node
+    node = BrokerHarness().node
     node.role = Role.FENCED
     for code in (Code.GET_BROKER_RUNTIME_INFO, Code.NOTIFY_BROKER_ROLE_CHANGED, Code.HEART_BEAT):
         dispatch.check_role(node, ROWS[code])
@@ -100,21 +100,21 @@ def test_a_fenced_broker_tells_of_itself_and_of_nothing_else() -> None:
 
 def test_a_master_whose_lease_is_over_is_fenced_at_that_moment() -> None:
     """S17."""
-    desk = Desk()
-    desk.node.lease_until_ms = desk.clock.now + 10
-    dispatch.check_role(desk.node, ROWS[Code.GET_MAX_OFFSET])
-    desk.clock.step(10)
+    harness = BrokerHarness()
+    harness.node.lease_until_ms = harness.clock.now + 10
+    dispatch.check_role(harness.node, ROWS[Code.GET_MAX_OFFSET])
+    harness.clock.step(10)
     with pytest.raises(Refused):
-        dispatch.check_role(desk.node, ROWS[Code.GET_MAX_OFFSET])
+        dispatch.check_role(harness.node, ROWS[Code.GET_MAX_OFFSET])
 
 
 def test_past_the_lease_nothing_is_changed_that_one_broker_alone_decides() -> None:
     """ADR 0044: offsets and locks would be lost, or given twice, by an election nobody hears of."""
-    desk = Desk()
-    desk.node.lease_until_ms = desk.clock.now
-    desk.node.holds = lambda _now: True
+    harness = BrokerHarness()
+    harness.node.lease_until_ms = harness.clock.now
+    harness.node.holds = lambda _now: True
     for code in (Code.UPDATE_CONSUMER_OFFSET, Code.ACK_MESSAGE, Code.UPDATE_AND_CREATE_TOPIC):
         with pytest.raises(Refused, match="hears no controller") as refused:
-            dispatch.check_role(desk.node, ROWS[code])
+            dispatch.check_role(harness.node, ROWS[code])
         assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    dispatch.check_role(desk.node, ROWS[Code.QUERY_CONSUMER_OFFSET])
+    dispatch.check_role(harness.node, ROWS[Code.QUERY_CONSUMER_OFFSET])

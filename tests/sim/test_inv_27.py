@@ -7,7 +7,7 @@ import pytest
 from sim.checkers.inv_27 import LATE_MS, STAND_MS, Delayed, Due, due_in_level
 from sim.oracle import Oracle
 from sim.violation import Violation
-from tests.broker.desk import WALL, Desk, send
+from tests.broker.broker_harness import WALL, BrokerHarness, send
 
 DELAY_MS = 1_000
 """Of level 1."""
@@ -17,39 +17,39 @@ class Stage:
     """A broker that delivers, and what the checker hears of it."""
 
     def __init__(self, skew_us: int | None = None) -> None:
-        self.desk = Desk()
-        self.desk.topic("T")
-        self.client = self.desk.client()
+        self.harness = BrokerHarness()
+        self.harness.topic("T")
+        self.client = self.harness.client()
         self.oracle = Oracle()
         self.checker = Delayed(self.oracle, skew_us)
         self.broker: Any = SimpleNamespace(
             host=SimpleNamespace(name="b1", wall=WALL),
             world=SimpleNamespace(time_us=0),
-            store=self.desk.store,
-            owned=self.desk.node,
+            store=self.harness.store,
+            owned=self.harness.node,
         )
         self.checker.calm["b1"] = WALL - 10_000
         self.set_clock(0)
 
     def set_clock(self, wall_ms: int) -> None:
-        self.desk.clock.wall = self.broker.host.wall = WALL + wall_ms
+        self.harness.clock.wall = self.broker.host.wall = WALL + wall_ms
 
     def put(self, number: int) -> None:
         self.oracle.call(number, "p1", ("T", 0), 0)
         self.checker.delayed(self.broker, number, DELAY_MS)
         self.client.put(send(b"%d:" % number, properties={"DELAY": "1"}))
-        self.desk.turn()
+        self.harness.turn()
 
     def plain(self) -> None:
         """One that is not delayed; the store times of others do not go back behind its own."""
         self.client.put(send(b"0:", queue_id=1))
-        self.desk.turn()
+        self.harness.turn()
 
     def out_at(self, wall_ms: int) -> list[bytes]:
         """What is out by then; all of it is judged."""
         self.set_clock(wall_ms)
-        self.desk.node.delivery.tick(self.desk.clock.wall)
-        found = [message.body for message in self.desk.stored("T")]
+        self.harness.node.delivery.tick(self.harness.clock.wall)
+        found = [message.body for message in self.harness.stored("T")]
         for body in found:
             self.checker.check_late(self.broker, int(body[:-1]))
         return found

@@ -303,7 +303,7 @@ class Broker:
         node, sink = self.node, self.sink
         wall = self._clock.wall_ms()
         sink.stage.syncs.expire(now)
-        sink.desk.expire(now)
+        sink.pulls.expire(now)
         if self.member is not None:
             self.member.tick(now)
         if node.delivers:
@@ -338,7 +338,7 @@ class Broker:
             self._save_when_synced(self.node.offsets)  # a slave forgets what its master has
             self._save_delays()
         if not self.node.rights.readable:
-            self.sink.desk.answer_all(now)
+            self.sink.pulls.answer_all(now)
 
     def _register_again(self, address: str) -> None:
         if hasattr(self, "registrar"):

@@ -14,8 +14,8 @@ from epochmq.broker import request_routing as dispatch
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.end_transaction import end, end_together
 from epochmq.broker.handlers.heartbeat import session_closed
-from epochmq.broker.handlers.pop import PopDesk
-from epochmq.broker.handlers.pull import PullDesk
+from epochmq.broker.handlers.pop import PopHandler
+from epochmq.broker.handlers.pull import PullHandler
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_back import make_send_back
 from epochmq.broker.handlers.send_batch import take_batch
@@ -62,8 +62,8 @@ class BrokerSink:
         self.node = node
         self._label = label
         self.stage = SendStage(node)
-        self.desk = PullDesk(node)
-        self.pops = PopDesk(node)
+        self.pulls = PullHandler(node)
+        self.pops = PopHandler(node)
         self._fresh = False
         """Whether the stage has looked at options and topics in this turn."""
         self._telling = False
@@ -187,13 +187,13 @@ class BrokerSink:
         self._fresh = False
         if self._label:
             spoken_of.set(self._label)  # the turn's end is one for all brokers of a process
-        self.desk.in_turn = True
+        self.pulls.in_turn = True
         try:
             self.stage.flush(now)
             self._end_transactions(now)
-            self.desk.run_woken()
+            self.pulls.run_woken()
         finally:
-            self.desk.in_turn = False
+            self.pulls.in_turn = False
         node = self.node
         node.pop.write_acks(node.clock.wall_ms())
         node.announce()
@@ -232,8 +232,8 @@ class BrokerSink:
         self.stage.flush(now)
         self._end_transactions(now)
         self.node.transactions.finish(now, self.node.clock.wall_ms())
-        self.desk.run_woken()
-        self.desk.answer_all(now)
+        self.pulls.run_woken()
+        self.pulls.answer_all(now)
         self.pops.answer_all(now)
         self.node.pop.finish(now, self.node.clock.wall_ms())
 
@@ -274,7 +274,7 @@ class BrokerSink:
             )
             self._refuse(session, envelope.opaque, error)
             return
-        self.desk.take(session, envelope.code, envelope.version, envelope.opaque, fields, now)
+        self.pulls.take(session, envelope.code, envelope.version, envelope.opaque, fields, now)
 
     def _refuse(self, session: Session, opaque: int, error: PeerError | Refused) -> None:
         code = error.code if isinstance(error, Refused) else ResponseCode.SYSTEM_ERROR
@@ -330,7 +330,7 @@ class BrokerSink:
     def _pull(self, command: Command, session: Session, now: int) -> Reply | Held:
         header = decode_header(PullHeader, command.ext)
         if not command.is_oneway:
-            self.desk.take(
+            self.pulls.take(
                 session, command.code, command.version, command.opaque, header, now,
                 binary=command.binary,
             )  # fmt: skip

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.broker_harness import ext, pull, send
 from tests.broker.client import RawClient
-from tests.broker.desk import ext, pull, send
 from tests.broker.membership.group import InProcess, log_of, put, put_many, put_until_stored, until
 
 from epochmq.base.errors import EnvironmentFault

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.desk import send
 from tests.compat.peers.ports import free_broker_port
 
 from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse

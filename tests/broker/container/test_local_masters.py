@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.container.local_masters import ContainerNeighbours
@@ -10,7 +10,7 @@ from epochmq.broker.roles import Role
 
 
 def node(name: str, cluster: str = "c") -> BrokerNode:
-    made = Desk().node
+    made = BrokerHarness().node
     made.options = dataclasses.replace(made.options, broker_name=name, broker_cluster_name=cluster)
     return made
 

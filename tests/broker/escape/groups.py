@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.broker.broker_harness import ext, send
 from tests.broker.client import RawClient
-from tests.broker.desk import ext, send
 from tests.broker.membership.group import InProcess, log_of, until
 
 from epochmq.broker.broker_server import Broker

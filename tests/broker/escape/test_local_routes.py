@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 
 from epochmq.broker.escape.local_routes import NobodyNear, NodeNear
@@ -18,92 +18,92 @@ from epochmq.store.draft import Draft
 REVIVE = "rmq_sys_REVIVE_LOG_c"
 
 
-def put(desk: Desk, *drafts: Draft) -> Sequence[Outcome]:
+def put(harness: BrokerHarness, *drafts: Draft) -> Sequence[Outcome]:
     said: list[Sequence[Outcome]] = []
-    NodeNear(desk.node).put(drafts, Origin.DELAYED, desk.clock.wall, said.append)
+    NodeNear(harness.node).put(drafts, Origin.DELAYED, harness.clock.wall, said.append)
     (outcomes,) = said
     return outcomes
 
 
 def test_a_message_lies_in_a_queue_that_is_there() -> None:
-    desk = Desk()
-    near = NodeNear(desk.node)
+    harness = BrokerHarness()
+    near = NodeNear(harness.node)
     assert (near.name, near.cluster) == ("b", "c")
     assert near.takes("T")  # made as a send would make it
     draft = Draft("T", 999, b"x", b"")
-    assert put(desk, draft) == [Outcome.STORED]
-    assert [message.body for n in range(8) for message in desk.stored("T", n)] == [b"x"]
+    assert put(harness, draft) == [Outcome.STORED]
+    assert [message.body for n in range(8) for message in harness.stored("T", n)] == [b"x"]
     assert draft.queue_id == 999  # the putter's own stays as it is
 
 
 def test_a_half_message_becomes_one_of_its_own() -> None:
-    desk = Desk()
-    desk.topic()
+    harness = BrokerHarness()
+    harness.topic()
     raw = encode({"PGROUP": "PG", "TRAN_MSG": "true", "UNIQ_KEY": "k"}).encode()
-    assert put(desk, Draft("T", 0, b"x", raw, sys_flag=TX_PREPARED)) == [Outcome.STORED]
-    (kept,) = desk.stored(HALF_TOPIC)
+    assert put(harness, Draft("T", 0, b"x", raw, sys_flag=TX_PREPARED)) == [Outcome.STORED]
+    (kept,) = harness.stored(HALF_TOPIC)
     assert kept.properties["REAL_TOPIC"] == "T"
 
 
 def test_what_a_consumer_sent_back_waits_there() -> None:
-    desk = Desk()
+    harness = BrokerHarness()
     raw = encode({"DELAY": "3", "RETRY_TOPIC": "T"}).encode()
-    assert put(desk, Draft("%RETRY%G", 0, b"x", raw)) == [Outcome.STORED]
-    (waiting,) = desk.stored(SCHEDULE_TOPIC, 2)
+    assert put(harness, Draft("%RETRY%G", 0, b"x", raw)) == [Outcome.STORED]
+    (waiting,) = harness.stored(SCHEDULE_TOPIC, 2)
     assert waiting.properties["REAL_TOPIC"] == "%RETRY%G"
 
 
 def test_what_its_replicas_have_not_yet_is_waited_for_there() -> None:
     """It is in that log: to hand it over once more would deliver it twice."""
-    desk = Desk()
-    desk.topic()
-    slow = Slow(desk)
+    harness = BrokerHarness()
+    harness.topic()
+    slow = Slow(harness)
     said: list[Sequence[Outcome]] = []
-    NodeNear(desk.node).put([Draft("T", 0, b"x", b"")], Origin.DELAYED, 0, said.append)
+    NodeNear(harness.node).put([Draft("T", 0, b"x", b"")], Origin.DELAYED, 0, said.append)
     slow.answer(held=False)
-    desk.node.pending_writes.tick(desk.clock.now)
+    harness.node.pending_writes.tick(harness.clock.now)
     assert said == []
     slow.answer(held=True)
     assert said == [[Outcome.STORED]]
 
 
 def test_a_check_point_lies_in_the_queue_that_its_number_names() -> None:
-    desk = Desk()
-    assert NodeNear(desk.node).takes(REVIVE)
-    assert put(desk, Draft(REVIVE, pinned(place_of("b"), 9), b"x", b"")) == [Outcome.STORED]
-    assert len(desk.stored(REVIVE, 1)) == 1  # of eight
+    harness = BrokerHarness()
+    assert NodeNear(harness.node).takes(REVIVE)
+    assert put(harness, Draft(REVIVE, pinned(place_of("b"), 9), b"x", b"")) == [Outcome.STORED]
+    assert len(harness.stored(REVIVE, 1)) == 1  # of eight
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%G", "%DLQ%G"])
 def test_retries_and_dead_letters_have_their_topics_made(topic: str) -> None:
-    desk = Desk()
-    assert NodeNear(desk.node).takes(topic)
-    assert topic in desk.node.topics
+    harness = BrokerHarness()
+    assert NodeNear(harness.node).takes(topic)
+    assert topic in harness.node.topics
 
 
 def test_what_it_does_not_take() -> None:
-    desk = Desk(auto_create_topic_enable=False, auto_create_subscription_group=False)
-    near = NodeNear(desk.node)
+    harness = BrokerHarness(auto_create_topic_enable=False, auto_create_subscription_group=False)
+    near = NodeNear(harness.node)
     assert not near.takes("T")
     assert not near.takes("%RETRY%G")
     assert not near.takes(TIMER_TOPIC)  # it has no wheel
-    desk.topic("read", perm=4)
+    harness.topic("read", perm=4)
     assert not near.takes("read")
-    desk.topic()
+    harness.topic()
     assert near.takes("T")
-    desk.node.take_role(Role.SLAVE)
+    harness.node.take_role(Role.SLAVE)
     assert not near.takes("T")
-    assert put(desk, Draft("T", 0, b"x", b"")) == [Outcome.LATER]
+    assert put(harness, Draft("T", 0, b"x", b"")) == [Outcome.LATER]
 
 
 def test_a_rolled_one_lies_in_the_timer_topics_only_queue() -> None:
-    desk = Desk()
-    desk.node.open_timer()
-    desk.topic(TIMER_TOPIC, queues=1)
-    assert NodeNear(desk.node).takes(TIMER_TOPIC)
+    harness = BrokerHarness()
+    harness.node.open_timer()
+    harness.topic(TIMER_TOPIC, queues=1)
+    assert NodeNear(harness.node).takes(TIMER_TOPIC)
     raw = encode({"TIMER_OUT_MS": "9", "TIMER_ROLL_TIMES": "1"}).encode()
-    assert put(desk, Draft(TIMER_TOPIC, 0, b"x", raw)) == [Outcome.STORED]
-    assert len(desk.stored(TIMER_TOPIC)) == 1
+    assert put(harness, Draft(TIMER_TOPIC, 0, b"x", raw)) == [Outcome.STORED]
+    assert len(harness.stored(TIMER_TOPIC)) == 1
 
 
 def test_a_broker_that_is_alone() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, give
 from tests.broker.membership.group import log_of, until
-from tests.broker.pop_desk import Popped, ack, hide, pop, popped
+from tests.broker.pop_harness import Popped, ack, hide, pop, popped
 
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.escape.revive_routing import PIN_STEP, place_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sim.disk import SimDisk
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.handlers.send import SendStage
@@ -28,26 +28,26 @@ def files(disk: SimDisk, folder: str = "") -> Iterator[tuple[str, bytes]]:
             yield path, disk.read_file(path) or b""
 
 
-def without_native(desk: Desk) -> Desk:
-    """`desk`, which does everything in Python from now on."""
-    stage: SendStage = desk.sink.stage
+def without_native(harness: BrokerHarness) -> BrokerHarness:
+    """`harness`, which does everything in Python from now on."""
+    stage: SendStage = harness.sink.stage
     stage.native = None
-    desk.store._remaker = None
-    return desk
+    harness.store._remaker = None
+    return harness
 
 
 class Pair:
     """The broker under test and its reference."""
 
     def __init__(self, **options: Any) -> None:
-        self.native = Desk(**options)
-        self.plain = without_native(Desk(**options))
-        self.desks = (self.native, self.plain)
-        self.clients = [[desk.client() for _ in range(3)] for desk in self.desks]
+        self.native = BrokerHarness(**options)
+        self.plain = without_native(BrokerHarness(**options))
+        self.harnesses = (self.native, self.plain)
+        self.clients = [[harness.client() for _ in range(3)] for harness in self.harnesses]
 
     def topic(self, name: str, **more: Any) -> None:
-        for desk in self.desks:
-            desk.topic(name, **more)
+        for harness in self.harnesses:
+            harness.topic(name, **more)
 
     def put(self, number: int, *commands: Command) -> None:
         """The same frames for the same connection of both."""
@@ -58,28 +58,28 @@ class Pair:
 
     def read(self, number: int, data: bytes) -> None:
         """The same bytes for the same connection of both, as `Connection` handles them."""
-        for desk, clients in zip(self.desks, self.clients, strict=True):
+        for harness, clients in zip(self.harnesses, self.clients, strict=True):
             client = clients[number]
             if client.transport.cut_for is not None:
                 continue
             size = len(data)
             BUFFER[:size] = data
             try:
-                start = desk.sink.receive_raw(client.session, BUFFER, 0, size)
+                start = harness.sink.receive_raw(client.session, BUFFER, 0, size)
                 frames = FrameReader().feed(BUFFER[start:size])
                 if frames:
-                    desk.sink.receive(client.session, frames, desk.clock.now)
+                    harness.sink.receive(client.session, frames, harness.clock.now)
             except PeerError as error:
                 client.transport.cut(str(error))
 
     def turn(self, ms: int = 1) -> list[list[tuple[object, ...]]]:
         """End the turn; the answers of both, which must be the same, in the order of requests."""
         told = []
-        for desk, clients in zip(self.desks, self.clients, strict=True):
-            desk.turn()
+        for harness, clients in zip(self.harnesses, self.clients, strict=True):
+            harness.turn()
             told.append([_answers(client.take()) for client in clients])
-            desk.clock.step(ms)
-            desk.store.tick(desk.clock.now, desk.clock.wall)
+            harness.clock.step(ms)
+            harness.store.tick(harness.clock.now, harness.clock.wall)
         assert told[0] == told[1]
         cut = [[client.transport.cut_for for client in clients] for clients in self.clients]
         assert cut[0] == cut[1]
@@ -87,8 +87,8 @@ class Pair:
 
     def tick(self) -> None:
         """What the service does by its ticks: transactions, delays, exact times."""
-        for desk in self.desks:
-            node, now, wall = desk.node, desk.clock.now, desk.clock.wall
+        for harness in self.harnesses:
+            node, now, wall = harness.node, harness.clock.now, harness.clock.wall
             for _ in range(3):
                 node.transactions.tick(now, wall)
                 node.delivery.tick(wall)
@@ -97,12 +97,12 @@ class Pair:
 
     def close(self) -> None:
         """Stop both; what they leave on the disk must be the same, byte for byte."""
-        for desk in self.desks:
-            desk.sink.finish(desk.clock.now)
-            problems = desk.store.verify().problems
+        for harness in self.harnesses:
+            harness.sink.finish(harness.clock.now)
+            problems = harness.store.verify().problems
             assert problems == [], problems
-            desk.store.close(desk.clock.wall)
-        left, right = (dict(files(desk.disk)) for desk in self.desks)
+            harness.store.close(harness.clock.wall)
+        left, right = (dict(files(harness.disk)) for harness in self.harnesses)
         assert left.keys() == right.keys()
         for path, data in left.items():
             assert data == right[path], path

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.broker.desk import ext, send
+from tests.broker.broker_harness import ext, send
 from tests.broker.handlers.native_pairs import BUFFER, Pair
 
 from epochmq.model.sys_flag import TX_PREPARED
@@ -19,8 +19,8 @@ def text(number: int, more: str, *, first: bool = True) -> str:
 def opened(**options: object) -> Pair:
     """Both with a timer, ready to end transactions, and topics that the native code knows."""
     pair = Pair(**options)
-    for desk in pair.desks:
-        desk.node.open_timer()
+    for harness in pair.harnesses:
+        harness.node.open_timer()
     pair.topic("T")
     pair.topic("Wide", queues=2, topic_filter_type="MULTI_TAG")
     pair.tick()
@@ -31,19 +31,19 @@ def opened(**options: object) -> Pair:
 
 
 def settle(pair: Pair, ms: int = 0) -> None:
-    for desk in pair.desks:
-        desk.clock.step(ms)
-        desk.store.sync()
+    for harness in pair.harnesses:
+        harness.clock.step(ms)
+        harness.store.sync()
     for _ in range(3):
         pair.tick()
-        for desk in pair.desks:
-            desk.store.sync()
+        for harness in pair.harnesses:
+            harness.store.sync()
 
 
 def close(pair: Pair) -> None:
-    for desk in pair.desks:
-        if desk.node.timer is not None:
-            desk.node.timer.close()
+    for harness in pair.harnesses:
+        if harness.node.timer is not None:
+            harness.node.timer.close()
     pair.close()
 
 
@@ -52,10 +52,12 @@ def taken(pair: Pair, number: int, *commands: Command) -> bool:
     data = b"".join(map(encode_frame, commands))
     size = len(data)
     BUFFER[:size] = data
-    desk, client = pair.native, pair.clients[0][number]
-    start = desk.sink.receive_raw(client.session, BUFFER, 0, size)
+    harness, client = pair.native, pair.clients[0][number]
+    start = harness.sink.receive_raw(client.session, BUFFER, 0, size)
     if start < size:
-        desk.sink.receive(client.session, client._reader.feed(BUFFER[start:size]), desk.clock.now)
+        harness.sink.receive(
+            client.session, client._reader.feed(BUFFER[start:size]), harness.clock.now
+        )
     plain = pair.clients[1][number]
     assert pair.plain.sink.receive_raw(plain.session, BUFFER, 0, size) == 0
     pair.plain.sink.receive(plain.session, plain._reader.feed(BUFFER[:size]), pair.plain.clock.now)
@@ -74,30 +76,30 @@ def half(opaque: int, more: str = HALF_TEXT, **fields: object) -> Command:
 
 def answers(pair: Pair) -> list[Command]:
     """The answers of connection 0, which are the same from both."""
-    for desk in pair.desks:
-        desk.turn()
+    for harness in pair.harnesses:
+        harness.turn()
     told = [clients[0].take() for clients in pair.clients]
     assert [(a.opaque, a.code, ext(a)) for a in told[0]] == [
         (a.opaque, a.code, ext(a)) for a in told[1]
     ]
-    for desk in pair.desks:
-        desk.clock.step(1)
-        desk.store.tick(desk.clock.now, desk.clock.wall)
+    for harness in pair.harnesses:
+        harness.clock.step(1)
+        harness.store.tick(harness.clock.now, harness.clock.wall)
     return told[0]
 
 
 def halves(pair: Pair) -> list[Command]:
     """Answers to half messages, the same from both, on whatever connection."""
     found = []
-    for desk in pair.desks:
-        desk.turn()
-        desk.store.sync()
+    for harness in pair.harnesses:
+        harness.turn()
+        harness.store.sync()
     for one, other in zip(*pair.clients, strict=True):
         told = [one.take(), other.take()]
         shown = [sorted((a.opaque, a.code) for a in some) for some in told]
         assert shown[0] == shown[1]
         found += [a for a in told[0] if a.ext and a.code == 0 and "transactionId" in a.ext]
-    for desk in pair.desks:
-        desk.clock.step(1)
-        desk.store.tick(desk.clock.now, desk.clock.wall)
+    for harness in pair.harnesses:
+        harness.clock.step(1)
+        harness.store.tick(harness.clock.now, harness.clock.wall)
     return found

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.broker.desk import Client, Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.base import limits
 from epochmq.broker.handlers import bulk_read
@@ -38,18 +38,20 @@ def bounds(answer: Command) -> tuple[int, ...]:
     return tuple(int(ext(answer)[name]) for name in ("nextOffset", "minOffset", "maxOffset"))
 
 
-def filled(count: int = 10, queues: int = 1, tags: tuple[str, ...] = ("",)) -> tuple[Desk, Client]:
+def filled(
+    count: int = 10, queues: int = 1, tags: tuple[str, ...] = ("",)
+) -> tuple[BrokerHarness, Client]:
     """Messages 0..count in each queue, side by side in the log; tags take turns."""
-    desk = Desk()
-    desk.topic("T", queues)
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T", queues)
+    client = harness.client()
     for n, queue_id in product(range(count), range(queues)):
         tag = tags[n % len(tags)]
         properties = {"UNIQ_KEY": f"K{n}", **({"TAGS": tag} if tag else {})}
         client.put(send(b"%d" % n, queue_id=queue_id, properties=properties))
-    desk.turn()
+    harness.turn()
     client.take()
-    return desk, client
+    return harness, client
 
 
 def test_all_of_a_queue_in_one_answer() -> None:
@@ -62,8 +64,8 @@ def test_all_of_a_queue_in_one_answer() -> None:
 
 
 def test_the_bytes_are_those_of_a_pull() -> None:
-    desk, client = filled(queues=3)
-    found = desk.store.read_queue("T", 1, 0, 100, 1 << 20)
+    harness, client = filled(queues=3)
+    found = harness.store.read_queue("T", 1, 0, 100, 1 << 20)
     assert client.ask(ask(queueId=1)).body == b"".join(found.chunks)
 
 
@@ -88,14 +90,14 @@ def test_without_native_code_bodies_are_sent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_there_yet_and_offsets_out_of_range() -> None:
-    desk, client = filled()
+    harness, client = filled()
     answer = client.ask(ask(offset=10))
     assert (answer.code, bounds(answer)) == (ResponseCode.PULL_NOT_FOUND, (10, 0, 10))
     answer = client.ask(ask(offset=11))
     assert (answer.code, bounds(answer)) == (ResponseCode.PULL_OFFSET_MOVED, (10, 0, 10))
     answer = client.ask(ask(offset=-1))
     assert (answer.code, bounds(answer)) == (ResponseCode.PULL_OFFSET_MOVED, (0, 0, 10))
-    desk.topic("E")
+    harness.topic("E")
     assert client.ask(ask(topic="E")).code == ResponseCode.PULL_NOT_FOUND
     assert client.ask(ask(topic="E", offset=3)).code == ResponseCode.PULL_OFFSET_MOVED
 
@@ -114,8 +116,8 @@ def test_an_end_is_not_read_beyond() -> None:
 
 
 def test_bytes_are_bounded_but_one_record_always_comes() -> None:
-    desk, client = filled()
-    size = size_at(desk.store.read_queue("T", 0, 0, 1, 1).chunks[0], 0)
+    harness, client = filled()
+    size = size_at(harness.store.read_queue("T", 0, 0, 1, 1).chunks[0], 0)
     assert bodies(client.ask(ask(maxBytes=1))) == [b"0"]
     assert bodies(client.ask(ask(maxBytes=3 * size))) == [b"0", b"1", b"2"]
     assert bodies(client.ask(ask(maxBytes=4 * size - 1))) == [b"0", b"1", b"2"]
@@ -132,11 +134,11 @@ def test_more_records_than_one_look_at_the_store(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_large_record_behind_small_ones_begins_the_next_answer() -> None:
-    desk = Desk()
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T", 1)
+    client = harness.client()
     client.put(send(b"s"), send(b"L" * 5000), send(b"t"))
-    desk.turn()
+    harness.turn()
     client.take()
     answer = client.ask(ask(maxBytes=1000))
     assert (bodies(answer), bounds(answer)[0]) == ([b"s"], 1)
@@ -165,9 +167,9 @@ def test_tags_are_compared_since_hashes_collide() -> None:
 
 
 def test_records_that_hold_many_messages() -> None:
-    desk = Desk()
-    desk.topic("T", 1, attributes={"queue.type": "BatchCQ"})
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T", 1, attributes={"queue.type": "BatchCQ"})
+    client = harness.client()
     for first in (0, 3, 6):
         body = batch.encode(Message("T", b"%d" % (first + n)) for n in range(3))
         client.ask(send(body, code=Code.SEND_BATCH_MESSAGE))
@@ -178,14 +180,14 @@ def test_records_that_hold_many_messages() -> None:
 
 
 def test_nothing_beyond_what_is_readable() -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T", 1)
+    client = harness.client()
     client.put(send(b"x"))
-    desk.turn()
+    harness.turn()
     answer = client.ask(ask())
     assert (answer.code, bounds(answer)) == (ResponseCode.PULL_NOT_FOUND, (0, 0, 0))
-    desk.store.sync()
+    harness.store.sync()
     client.take()
     assert bodies(client.ask(ask())) == [b"x"]
 
@@ -198,32 +200,32 @@ def test_nothing_beyond_what_is_readable() -> None:
     ],
 )
 def test_who_may_be_read(role: Role, slave_read: bool, code: int) -> None:
-    desk = Desk(slave_read_enable=slave_read)
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness(slave_read_enable=slave_read)
+    harness.topic("T", 1)
+    client = harness.client()
     client.ask(send(b"x"))
-    desk.node.role = role
+    harness.node.role = role
     assert client.ask(ask()).code == code
 
 
 def test_refusals() -> None:
-    desk, client = filled()
-    desk.topic("W", perm=2)
+    harness, client = filled()
+    harness.topic("W", perm=2)
     assert client.ask(ask(topic="Nope")).code == ResponseCode.TOPIC_NOT_EXIST
     assert client.ask(ask(topic="W")).code == ResponseCode.NO_PERMISSION
     for queue_id in (-1, 1):
         assert client.ask(ask(queueId=queue_id)).code == ResponseCode.INVALID_PARAMETER
     missing = client.ask(Command(Code.BULK_READ, ext={"topic": "T"}))
     assert missing.code == ResponseCode.SYSTEM_ERROR
-    assert desk.client(fast_port=True).ask(ask()).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert harness.client(fast_port=True).ask(ask()).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 def test_who_does_not_read_its_answers_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, client = filled()
+    harness, client = filled()
     whole = len(client.ask(ask()).body)
     monkeypatch.setattr(limits, "BULK_UNSENT_BYTES_MAX", 4 * whole)
     client.put(*(ask(maxBytes=whole) for _ in range(10)))
-    desk.turn()
+    harness.turn()
     assert client.session.outbox_bytes < 5 * whole
     codes = [answer.code for answer in client.take()]
     assert codes == [0] * 3 + [ResponseCode.FLOW_CONTROL] * 7
@@ -231,9 +233,9 @@ def test_who_does_not_read_its_answers_gets_no_more(monkeypatch: pytest.MonkeyPa
 
 
 def test_it_is_counted() -> None:
-    desk, client = filled()
+    harness, client = filled()
     client.ask(ask())
-    assert desk.node.stats.get_found.total == 10
+    assert harness.node.stats.get_found.total == 10
 
 
 @settings(max_examples=60, deadline=None)

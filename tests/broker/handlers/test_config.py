@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.fake_node import FakeNode
 from tests.broker.handlers.helpers import answer, bytes_of, ext_of
 
@@ -44,10 +44,10 @@ def test_update() -> None:
 
 
 def test_how_long_files_are_kept() -> None:
-    desk = Desk()
+    harness = BrokerHarness()
     text = b"fileReservedTime=24\ndeleteWhen=02;14\ndiskMaxUsedSpaceRatio=60\n"
-    assert desk.client().ask(Command(UPDATE, body=text)).code == 0
-    kept = desk.store.retention._options
+    assert harness.client().ask(Command(UPDATE, body=text)).code == 0
+    kept = harness.store.retention._options
     assert (kept.reserved_hours, kept.delete_when, kept.disk_used_ratio) == (24, (2, 14), 0.6)
 
 

@@ -1,7 +1,7 @@
 """How far topics and groups are."""
 
 import msgspec
-from tests.broker.desk import Desk, pull, send
+from tests.broker.broker_harness import BrokerHarness, pull, send
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
@@ -132,12 +132,12 @@ def test_time_spans() -> None:
 
 def test_what_is_pulled_and_not_consumed_is_in_flight() -> None:
     """`#Inflight` of consumerProgress: what was handed out less what was committed."""
-    desk = Desk()
-    desk.topic("T", queues=1)
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T", queues=1)
+    client = harness.client()
     client.put(*(send(b"x") for _ in range(5)))
     client.put(pull(count=3))
-    desk.turn()
+    harness.turn()
 
     def row() -> tuple[int, int, int]:
         ask = Command(RequestCode.GET_CONSUME_STATS, ext={"consumerGroup": "G", "topic": "T"})
@@ -148,8 +148,8 @@ def test_what_is_pulled_and_not_consumed_is_in_flight() -> None:
     client.take()
     assert row() == (5, 0, 3)
     client.put(pull(offset=3, commit=3, sys_flag=1 | 4))
-    desk.turn()
+    harness.turn()
     client.take()
     assert row() == (5, 3, 5)
-    desk.node.stats.forget_pulled("T", "G")
+    harness.node.stats.forget_pulled("T", "G")
     assert row() == (5, 3, 3)

@@ -1,7 +1,7 @@
 """What readers are told when the next record is damaged: an error at that record, nothing lost."""
 
-from tests.broker.desk import Desk, pull, send
-from tests.broker.pop_desk import PopDesk, pop, popped
+from tests.broker.broker_harness import BrokerHarness, pull, send
+from tests.broker.pop_harness import PopHarness, pop, popped
 
 from epochmq.model.record import decode_all
 from epochmq.store.store import Store
@@ -23,13 +23,13 @@ def bulk(offset: int, **more: str) -> Command:
 
 
 def test_pulls_stop_at_a_damaged_record() -> None:
-    desk = Desk()
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T")
+    client = harness.client()
     client.put(*(send(b"%d" % number) for number in range(4)))
-    desk.turn()
+    harness.turn()
     client.take()
-    at = damage(desk.node.store, "T", 2)
+    at = damage(harness.node.store, "T", 2)
     for ask in (lambda offset: pull(offset=offset), bulk):
         before = client.ask(ask(0))
         assert [message.body for message in decode_all(bytes(before.body))] == [b"0", b"1"]
@@ -38,22 +38,22 @@ def test_pulls_stop_at_a_damaged_record() -> None:
         assert f"damaged from offset {at}" in (answer.remark or "")
         after = client.ask(ask(3))
         assert [message.body for message in decode_all(bytes(after.body))] == [b"3"]
-        desk.node.store.damage.clear(0, 1 << 60)
+        harness.node.store.damage.clear(0, 1 << 60)
         assert client.ask(ask(2)).code == 0
-        damage(desk.node.store, "T", 2)
+        damage(harness.node.store, "T", 2)
 
 
 def test_a_bulk_read_is_told_where_it_may_go_on() -> None:
     """A damaged range may hold many messages, of other queues and of none as well."""
-    desk = Desk()
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T")
+    client = harness.client()
     client.put(
         *(send(b"%d" % number, properties={"TAGS": "ab"[number % 2]}) for number in range(6))
     )
-    desk.turn()
+    harness.turn()
     client.take()
-    store = desk.node.store
+    store = harness.node.store
     (_, _, (low, _, _), _, (high, _, _), _) = store.units("T", 0, 0, 6)
     store.damage.report(low + 1, high + 1, "rot")
     for tags in ({}, {"tags": "a"}):
@@ -68,14 +68,14 @@ def test_a_bulk_read_is_told_where_it_may_go_on() -> None:
 
 def test_a_pop_waits_at_a_damaged_record() -> None:
     """The client is held and not sent round and round; after the repair it goes on."""
-    desk = PopDesk()
-    desk.put(b"a", b"b")
-    damage(desk.node.store, "T", 0)
-    client = desk.client()
+    harness = PopHarness()
+    harness.put(b"a", b"b")
+    damage(harness.node.store, "T", 0)
+    client = harness.client()
     client.put(pop(poll_ms=15_000))
-    desk.turn()
+    harness.turn()
     assert client.take() == []
-    answer = desk.client().ask(pop(poll_ms=0))
+    answer = harness.client().ask(pop(poll_ms=0))
     assert answer.code == ResponseCode.POLLING_TIMEOUT
-    desk.node.store.damage.clear(0, 1 << 60)
-    assert [one.body for one in popped(desk.client().ask(pop()))] == [b"a", b"b"]
+    harness.node.store.damage.clear(0, 1 << 60)
+    assert [one.body for one in popped(harness.client().ask(pop()))] == [b"a", b"b"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.transaction.around import (
     bodies,
     end,
@@ -18,57 +18,57 @@ from epochmq.wire.codes import ResponseCode
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     return made()
 
 
-def test_unknown_changes_nothing(desk: Desk) -> None:
-    client = desk.client()
+def test_unknown_changes_nothing(harness: BrokerHarness) -> None:
+    client = harness.client()
     answer = client.ask(half())
     assert client.ask(end(answer, 0)).code == ResponseCode.SUCCESS
-    tick(desk, 4_000)
-    assert bodies(desk) == []
-    assert desk.stored(OP_HALF_TOPIC) == []
+    tick(harness, 4_000)
+    assert bodies(harness) == []
+    assert harness.stored(OP_HALF_TOPIC) == []
 
 
-def test_an_end_for_who_is_no_master(desk: Desk) -> None:
+def test_an_end_for_who_is_no_master(harness: BrokerHarness) -> None:
     from epochmq.broker.roles import Role
 
-    client = desk.client()
+    client = harness.client()
     answer = client.ask(half())
-    desk.node.take_role(Role.SLAVE)
+    harness.node.take_role(Role.SLAVE)
     assert client.ask(end(answer)).code == ResponseCode.SLAVE_NOT_AVAILABLE
-    desk.node.take_role(Role.MASTER)
+    harness.node.take_role(Role.MASTER)
     assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
-    tick(desk)
+    tick(harness)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS
-    assert bodies(desk) == [b"hello"]
+    assert bodies(harness) == [b"hello"]
 
 
 def test_an_end_does_not_cut_a_turns_sends_in_pieces(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Producers send ends and new half messages in one read: one append for all of them."""
-    client = desk.client()
+    client = harness.client()
     answers = [client.ask(half(key=f"{n:032X}")) for n in range(3)]
     appends: list[int] = []
-    append = desk.store.append
+    append = harness.store.append
 
     def counted(drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]:
         appends.append(len(drafts))
         return append(drafts, wall)
 
-    monkeypatch.setattr(desk.store, "append", counted)
+    monkeypatch.setattr(harness.store, "append", counted)
     for n, answer in enumerate(answers):
         client.put(half(key=f"{n + 3:032X}"), end(answer, oneway=True))
-    desk.turn()
+    harness.turn()
     assert appends == [3, 3]
-    assert len(bodies(desk)) == 3
+    assert len(bodies(harness)) == 3
 
 
 @pytest.mark.parametrize("how", ["hot", "with a body", "binary", "unusual"])
-def test_every_way_to_say_it_is_answered(desk: Desk, how: str) -> None:
-    client = desk.client()
+def test_every_way_to_say_it_is_answered(harness: BrokerHarness, how: str) -> None:
+    client = harness.client()
     answer = client.ask(half())
     refused, command = end(answer, 5), end(answer)
     for one in (refused, command):
@@ -82,13 +82,13 @@ def test_every_way_to_say_it_is_answered(desk: Desk, how: str) -> None:
         ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong"
     )  # fmt: skip
     assert client.ask(command).code == ResponseCode.SUCCESS
-    assert bodies(desk) == [b"hello"]
+    assert bodies(harness) == [b"hello"]
 
 
-def test_a_one_way_end_is_never_answered(desk: Desk) -> None:
-    client = desk.client()
+def test_a_one_way_end_is_never_answered(harness: BrokerHarness) -> None:
+    client = harness.client()
     answer = client.ask(half())
     client.put(end(answer, 5, oneway=True), end(answer, oneway=True))
-    desk.turn()
+    harness.turn()
     assert client.take() == []
-    assert bodies(desk) == [b"hello"]
+    assert bodies(harness) == [b"hello"]

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.broker.desk import Client, Desk, send
+from tests.broker.broker_harness import BrokerHarness, Client, send
 from tests.broker.handlers.test_replica import Replica
 
 from epochmq.broker.handlers.epoch_offsets import start_of
@@ -35,23 +35,23 @@ def offsets(client: Client, epoch: int, topic: str = "T") -> dict[str, int]:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     """Epoch 2 begins behind one message in queue 0 and two in queue 1, epoch 4 at the end."""
-    desk = Desk(enable_controller_mode=True)
-    desk.topic("T", 2)
-    desk.topic("E", 1)
-    client = desk.client()
+    harness = BrokerHarness(enable_controller_mode=True)
+    harness.topic("T", 2)
+    harness.topic("E", 1)
+    client = harness.client()
     for queue_id in (0, 1, 1):
         client.ask(send(b"old", queue_id=queue_id))
-    second = desk.store.pointers.appended
+    second = harness.store.pointers.appended
     for queue_id in (0, 0, 1):
         client.ask(send(b"new", queue_id=queue_id))
-    desk.node.replica = Epochs((1, 0), (2, second), (4, desk.store.pointers.appended))
-    return desk
+    harness.node.replica = Epochs((1, 0), (2, second), (4, harness.store.pointers.appended))
+    return harness
 
 
-def test_first_messages_of_epochs(desk: Desk) -> None:
-    client = desk.client()
+def test_first_messages_of_epochs(harness: BrokerHarness) -> None:
+    client = harness.client()
     assert offsets(client, 1) == {"0": 0, "1": 0}
     assert offsets(client, 2) == {"0": 1, "1": 2}
     assert offsets(client, 3) == offsets(client, 4) == {"0": 3, "1": 3}
@@ -59,13 +59,13 @@ def test_first_messages_of_epochs(desk: Desk) -> None:
     assert offsets(client, 2, "E") == {"0": 0}
 
 
-def test_refusals(desk: Desk) -> None:
-    client = desk.client()
+def test_refusals(harness: BrokerHarness) -> None:
+    client = harness.client()
     answer = client.ask(ask(5))
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert "the last one there is 4" in (answer.remark or "")
     assert client.ask(ask(1, "Nope")).code == ResponseCode.TOPIC_NOT_EXIST
-    plain = Desk()
+    plain = BrokerHarness()
     plain.topic("T")
     assert "controller mode" in (plain.client().ask(ask(1)).remark or "")
 

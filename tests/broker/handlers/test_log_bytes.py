@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.desk import Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.handlers.test_epoch_offsets import Epochs
 
 from epochmq.base import limits
@@ -31,18 +31,18 @@ def read(offset: int, **fields: int) -> Command:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     """Two and a bit log files of 1 MiB."""
-    desk = Desk()
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness()
+    harness.topic("T", 1)
+    client = harness.client()
     for n in range(25):
         client.ask(send(b"%02d" % n * 50_000))
-    return desk
+    return harness
 
 
-def whole(desk: Desk) -> bytes:
-    store, data = desk.store, b""
+def whole(harness: BrokerHarness) -> bytes:
+    store, data = harness.store, b""
     while len(data) < store.pointers.confirmed:
         data += bytes(store.slice(len(data), store.pointers.confirmed - len(data)))
     return data
@@ -53,9 +53,9 @@ def made(answer: Command) -> LogDigests:
     return decode_body(LogDigests, answer.body)
 
 
-def test_blocks_are_cut_at_multiples_and_hashed(desk: Desk) -> None:
-    log = whole(desk)
-    found = made(desk.client().ask(digests(blockBytes=300_000)))
+def test_blocks_are_cut_at_multiples_and_hashed(harness: BrokerHarness) -> None:
+    log = whole(harness)
+    found = made(harness.client().ask(digests(blockBytes=300_000)))
     assert (found.confirmed, found.start, found.epochs) == (len(log), 0, [])
     assert [offset % 300_000 for offset, _, _ in found.blocks] == [0] * len(found.blocks)
     assert sum(size for _, size, _ in found.blocks) == len(log)
@@ -63,40 +63,40 @@ def test_blocks_are_cut_at_multiples_and_hashed(desk: Desk) -> None:
         expected = hashlib.blake2b(log[offset : offset + size], digest_size=16).hexdigest()
         assert text == expected
     part = made(
-        desk.client().ask(digests(blockBytes=300_000, fromOffset=700_000, toOffset=950_000))
+        harness.client().ask(digests(blockBytes=300_000, fromOffset=700_000, toOffset=950_000))
     )
     assert [row[:2] for row in part.blocks] == [(600_000, 300_000), (900_000, 50_000)]
     assert part.blocks[0] == found.blocks[2]
 
 
 def test_nothing_unconfirmed_is_shown() -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T", 1)
+    client = harness.client()
     client.put(send(b"x" * 9000))
-    desk.turn()
-    desk.store.sync()
-    kept = desk.store.pointers.confirmed
+    harness.turn()
+    harness.store.sync()
+    kept = harness.store.pointers.confirmed
     client.put(send(b"y" * 9000))
-    desk.turn()
+    harness.turn()
     client.take()
-    assert desk.store.pointers.appended > kept
+    assert harness.store.pointers.appended > kept
     answer = client.ask(digests(toOffset=1 << 40))
     assert sum(row[1] for row in made(answer).blocks) == made(answer).confirmed == kept
     assert client.ask(read(kept)).code == ResponseCode.PULL_NOT_FOUND
     assert len(client.ask(read(kept - 10)).body) == 10
 
 
-def test_one_answer_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_answer_is_bounded(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DIGEST_BYTES_MAX", 3 * BLOCK)
-    assert len(made(desk.client().ask(digests())).blocks) == 3
+    assert len(made(harness.client().ask(digests())).blocks) == 3
     for size in (0, BLOCK - 1, limits.DIGEST_BLOCK_BYTES_MAX + 1):
-        answer = desk.client().ask(digests(blockBytes=size))
+        answer = harness.client().ask(digests(blockBytes=size))
         assert answer.code == ResponseCode.INVALID_PARAMETER
 
 
 def test_work_is_done_in_steps_and_by_few_at_a_time(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_bytes, "STEP_BYTES", 2 * BLOCK)
     waiting: list[Callable[[], None]] = []
@@ -104,8 +104,8 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
     def background(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
         waiting.append(lambda: done(call()))
 
-    monkeypatch.setattr(desk.node, "background", background)
-    client, gone = desk.client(), desk.client()
+    monkeypatch.setattr(harness.node, "background", background)
+    client, gone = harness.client(), harness.client()
     client.put(*(digests(toOffset=5 * BLOCK) for _ in range(limits.DIGEST_RUNS_MAX)))
     gone.put(digests())
     assert [answer.code for answer in gone.take()] == [ResponseCode.SYSTEM_BUSY]
@@ -119,19 +119,19 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
     gone.session.lost()
     waiting.pop(0)()
     assert not waiting
-    assert desk.node.digest_runs == 0
+    assert harness.node.digest_runs == 0
 
 
 def test_a_block_that_cannot_be_read_ends_the_answer(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk.node, "background", lambda call, done: done(None))
-    assert made(desk.client().ask(digests())).blocks == []
-    assert desk.node.digest_runs == 0
+    monkeypatch.setattr(harness.node, "background", lambda call, done: done(None))
+    assert made(harness.client().ask(digests())).blocks == []
+    assert harness.node.digest_runs == 0
 
 
-def rot(desk: Desk, at: int) -> None:
-    segment = desk.store._log.segments[0]
+def rot(harness: BrokerHarness, at: int) -> None:
+    segment = harness.store._log.segments[0]
     segment.file.write(at, bytes([segment.file.read(at, 1)[0] ^ 1]))
 
 
@@ -142,8 +142,8 @@ def verified(**fields: Any) -> Command:
     return command
 
 
-def test_a_broker_looks_at_its_bytes_when_asked(desk: Desk) -> None:
-    client = desk.client()
+def test_a_broker_looks_at_its_bytes_when_asked(harness: BrokerHarness) -> None:
+    client = harness.client()
     plain, answer = client.ask(digests(blockBytes=BLOCK_BYTES)), client.ask(verified())
     assert "verified" not in (plain.ext or {})
     assert ext(answer)["verified"] == "true"
@@ -151,34 +151,34 @@ def test_a_broker_looks_at_its_bytes_when_asked(desk: Desk) -> None:
     last = made(plain).blocks[-1]
     answer = client.ask(verified(fromOffset=last[0]))
     assert (made(answer).blocks, ext(answer)["verified"]) == ([last], "true")
-    rot(desk, 70_000)
+    rot(harness, 70_000)
     damaged = client.ask(verified(fromOffset=BLOCK_BYTES))
     assert made(damaged).blocks == []
     assert ext(damaged)["verified"] == "false"
-    assert desk.store.damage.found == 1
+    assert harness.store.damage.found == 1
     assert made(client.ask(verified(fromOffset=1 << 62))).blocks == []
 
 
-def test_a_look_that_fails_is_none(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.node, "background", lambda call, done: done(None))
-    answer = desk.client().ask(verified())
+def test_a_look_that_fails_is_none(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness.node, "background", lambda call, done: done(None))
+    answer = harness.client().ask(verified())
     assert "verified" not in (answer.ext or {})
-    assert desk.node.digest_runs == 0
+    assert harness.node.digest_runs == 0
 
 
 def test_epochs_come_along() -> None:
-    desk = Desk(enable_controller_mode=True)
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness(enable_controller_mode=True)
+    harness.topic("T", 1)
+    client = harness.client()
     client.ask(send(b"x"))
-    desk.node.replica = Epochs((3, 0))
-    end = desk.store.pointers.appended
+    harness.node.replica = Epochs((3, 0))
+    end = harness.store.pointers.appended
     assert made(client.ask(digests())).epochs == [EpochSpan(3, 0, end)]
 
 
-def test_the_log_is_read_file_by_file(desk: Desk) -> None:
-    log, data, at = whole(desk), b"", 0
-    client = desk.client()
+def test_the_log_is_read_file_by_file(harness: BrokerHarness) -> None:
+    log, data, at = whole(harness), b"", 0
+    client = harness.client()
     while (answer := client.ask(read(at, maxBytes=400_000))).code == ResponseCode.SUCCESS:
         assert 0 < len(answer.body) <= 400_000
         data += answer.body

@@ -1,7 +1,7 @@
 """Whether a pop is allowed: upstream's checks and codes (facts/remoting.md 2.8)."""
 
 import pytest
-from tests.broker.pop_desk import PopDesk, pop
+from tests.broker.pop_harness import PopHarness, pop
 
 from epochmq.broker.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
@@ -29,41 +29,41 @@ from epochmq.wire.codes import ResponseCode
     ],
 )
 def test_refusals(changes: dict[str, object], code: int) -> None:
-    desk = PopDesk(enable_property_filter=True)
-    desk.topic("W", perm=2)
-    desk.topic("B", attributes={"queue.type": "BatchCQ"})
-    desk.node.groups.put(
-        SubscriptionGroupConfig(group_name="off", consume_enable=False), desk.clock.wall
+    harness = PopHarness(enable_property_filter=True)
+    harness.topic("W", perm=2)
+    harness.topic("B", attributes={"queue.type": "BatchCQ"})
+    harness.node.groups.put(
+        SubscriptionGroupConfig(group_name="off", consume_enable=False), harness.clock.wall
     )
-    answer = desk.client().ask(pop(**changes))  # type: ignore[arg-type]
+    answer = harness.client().ask(pop(**changes))  # type: ignore[arg-type]
     assert answer.code == code
     assert answer.remark
 
 
 def test_a_broker_that_may_not_be_read() -> None:
-    desk = PopDesk(broker_permission=2)
-    assert desk.client().ask(pop()).code == ResponseCode.NO_PERMISSION
+    harness = PopHarness(broker_permission=2)
+    assert harness.client().ask(pop()).code == ResponseCode.NO_PERMISSION
 
 
 def test_the_fast_port_serves_no_pops() -> None:
-    desk = PopDesk()
-    answer = desk.client(fast_port=True).ask(pop())
+    harness = PopHarness()
+    answer = harness.client(fast_port=True).ask(pop())
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 @pytest.mark.parametrize("role", [Role.SLAVE, Role.FENCED])
 def test_only_a_master_hands_out(role: Role) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.node.take_role(role)
-    answer = desk.client().ask(pop())
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.node.take_role(role)
+    answer = harness.client().ask(pop())
     assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 
 def test_a_header_without_its_fields() -> None:
-    desk = PopDesk()
+    harness = PopHarness()
     command = pop()
     assert command.ext is not None
     del command.ext["topic"]
-    assert desk.client().ask(command).code == ResponseCode.SYSTEM_ERROR
+    assert harness.client().ask(command).code == ResponseCode.SYSTEM_ERROR
     assert command.code == Code.POP_MESSAGE

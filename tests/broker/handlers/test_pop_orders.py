@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from tests.broker.broker_harness import ext
 from tests.broker.client import RawClient
-from tests.broker.desk import ext
 from tests.broker.membership.group import InProcess, put_until_stored, until
-from tests.broker.pop_desk import PopDesk, Popped, ack, batch, entry, hide, pop, popped
+from tests.broker.pop_harness import PopHarness, Popped, ack, batch, entry, hide, pop, popped
 
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.replica_sync.metadata_sync import ReplicaSync, Table
@@ -22,8 +22,8 @@ from epochmq.wire.command import Command, request
 
 
 @pytest.fixture
-def desk() -> PopDesk:
-    made = PopDesk()
+def harness() -> PopHarness:
+    made = PopHarness()
     made.put(b"a", b"b", b"c")
     return made
 
@@ -33,18 +33,18 @@ def asked(stamp: str | None = None, wait_ms: int = 0) -> Command:
     return request(Code.GET_ALL_CONSUMER_ORDER_INFO, fields)
 
 
-def test_the_table_its_changes_and_silence(desk: PopDesk) -> None:
-    replica = desk.client()
-    desk.pop(order="true", count=1)
+def test_the_table_its_changes_and_silence(harness: PopHarness) -> None:
+    replica = harness.client()
+    harness.pop(order="true", count=1)
     whole = replica.ask(asked())
     stamp = ext(whole)["stamp"]
     assert json_tolerant.loads(bytes(whole.body))["table"]["T@G"]["0"]["o"] == [0]
     assert ext(replica.ask(asked(stamp)))["unchanged"] == "true"
-    desk.pop(group="H", order="true", count=1)
+    harness.pop(group="H", order="true", count=1)
     delta = replica.ask(asked(stamp))
     assert ext(delta)["delta"] == "true"
     assert list(json_tolerant.loads(bytes(delta.body))["table"]) == ["T@H"]
-    desk.node.pop.orders.drop(lambda key: key.group == "G")
+    harness.node.pop.orders.drop(lambda key: key.group == "G")
     assert "delta" not in ext(replica.ask(asked(stamp)))
     assert "delta" not in ext(replica.ask(asked("7.7")))
 
@@ -53,32 +53,32 @@ def test_the_table_its_changes_and_silence(desk: PopDesk) -> None:
 def test_with_controllers_nobody_copies_from_who_does_not_lead(role: Role) -> None:
     """A master that died and is back has an older table than those who copied it: it may follow
     another already when they do not know of that yet (popping 20261125345)."""
-    desk = PopDesk(enable_controller_mode=True)
-    assert desk.client().ask(asked()).code == 0
-    desk.node.take_role(role)
+    harness = PopHarness(enable_controller_mode=True)
+    assert harness.client().ask(asked()).code == 0
+    harness.node.take_role(role)
     for stamp in (None, "7.7"):
-        assert desk.client().ask(asked(stamp)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert harness.client().ask(asked(stamp)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_without_controllers_nobody_copies_from_who_is_not_online_yet(desk: PopDesk) -> None:
+def test_without_controllers_nobody_copies_from_who_is_not_online_yet(harness: PopHarness) -> None:
     """Slaves answer: a returning master takes their tables."""
-    desk.node.take_role(Role.PRE_ONLINE)
-    assert desk.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    harness.node.take_role(Role.PRE_ONLINE)
+    assert harness.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
     for role in (Role.SLAVE, Role.ACTING_MASTER, Role.MASTER):
-        desk.node.take_role(role)
-        assert desk.client().ask(asked()).code == 0
+        harness.node.take_role(role)
+        assert harness.client().ask(asked()).code == 0
 
 
 class Copier:
     """A replica that asks for the batches as it does when it runs."""
 
-    def __init__(self, desk: PopDesk) -> None:
-        self.desk = desk
-        self.core = ReplicaSync(Tables(desk.node), period_ms=1_000)
+    def __init__(self, harness: PopHarness) -> None:
+        self.harness = harness
+        self.core = ReplicaSync(Tables(harness.node), period_ms=1_000)
         self.core.follow("master:1", 0)
         self.now = 0
 
-    def copy(self, master: PopDesk) -> None:
+    def copy(self, master: PopHarness) -> None:
         self.now += 10_000
         for fetch in self.core.due(self.now):
             if fetch.table is Table.ORDERS:
@@ -94,9 +94,9 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     controllers: bool, returned: Role, before: Role
 ) -> None:
     """What was acknowledged before the eyes of a replica is not handed out by it again."""
-    master, replica, back = (PopDesk(enable_controller_mode=controllers) for _ in range(3))
-    for desk in (master, replica, back):
-        desk.put(b"a", b"b", b"c")
+    master, replica, back = (PopHarness(enable_controller_mode=controllers) for _ in range(3))
+    for harness in (master, replica, back):
+        harness.put(b"a", b"b", b"c")
     replica.node.take_role(before)
     copier = Copier(replica)
     one, two, _ = master.pop(order="true")
@@ -114,83 +114,83 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     assert [again.body for again in replica.pop(order="true")] == [b"c"]
 
 
-def test_an_answer_in_order_waits_for_the_replicas(desk: PopDesk) -> None:
+def test_an_answer_in_order_waits_for_the_replicas(harness: PopHarness) -> None:
     """What a consumer holds no other broker hands out (INV-28, beyond a failover)."""
-    replica, consumer = desk.client(), desk.client()
+    replica, consumer = harness.client(), harness.client()
     stamp = ext(replica.ask(asked()))["stamp"]
     replica.put(asked(stamp, 1_500))
-    desk.turn()
+    harness.turn()
     assert replica.take() == []
 
     def told() -> str:
-        desk.turn()
+        harness.turn()
         (news,) = replica.take()
         replica.put(asked(ext(news)["stamp"], 1_500))
-        desk.turn()
+        harness.turn()
         return bytes(news.body).decode()
 
     consumer.put(pop(order="true", invisible_ms=5_000))
-    desk.turn()
+    harness.turn()
     assert consumer.take() == []
     assert '"popTime"' in told()
     (answer,) = consumer.take()
     one, two, _ = popped(answer)
     consumer.put(ack(one))
-    desk.turn()
+    harness.turn()
     assert consumer.take() == []
     assert '"cm":1' in told()
     assert [said.code for said in consumer.take()] == [0]
     consumer.put(hide(two, 9_000))
-    desk.turn()
+    harness.turn()
     assert consumer.take() == []
     assert '"ot"' in told()
     assert [said.code for said in consumer.take()] == [0]
 
 
-def test_one_that_always_changes_is_taken_all_the_same(desk: PopDesk) -> None:
-    replica, consumer = desk.client(), desk.client()
+def test_one_that_always_changes_is_taken_all_the_same(harness: PopHarness) -> None:
+    replica, consumer = harness.client(), harness.client()
     stamp = ext(replica.ask(asked()))["stamp"]
     replica.put(asked(stamp, 1_500))
-    desk.turn()
+    harness.turn()
     consumer.put(pop(order="true"))
-    desk.turn()
+    harness.turn()
     (news,) = replica.take()
-    desk.client().put(pop(group="H", order="true"))  # changed again before it asked again
-    desk.turn()
+    harness.client().put(pop(group="H", order="true"))  # changed again before it asked again
+    harness.turn()
     replica.put(asked(ext(news)["stamp"], 1_500))
-    desk.turn()
+    harness.turn()
     assert len(popped(consumer.take()[0])) == 3
 
 
-def test_a_replica_that_is_late_keeps_nobody_for_ever(desk: PopDesk) -> None:
-    replica, consumer = desk.client(), desk.client()
+def test_a_replica_that_is_late_keeps_nobody_for_ever(harness: PopHarness) -> None:
+    replica, consumer = harness.client(), harness.client()
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
-    desk.turn()
-    desk.tick(TAKEN_WAIT_MS)
+    harness.turn()
+    harness.tick(TAKEN_WAIT_MS)
     assert len(popped(consumer.take()[0])) == 3
 
 
-def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(desk: PopDesk) -> None:
-    replica, consumer = desk.client(), desk.client()
+def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(harness: PopHarness) -> None:
+    replica, consumer = harness.client(), harness.client()
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
-    desk.turn()
-    desk.node.take_role(Role.SLAVE)
-    desk.tick(TAKEN_WAIT_MS)
+    harness.turn()
+    harness.node.take_role(Role.SLAVE)
+    harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_who_may_pop_again_says_nothing_of_what_it_took_before(desk: PopDesk) -> None:
+def test_who_may_pop_again_says_nothing_of_what_it_took_before(harness: PopHarness) -> None:
     """Somebody else was master meanwhile, and handed out the same (popping 3336)."""
-    replica, consumer = desk.client(), desk.client()
+    replica, consumer = harness.client(), harness.client()
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
-    desk.turn()
-    desk.node.take_role(Role.SLAVE)
-    desk.node.take_role(Role.MASTER)
-    desk.tick(TAKEN_WAIT_MS)
+    harness.turn()
+    harness.node.take_role(Role.SLAVE)
+    harness.node.take_role(Role.MASTER)
+    harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
@@ -199,27 +199,27 @@ def test_who_may_pop_again_says_nothing_of_what_it_took_before(desk: PopDesk) ->
     "said", [ack, lambda one: hide(one, 9_000), lambda one: batch(entry(one, 0))]
 )
 def test_who_lost_its_role_does_not_say_that_it_kept_an_acknowledgement(
-    desk: PopDesk, said: Callable[[Popped], Command]
+    harness: PopHarness, said: Callable[[Popped], Command]
 ) -> None:
     """The next master may have handed the batch out again (popping 2257)."""
-    replica, consumer = desk.client(), desk.client()
-    one, *_ = desk.pop(order="true", count=1)
+    replica, consumer = harness.client(), harness.client()
+    one, *_ = harness.pop(order="true", count=1)
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(said(one))
-    desk.turn()
-    desk.node.take_role(Role.SLAVE)
-    desk.tick(TAKEN_WAIT_MS)
+    harness.turn()
+    harness.node.take_role(Role.SLAVE)
+    harness.tick(TAKEN_WAIT_MS)
     assert [answer.code for answer in consumer.take()] == [ResponseCode.SYSTEM_ERROR]
 
 
-def test_what_is_out_stays_out_with_another_role(desk: PopDesk) -> None:
+def test_what_is_out_stays_out_with_another_role(harness: PopHarness) -> None:
     """And where offset and batch were copied at different times, both count."""
-    one, *_ = desk.pop(order="true", invisible_ms=5_000)
-    desk.ack(one)
-    other = PopDesk()
+    one, *_ = harness.pop(order="true", invisible_ms=5_000)
+    harness.ack(one)
+    other = PopHarness()
     other.put(b"a", b"b", b"c")
     other.node.take_role(Role.SLAVE)
-    body = bytes(desk.client().ask(asked()).body)
+    body = bytes(harness.client().ask(asked()).body)
     Tables(other.node).take_orders(body, delta=False)
     other.node.offsets.commit("G", "T", 0, 0, other.clock.wall)  # older than the batch
     other.node.take_role(Role.MASTER)
@@ -233,38 +233,38 @@ def test_what_is_out_stays_out_with_another_role(desk: PopDesk) -> None:
         Tables(other.node).take_orders(b"{}", delta=False)
 
 
-def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(desk: PopDesk) -> None:
+def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopHarness) -> None:
     """Else the group began anew, with what is acknowledged or behind what is not (popping 3034)."""
-    one, *_ = desk.pop(order="true", count=2)
-    desk.ack(one)
-    other = PopDesk()
+    one, *_ = harness.pop(order="true", count=2)
+    harness.ack(one)
+    other = PopHarness()
     other.put(b"a", b"b", b"c")
     other.node.take_role(Role.SLAVE)
-    Tables(other.node).take_orders(bytes(desk.client().ask(asked()).body), delta=False)
+    Tables(other.node).take_orders(bytes(harness.client().ask(asked()).body), delta=False)
     other.node.take_role(Role.MASTER)
     other.tick(60_000)
     assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]
 
 
-def test_an_attempt_gets_its_batch_whole_though_it_asks_for_less(desk: PopDesk) -> None:
+def test_an_attempt_gets_its_batch_whole_though_it_asks_for_less(harness: PopHarness) -> None:
     """Else what it has in its hands besides goes to the next one (popping 5141)."""
-    desk.pop(order="true", attemptId="a")
-    one, *rest = desk.pop(order="true", attemptId="a", count=1)
+    harness.pop(order="true", attemptId="a")
+    one, *rest = harness.pop(order="true", attemptId="a", count=1)
     assert [again.body for again in (one, *rest)] == [b"a", b"b", b"c"]
-    desk.ack(one)
-    assert desk.pop(order="true", attemptId="b") == []
+    harness.ack(one)
+    assert harness.pop(order="true", attemptId="b") == []
 
 
-def test_a_deleted_topic_or_group_has_no_batches(desk: PopDesk) -> None:
-    desk.pop(order="true")
-    desk.client().ask(request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}))
-    assert len(desk.node.pop.orders) == 0
-    desk.topic("T", queues=1)
-    desk.put(b"a")
-    desk.pop(order="true")
+def test_a_deleted_topic_or_group_has_no_batches(harness: PopHarness) -> None:
+    harness.pop(order="true")
+    harness.client().ask(request(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}))
+    assert len(harness.node.pop.orders) == 0
+    harness.topic("T", queues=1)
+    harness.put(b"a")
+    harness.pop(order="true")
     gone = {"groupName": "G", "cleanOffset": "true"}
-    desk.client().ask(request(Code.DELETE_SUBSCRIPTIONGROUP, gone))
-    assert len(desk.node.pop.orders) == 0
+    harness.client().ask(request(Code.DELETE_SUBSCRIPTIONGROUP, gone))
+    assert len(harness.node.pop.orders) == 0
 
 
 # A whole group -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.broker.desk import ext, send
+from tests.broker.broker_harness import ext, send
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.broker.internal_writes.internal_writer import Outcome

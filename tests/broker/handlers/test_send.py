@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.broker.desk import WALL, Desk, ext, send
+from tests.broker.broker_harness import WALL, BrokerHarness, ext, send
 
 from epochmq.model.message_id import parse_offset_id
 from epochmq.store.draft import Draft, PutStatus
@@ -12,24 +12,24 @@ from epochmq.wire.codes import ResponseCode
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("T")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic("T")
+    return harness
 
 
 @pytest.mark.parametrize("code", [Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2])
 @pytest.mark.parametrize("binary", [False, True])
-def test_a_message_is_stored_and_answered(desk: Desk, code: int, binary: bool) -> None:
+def test_a_message_is_stored_and_answered(harness: BrokerHarness, code: int, binary: bool) -> None:
     command = send(
         queue_id=2, code=code, binary=binary, flag=7,
         properties={"UNIQ_KEY": "ABC123", "TAGS": "red", "KEYS": "k1 k2", "WAIT": "true"},
     )  # fmt: skip
-    answer = desk.client().ask(command)
+    answer = harness.client().ask(command)
     assert answer.code == ResponseCode.SUCCESS
     assert answer.binary == binary
     fields = ext(answer)
-    (message,) = desk.stored("T", 2)
+    (message,) = harness.stored("T", 2)
     assert parse_offset_id(fields.pop("msgId")) == ("127.0.0.1", 10911, message.offset)
     assert fields == {
         "queueId": "2",
@@ -53,30 +53,34 @@ def test_a_message_is_stored_and_answered(desk: Desk, code: int, binary: bool) -
     }
 
 
-def test_all_sends_of_a_turn_are_one_append(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sends_of_a_turn_are_one_append(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = []
-    append = desk.store.append
+    append = harness.store.append
     monkeypatch.setattr(
-        desk.store, "append", lambda drafts, wall: runs.append(len(drafts)) or append(drafts, wall)
+        harness.store,
+        "append",
+        lambda drafts, wall: runs.append(len(drafts)) or append(drafts, wall),
     )
-    clients = [desk.client() for _ in range(3)]
+    clients = [harness.client() for _ in range(3)]
     for number, client in enumerate(clients):
         client.put(*(send(b"%d-%d" % (number, n)) for n in range(4)))
         assert client.take() == []
-    desk.turn()
+    harness.turn()
     assert runs == [12]
     for client in clients:
         answers = client.take()
         assert [answer.opaque for answer in answers] == [1, 2, 3, 4]
-    assert [m.body for m in desk.stored("T")] == [
+    assert [m.body for m in harness.stored("T")] == [
         b"%d-%d" % (n, k) for n in range(3) for k in range(4)
     ]
-    desk.turn()
+    harness.turn()
     assert runs == [12]
 
 
-def test_what_a_session_asks_next_sees_what_it_sent(desk: Desk) -> None:
-    client, other = desk.client(), desk.client()
+def test_what_a_session_asks_next_sees_what_it_sent(harness: BrokerHarness) -> None:
+    client, other = harness.client(), harness.client()
     from epochmq.wire.command import Command
 
     where = Command(Code.GET_MAX_OFFSET, ext={"topic": "T", "queueId": "0"})
@@ -85,28 +89,30 @@ def test_what_a_session_asks_next_sees_what_it_sent(desk: Desk) -> None:
     first, second = client.take()
     assert (first.opaque, second.opaque) == (1, 2)
     assert ext(second)["offset"] == "2"
-    desk.turn()
+    harness.turn()
     assert len(client.take()) == 1
     assert len(other.take()) == 1
 
 
-def test_a_missing_key_is_drawn(desk: Desk) -> None:
-    answer = desk.client().ask(send(properties=""))
-    (message,) = desk.stored("T")
+def test_a_missing_key_is_drawn(harness: BrokerHarness) -> None:
+    answer = harness.client().ask(send(properties=""))
+    (message,) = harness.stored("T")
     assert ext(answer)["transactionId"] == message.uniq_key
     assert message.uniq_key is not None
     assert message.uniq_key.startswith("7F000001")
 
 
-def test_a_negative_queue_means_any(desk: Desk) -> None:
-    client = desk.client()
+def test_a_negative_queue_means_any(harness: BrokerHarness) -> None:
+    client = harness.client()
     queues = {ext(client.ask(send(queue_id=-1)))["queueId"] for _ in range(8)}
     assert queues == {"0", "1", "2", "3"}
 
 
 @pytest.mark.parametrize(("version", "code"), [(401, 1), (413, 1), (479, 29)])
-def test_a_queue_outside_the_topic_is_refused(desk: Desk, version: int, code: int) -> None:
-    answer = desk.client().ask(send(queue_id=4, version=version))
+def test_a_queue_outside_the_topic_is_refused(
+    harness: BrokerHarness, version: int, code: int
+) -> None:
+    answer = harness.client().ask(send(queue_id=4, version=version))
     assert answer.code == code
     assert "request queueId[4] is illegal" in (answer.remark or "")
 
@@ -122,82 +128,82 @@ def test_a_queue_outside_the_topic_is_refused(desk: Desk, version: int, code: in
         ("ReadOnly", ResponseCode.NO_PERMISSION),
     ],
 )
-def test_a_topic_that_may_not_be_sent_to(desk: Desk, topic: str, code: int) -> None:
-    desk.topic("ReadOnly", perm=4)
-    answer = desk.client().ask(send(topic=topic))
+def test_a_topic_that_may_not_be_sent_to(harness: BrokerHarness, topic: str, code: int) -> None:
+    harness.topic("ReadOnly", perm=4)
+    answer = harness.client().ask(send(topic=topic))
     assert answer.code == code
     assert answer.remark
 
 
 @pytest.mark.parametrize("body", [b"", b"x" * 2000])
 def test_an_illegal_body(body: bytes) -> None:
-    desk = Desk(max_message_size=1999)
-    desk.topic("T")
-    answer = desk.client().ask(send(body))
+    harness = BrokerHarness(max_message_size=1999)
+    harness.topic("T")
+    answer = harness.client().ask(send(body))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert desk.stored("T") == []
+    assert harness.stored("T") == []
 
 
-def test_properties_that_do_not_fit(desk: Desk) -> None:
+def test_properties_that_do_not_fit(harness: BrokerHarness) -> None:
     for size in (32700, 60_000):
-        answer = desk.client().ask(send(properties={"a": "x" * size}))
+        answer = harness.client().ask(send(properties={"a": "x" * size}))
         assert answer.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SYSTEM_ERROR)
-    assert desk.stored("T") == []
+    assert harness.stored("T") == []
 
 
-def test_an_unknown_topic_is_made_after_the_default_topic(desk: Desk) -> None:
-    answer = desk.client().ask(send(topic="New", queue_id=3, defaultTopicQueueNums=6))
+def test_an_unknown_topic_is_made_after_the_default_topic(harness: BrokerHarness) -> None:
+    answer = harness.client().ask(send(topic="New", queue_id=3, defaultTopicQueueNums=6))
     assert answer.code == ResponseCode.SUCCESS
-    config = desk.node.topics.get("New")
+    config = harness.node.topics.get("New")
     assert config is not None
     assert (config.write_queue_nums, config.perm) == (6, 6)
-    saved = desk.disk.read_file("config/tables.journal")
+    saved = harness.disk.read_file("config/tables.journal")
     assert saved is not None
     assert b'"New"' in saved
 
 
 def test_an_unknown_topic_without_creation() -> None:
-    desk = Desk(auto_create_topic_enable=False)
-    answer = desk.client().ask(send(topic="New"))
+    harness = BrokerHarness(auto_create_topic_enable=False)
+    answer = harness.client().ask(send(topic="New"))
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     assert answer.remark == "topic[New] not exist, apply first please!"
 
 
 def test_before_the_accepting_time_nothing_is_taken() -> None:
-    desk = Desk(start_accept_send_request_time_stamp=WALL + 100)
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness(start_accept_send_request_time_stamp=WALL + 100)
+    harness.topic("T")
+    client = harness.client()
     assert client.ask(send()).code == ResponseCode.SYSTEM_ERROR
-    desk.clock.step(100)
+    harness.clock.step(100)
     assert client.ask(send()).code == ResponseCode.SUCCESS
 
 
 def test_a_broker_without_write_permission_refuses_order_topics() -> None:
-    desk = Desk(broker_permission=4)
-    desk.topic("T")
-    desk.topic("Ordered", order=True)
-    assert desk.client().ask(send(topic="Ordered")).code == ResponseCode.NO_PERMISSION
-    assert desk.client().ask(send()).code == ResponseCode.SUCCESS
+    harness = BrokerHarness(broker_permission=4)
+    harness.topic("T")
+    harness.topic("Ordered", order=True)
+    assert harness.client().ask(send(topic="Ordered")).code == ResponseCode.NO_PERMISSION
+    assert harness.client().ask(send()).code == ResponseCode.SUCCESS
 
 
-def test_a_one_way_send_is_stored_and_not_answered(desk: Desk) -> None:
-    client = desk.client()
+def test_a_one_way_send_is_stored_and_not_answered(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(send(oneway=True), send(oneway=True, topic="bad/name"))
-    desk.turn()
+    harness.turn()
     assert client.take() == []
-    assert len(desk.stored("T")) == 1
+    assert len(harness.stored("T")) == 1
 
 
 def test_transactional_messages_are_refused_by_an_option() -> None:
-    desk = Desk(reject_transaction_message=True)
-    desk.topic("T")
-    answer = desk.client().ask(send(properties={"TRAN_MSG": "true"}, sysFlag=4))
+    harness = BrokerHarness(reject_transaction_message=True)
+    harness.topic("T")
+    answer = harness.client().ask(send(properties={"TRAN_MSG": "true"}, sysFlag=4))
     assert answer.code == ResponseCode.NO_PERMISSION
     assert "transaction message is forbidden" in (answer.remark or "")
 
 
 def test_what_the_store_refuses_is_answered_by_its_status(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statuses = iter(
         [PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.MESSAGE_ILLEGAL, PutStatus.UNKNOWN_ERROR]
@@ -206,41 +212,41 @@ def test_what_the_store_refuses_is_answered_by_its_status(
     def append(drafts: list[Draft], wall: int) -> list[Any]:
         return [next(statuses) for _ in drafts]
 
-    monkeypatch.setattr(desk.store, "append", append)
-    client = desk.client()
+    monkeypatch.setattr(harness.store, "append", append)
+    client = harness.client()
     client.put(send(), send(), send(code=Code.SEND_MESSAGE, binary=True))
-    desk.turn()
+    harness.turn()
     assert [answer.code for answer in client.take()] == [14, 13, 1]
-    assert desk.node.stats.put.total == 0
+    assert harness.node.stats.put.total == 0
 
 
-def test_a_missing_header_field_is_answered(desk: Desk) -> None:
+def test_a_missing_header_field_is_answered(harness: BrokerHarness) -> None:
     command = send()
     assert command.ext is not None
     del command.ext["e"]
-    answer = desk.client().ask(command)
+    answer = harness.client().ask(command)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "e" in (answer.remark or "")
 
 
-def test_changed_options_and_topics_are_noticed(desk: Desk) -> None:
-    client = desk.client()
+def test_changed_options_and_topics_are_noticed(harness: BrokerHarness) -> None:
+    client = harness.client()
     assert client.ask(send()).code == ResponseCode.SUCCESS
-    desk.topic("T", perm=4)
+    harness.topic("T", perm=4)
     assert client.ask(send()).code == ResponseCode.NO_PERMISSION
-    desk.topic("T", perm=6)
+    harness.topic("T", perm=6)
     import dataclasses
 
-    desk.node.adopt_options(dataclasses.replace(desk.options, trace_on=False))
+    harness.node.adopt_options(dataclasses.replace(harness.options, trace_on=False))
     assert ext(client.ask(send()))["TRACE_ON"] == "false"
 
 
-def test_statistics_count_what_was_sent(desk: Desk) -> None:
-    client = desk.client()
+def test_statistics_count_what_was_sent(harness: BrokerHarness) -> None:
+    client = harness.client()
     for queue_id in (0, 1, 1):
         client.ask(send(queue_id=queue_id))
-    desk.sink.stage.lanes.count()
-    stats = desk.node.stats
+    harness.sink.stage.lanes.count()
+    stats = harness.node.stats
     assert stats.put.total == 3
     topic, size = stats.find("TOPIC_PUT_NUMS", "T"), stats.find("TOPIC_PUT_SIZE", "T")
     assert topic is not None
@@ -249,7 +255,7 @@ def test_statistics_count_what_was_sent(desk: Desk) -> None:
     assert (
         size.value
         == stats.put_bytes.total
-        == sum(message.size for queue_id in (0, 1) for message in desk.stored("T", queue_id))
+        == sum(message.size for queue_id in (0, 1) for message in harness.stored("T", queue_id))
     )
     queue = stats.find("QUEUE_PUT_NUMS", "T@1")
     assert queue is not None

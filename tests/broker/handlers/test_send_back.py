@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.broker.desk import Client, Desk, send
+from tests.broker.broker_harness import BrokerHarness, Client, send
 
 from epochmq.broker.internal_writes.internal_writer import Outcome
 from epochmq.broker.roles import Role
@@ -24,15 +24,15 @@ LIMITS = [(-1, 0), (0, 0), (1, 1), (16, 16), (None, 16)]
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("T")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic("T")
+    return harness
 
 
-def put(desk: Desk, **more: Any) -> StoredMessage:
-    desk.client().ask(send(properties={"TAGS": "red", "KEYS": "k", "UNIQ_KEY": "U"}, **more))
-    return desk.stored("T")[-1]
+def put(harness: BrokerHarness, **more: Any) -> StoredMessage:
+    harness.client().ask(send(properties={"TAGS": "red", "KEYS": "k", "UNIQ_KEY": "U"}, **more))
+    return harness.stored("T")[-1]
 
 
 def back(
@@ -54,11 +54,11 @@ def back(
     return command if flag else client.ask(command)
 
 
-def test_the_first_retry_waits_in_level_three(desk: Desk) -> None:
-    message = put(desk)
-    answer = back(desk.client(), message, originMsgId="ORIGIN")
+def test_the_first_retry_waits_in_level_three(harness: BrokerHarness) -> None:
+    message = put(harness)
+    answer = back(harness.client(), message, originMsgId="ORIGIN")
     assert answer.code == ResponseCode.SUCCESS
-    (copy,) = desk.stored(SCHEDULE_TOPIC, 2)
+    (copy,) = harness.stored(SCHEDULE_TOPIC, 2)
     assert copy.body == message.body
     assert copy.reconsume_times == 1
     assert (copy.born_wall_ms, copy.born_host) == (message.born_wall_ms, message.born_host)
@@ -68,30 +68,30 @@ def test_the_first_retry_waits_in_level_three(desk: Desk) -> None:
     assert copy.properties["DELAY"] == "3"
     assert copy.properties["WAIT"] == "false"
     assert (copy.tags, copy.keys, copy.uniq_key) == ("red", ("k",), "U")
-    config = desk.node.topics.get(RETRY)
+    config = harness.node.topics.get(RETRY)
     assert config is not None
     assert (config.write_queue_nums, config.perm) == (1, 6)
 
 
-def test_the_next_retry_waits_longer_and_keeps_its_origin(desk: Desk) -> None:
-    client = desk.client()
-    message = put(desk)
+def test_the_next_retry_waits_longer_and_keeps_its_origin(harness: BrokerHarness) -> None:
+    client = harness.client()
+    message = put(harness)
     back(client, message)
-    desk.clock.step(10_000)
-    desk.node.delivery.tick(desk.clock.wall)
-    (retry,) = desk.stored(RETRY)
+    harness.clock.step(10_000)
+    harness.node.delivery.tick(harness.clock.wall)
+    (retry,) = harness.stored(RETRY)
     assert retry.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
     back(client, retry)
-    (second,) = desk.stored(SCHEDULE_TOPIC, 3)
+    (second,) = harness.stored(SCHEDULE_TOPIC, 3)
     assert second.reconsume_times == 2
     assert second.properties["RETRY_TOPIC"] == "T"
     assert second.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
 
 
 @pytest.mark.parametrize("level", [5, 18, 40])
-def test_the_consumer_may_choose_the_level(desk: Desk, level: int) -> None:
-    back(desk.client(), put(desk), level=level)
-    assert len(desk.stored(SCHEDULE_TOPIC, min(level, 18) - 1)) == 1
+def test_the_consumer_may_choose_the_level(harness: BrokerHarness, level: int) -> None:
+    back(harness.client(), put(harness), level=level)
+    assert len(harness.stored(SCHEDULE_TOPIC, min(level, 18) - 1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,62 +105,66 @@ def test_the_consumer_may_choose_the_level(desk: Desk, level: int) -> None:
     ],
 )
 def test_dead_letters(
-    desk: Desk, more: dict[str, int], level: int, version: int, dead: bool
+    harness: BrokerHarness, more: dict[str, int], level: int, version: int, dead: bool
 ) -> None:
     limit = {"maxReconsumeTimes": 2} if more["reconsumeTimes"] == 2 else {}
-    message = put(desk, **more)
-    answer = back(desk.client(), message, level=level, version=version, **limit)
+    message = put(harness, **more)
+    answer = back(harness.client(), message, level=level, version=version, **limit)
     assert answer.code == ResponseCode.SUCCESS
-    assert len(desk.stored(DEAD)) == int(dead)
+    assert len(harness.stored(DEAD)) == int(dead)
     if dead:
-        (letter,) = desk.stored(DEAD)
+        (letter,) = harness.stored(DEAD)
         assert letter.properties["DELAY"] == "0"
         assert letter.reconsume_times == message.reconsume_times + 1
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize(("limit", "last"), LIMITS)
-def test_below_at_and_above_the_limit(desk: Desk, limit: int | None, last: int, more: int) -> None:
+def test_below_at_and_above_the_limit(
+    harness: BrokerHarness, limit: int | None, last: int, more: int
+) -> None:
     tries = max(last + more, 0)
-    message = put(desk, reconsumeTimes=tries)
+    message = put(harness, reconsumeTimes=tries)
     asked = {} if limit is None else {"maxReconsumeTimes": limit}
-    assert back(desk.client(), message, **asked).code == ResponseCode.SUCCESS
-    assert len(desk.stored(DEAD)) == int(tries >= last)
+    assert back(harness.client(), message, **asked).code == ResponseCode.SUCCESS
+    assert len(harness.stored(DEAD)) == int(tries >= last)
 
 
-def test_the_group_s_limit(desk: Desk) -> None:
-    desk.node.groups.put(SubscriptionGroupConfig("G", retry_max_times=-1), 0)
-    back(desk.client(), put(desk))
-    assert len(desk.stored(DEAD)) == 1
+def test_the_group_s_limit(harness: BrokerHarness) -> None:
+    harness.node.groups.put(SubscriptionGroupConfig("G", retry_max_times=-1), 0)
+    back(harness.client(), put(harness))
+    assert len(harness.stored(DEAD)) == 1
 
 
-def test_refusals(desk: Desk) -> None:
-    client = desk.client()
-    message = put(desk)
+def test_refusals(harness: BrokerHarness) -> None:
+    client = harness.client()
+    message = put(harness)
     nowhere = msgspec.structs.replace(message, offset=12345)
     assert back(client, nowhere).code == ResponseCode.SYSTEM_ERROR
-    desk.topic(RETRY, queues=1, perm=4)
+    harness.topic(RETRY, queues=1, perm=4)
     assert back(client, message).code == ResponseCode.NO_PERMISSION
-    desk.node.groups.put(SubscriptionGroupConfig("G", retry_queue_nums=0), 0)
+    harness.node.groups.put(SubscriptionGroupConfig("G", retry_queue_nums=0), 0)
     assert back(client, message).code == ResponseCode.SUCCESS
-    assert desk.stored(SCHEDULE_TOPIC, 2) == []
-    desk.node.groups.delete("G", 0)
-    desk.node.groups.auto_create = False
+    assert harness.stored(SCHEDULE_TOPIC, 2) == []
+    harness.node.groups.delete("G", 0)
+    harness.node.groups.auto_create = False
     assert back(client, message).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_a_broker_that_may_not_be_written() -> None:
-    desk = Desk(broker_permission=4)
-    desk.topic("T")
-    message = put(desk)
-    assert back(desk.client(), message).code == ResponseCode.NO_PERMISSION
+    harness = BrokerHarness(broker_permission=4)
+    harness.topic("T")
+    message = put(harness)
+    assert back(harness.client(), message).code == ResponseCode.NO_PERMISSION
 
 
 @pytest.mark.parametrize(("level", "topic"), [(0, RETRY), (-1, DEAD)])
-def test_a_slave_that_stands_in_hands_the_copy_over(desk: Desk, level: int, topic: str) -> None:
+def test_a_slave_that_stands_in_hands_the_copy_over(
+    harness: BrokerHarness, level: int, topic: str
+) -> None:
     """Upstream's refuses, unless a master is in the same process (facts/acting-master.md 2.6)."""
-    message = put(desk)
-    end = desk.store.pointers.appended
+    message = put(harness)
+    end = harness.store.pointers.appended
     given: list[Draft] = []
 
     class Away:
@@ -168,43 +172,43 @@ def test_a_slave_that_stands_in_hands_the_copy_over(desk: Desk, level: int, topi
             given.extend(drafts)
             done([Outcome.STORED] * len(drafts))
 
-    desk.node.ways_out.away = Away()
-    desk.node.take_role(Role.ACTING_MASTER)
-    assert back(desk.client(), message, level=level).code == ResponseCode.SUCCESS
+    harness.node.ways_out.away = Away()
+    harness.node.take_role(Role.ACTING_MASTER)
+    assert back(harness.client(), message, level=level).code == ResponseCode.SUCCESS
     (copy,) = given
     assert (copy.topic, copy.body, copy.reconsume_times) == (topic, message.body, 1)
     assert decode_bytes(copy.properties)["DELAY"] == ("0" if level else "3")
-    assert desk.store.pointers.appended == end  # INV-32
-    desk.node.take_role(Role.SLAVE)
-    assert back(desk.client(), message).code == ResponseCode.NO_PERMISSION
+    assert harness.store.pointers.appended == end  # INV-32
+    harness.node.take_role(Role.SLAVE)
+    assert back(harness.client(), message).code == ResponseCode.NO_PERMISSION
 
 
-def test_the_answer_says_when_the_copy_was_not_kept(desk: Desk) -> None:
-    message = put(desk)
-    desk.store.fence("the test says so")
-    assert back(desk.client(), message).code == ResponseCode.SYSTEM_ERROR
+def test_the_answer_says_when_the_copy_was_not_kept(harness: BrokerHarness) -> None:
+    message = put(harness)
+    harness.store.fence("the test says so")
+    assert back(harness.client(), message).code == ResponseCode.SYSTEM_ERROR
 
 
 def test_with_synchronous_flush_the_answer_waits_for_the_sync() -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T")
+    client = harness.client()
     client.put(send())
-    desk.turn()
-    desk.store.sync()
+    harness.turn()
+    harness.store.sync()
     client.take()
-    (message,) = desk.stored("T")
+    (message,) = harness.stored("T")
     fields = {"offset": str(message.offset), "group": "G", "delayLevel": "0"}
     client.put(Command(Code.CONSUMER_SEND_MSG_BACK, ext=fields))
-    desk.turn()
+    harness.turn()
     assert client.take() == []
-    desk.store.sync()
+    harness.store.sync()
     assert [answer.code for answer in client.take()] == [0]
 
 
-def test_a_one_way_send_back_is_not_answered(desk: Desk) -> None:
-    client = desk.client()
-    client.put(back(client, put(desk), flag=FLAG_ONEWAY))
-    desk.turn()
+def test_a_one_way_send_back_is_not_answered(harness: BrokerHarness) -> None:
+    client = harness.client()
+    client.put(back(client, put(harness), flag=FLAG_ONEWAY))
+    harness.turn()
     assert client.take() == []
-    assert len(desk.stored(SCHEDULE_TOPIC, 2)) == 1
+    assert len(harness.stored(SCHEDULE_TOPIC, 2)) == 1

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.broker.desk import Desk, ext, pull, send
+from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
 from epochmq.model import batch
 from epochmq.model.message import Message
@@ -18,10 +18,10 @@ BATCH = Code.SEND_BATCH_MESSAGE
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("T")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic("T")
+    return harness
 
 
 def three() -> bytes:
@@ -38,11 +38,13 @@ def command(body: bytes | None = None, **more: Any) -> Command:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_all_messages_are_stored_with_ids_of_their_own(desk: Desk, binary: bool) -> None:
-    answer = desk.client().ask(command(queue_id=1, binary=binary))
+def test_all_messages_are_stored_with_ids_of_their_own(
+    harness: BrokerHarness, binary: bool
+) -> None:
+    answer = harness.client().ask(command(queue_id=1, binary=binary))
     assert answer.code == ResponseCode.SUCCESS
     fields = ext(answer)
-    messages = desk.stored("T", 1)
+    messages = harness.stored("T", 1)
     ids = [parse_offset_id(text)[2] for text in fields.pop("msgId").split(",")]
     assert ids == [message.offset for message in messages]
     assert fields == {
@@ -58,67 +60,69 @@ def test_all_messages_are_stored_with_ids_of_their_own(desk: Desk, binary: bool)
     assert [m.uniq_key for m in messages] == ["K0", "K1", "BATCH"]
     assert messages[1].properties["size"] == "9"
     assert all(m.properties["CLUSTER"] == "c" and m.tags == "red" for m in messages)
-    pulled = desk.client().ask(pull(queue_id=1, expression="red"))
+    pulled = harness.client().ask(pull(queue_id=1, expression="red"))
     assert [m.body for m in decode_all(bytes(pulled.body))] == [b"m0", b"m1", b"m2"]
 
 
-def test_a_batch_keeps_its_place_behind_earlier_sends(desk: Desk) -> None:
-    client = desk.client()
+def test_a_batch_keeps_its_place_behind_earlier_sends(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(send(b"first"), command(), send(b"last"))
-    desk.turn()
-    assert [m.body for m in desk.stored("T")] == [b"first", b"m0", b"m1", b"m2", b"last"]
+    harness.turn()
+    assert [m.body for m in harness.stored("T")] == [b"first", b"m0", b"m1", b"m2", b"last"]
     assert sorted(answer.opaque for answer in client.take()) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"\0\0\0\1", three()[:-1], three() + b"x", batch.encode([Message("T", b"")])]
 )
-def test_damaged_batches_are_refused_whole(desk: Desk, body: bytes) -> None:
-    answer = desk.client().ask(command(body))
+def test_damaged_batches_are_refused_whole(harness: BrokerHarness, body: bytes) -> None:
+    answer = harness.client().ask(command(body))
     assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.MESSAGE_ILLEGAL)
-    assert desk.stored("T") == []
+    assert harness.stored("T") == []
 
 
-def test_retry_topics_take_no_batches(desk: Desk) -> None:
-    desk.topic("%RETRY%G")
-    answer = desk.client().ask(command(topic="%RETRY%G"))
+def test_retry_topics_take_no_batches(harness: BrokerHarness) -> None:
+    harness.topic("%RETRY%G")
+    answer = harness.client().ask(command(topic="%RETRY%G"))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_transactions_take_no_batches(desk: Desk) -> None:
-    assert desk.client().ask(command(sysFlag=4)).code == ResponseCode.MESSAGE_ILLEGAL
+def test_transactions_take_no_batches(harness: BrokerHarness) -> None:
+    assert harness.client().ask(command(sysFlag=4)).code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_record_whose_properties_grow_too_long(desk: Desk) -> None:
+def test_a_record_whose_properties_grow_too_long(harness: BrokerHarness) -> None:
     body = batch.encode([Message("T", b"x", properties={"a": "y" * 32_700})])
-    assert desk.client().ask(command(body)).code == ResponseCode.MESSAGE_ILLEGAL
+    assert harness.client().ask(command(body)).code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_the_stores_refusal_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stores_refusal_is_answered(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status = PutStatus.SERVICE_NOT_AVAILABLE
-    monkeypatch.setattr(desk.store, "append_batch", lambda drafts, wall: status)
-    assert desk.client().ask(command()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    monkeypatch.setattr(harness.store, "append_batch", lambda drafts, wall: status)
+    assert harness.client().ask(command()).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(("synced", "code"), [(True, 0), (False, 14)])
 def test_with_synchronous_flush_the_answer_waits(synced: bool, code: int) -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T")
+    client = harness.client()
     client.put(command())
-    desk.turn()
+    harness.turn()
     assert client.take() == []
     if synced:
-        desk.store.sync()
+        harness.store.sync()
     else:
-        desk.store.fence("the test says so")
+        harness.store.fence("the test says so")
     assert [answer.code for answer in client.take()] == [code]
-    assert len(desk.stored("T")) == (3 if synced else 0)
+    assert len(harness.stored("T")) == (3 if synced else 0)
 
 
-def test_statistics_count_each_message(desk: Desk) -> None:
-    desk.client().ask(command())
-    desk.sink.stage.lanes.count()
-    item = desk.node.stats.find("TOPIC_PUT_NUMS", "T")
+def test_statistics_count_each_message(harness: BrokerHarness) -> None:
+    harness.client().ask(command())
+    harness.sink.stage.lanes.count()
+    item = harness.node.stats.find("TOPIC_PUT_NUMS", "T")
     assert item is not None
-    assert item.value == desk.node.stats.put.total == 3
+    assert item.value == harness.node.stats.put.total == 3

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.broker.desk import Desk, ext, pull, send
+from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
 from epochmq.model import batch
 from epochmq.model.message import Message
@@ -20,11 +20,11 @@ KEYED = {"WAIT": "true", "UNIQ_KEY": "BATCH"}
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("T", attributes={"queue.type": "BatchCQ"})
-    desk.topic("Plain")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic("T", attributes={"queue.type": "BatchCQ"})
+    harness.topic("Plain")
+    return harness
 
 
 def body(count: int = 3) -> bytes:
@@ -38,11 +38,11 @@ def command(**more: Any) -> Command:
     return send(**fields)
 
 
-def test_one_record_holds_them_all(desk: Desk) -> None:
-    client = desk.client()
+def test_one_record_holds_them_all(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(command())
     fields = ext(client.ask(command()))
-    first, second = desk.stored("T")
+    first, second = harness.stored("T")
     assert parse_offset_id(fields.pop("msgId"))[2] == second.offset
     assert fields == {
         "queueId": "0",
@@ -55,36 +55,38 @@ def test_one_record_holds_them_all(desk: Desk) -> None:
     assert second.sys_flag & (NEED_UNWRAP | INNER_BATCH) == NEED_UNWRAP | INNER_BATCH
     assert second.properties["INNER_NUM"] == second.properties["INNER_BASE"] == "3"
     assert second.properties["CLUSTER"] == "c"
-    assert desk.store.queue_bounds("T", 0) == (0, 6)
+    assert harness.store.queue_bounds("T", 0) == (0, 6)
     inner = [m for stored in (first, second) for m in batch.unwrap(stored)]
     assert [(m.queue_offset, m.body, m.uniq_key) for m in inner] == [
         (at, b"m%d" % (at % 3), f"K{at % 3}") for at in range(6)
     ]
-    (found,) = desk.store.query_index("T", "BATCH", 1, 0, 1 << 60).records
+    (found,) = harness.store.query_index("T", "BATCH", 1, 0, 1 << 60).records
     assert decode_all(bytes(found)) == [second]
 
 
-def test_pulled_from_its_middle(desk: Desk) -> None:
-    client = desk.client()
+def test_pulled_from_its_middle(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(command())
     answer = client.ask(pull(offset=1))
     assert (answer.code, ext(answer)["nextBeginOffset"]) == (ResponseCode.SUCCESS, "3")
     assert [message.queue_offset for message in decode_all(answer.body)] == [0]
 
 
-def test_without_a_key_of_the_batch_the_messages_are_stored_one_by_one(desk: Desk) -> None:
-    fields = ext(desk.client().ask(command(properties={"WAIT": "true"})))
+def test_without_a_key_of_the_batch_the_messages_are_stored_one_by_one(
+    harness: BrokerHarness,
+) -> None:
+    fields = ext(harness.client().ask(command(properties={"WAIT": "true"})))
     assert "batchUniqId" not in fields
-    assert [m.queue_offset for m in desk.stored("T")] == [0, 1, 2]
+    assert [m.queue_offset for m in harness.stored("T")] == [0, 1, 2]
 
 
-def test_single_messages_go_in_between(desk: Desk) -> None:
-    client = desk.client()
+def test_single_messages_go_in_between(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(send())
     client.ask(command())
     assert ext(client.ask(send()))["queueOffset"] == "4"
-    assert [m.queue_offset for m in desk.stored("T")] == [0, 1, 4]
-    assert desk.store.verify().problems == []
+    assert [m.queue_offset for m in harness.stored("T")] == [0, 1, 4]
+    assert harness.store.verify().problems == []
 
 
 @pytest.mark.parametrize(
@@ -101,43 +103,43 @@ def test_single_messages_go_in_between(desk: Desk) -> None:
         {"code": Code.SEND_MESSAGE_V2, "properties": KEYED | {"INNER_NUM": "9"}},
     ],
 )
-def test_refused(desk: Desk, more: dict[str, Any]) -> None:
-    assert desk.client().ask(command(**more)).code == ResponseCode.MESSAGE_ILLEGAL
-    assert desk.stored("T") == desk.stored("Plain") == []
+def test_refused(harness: BrokerHarness, more: dict[str, Any]) -> None:
+    assert harness.client().ask(command(**more)).code == ResponseCode.MESSAGE_ILLEGAL
+    assert harness.stored("T") == harness.stored("Plain") == []
 
 
-def test_broken_batches_are_refused(desk: Desk) -> None:
-    assert desk.client().ask(command(body=body()[:-1])).code == ResponseCode.SYSTEM_ERROR
+def test_broken_batches_are_refused(harness: BrokerHarness) -> None:
+    assert harness.client().ask(command(body=body()[:-1])).code == ResponseCode.SYSTEM_ERROR
 
 
-def test_a_failing_store_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_said(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     full = PutStatus.SERVICE_NOT_AVAILABLE
-    monkeypatch.setattr(desk.store, "append", lambda drafts, _wall: [full] * len(drafts))
-    assert desk.client().ask(command()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    monkeypatch.setattr(harness.store, "append", lambda drafts, _wall: [full] * len(drafts))
+    assert harness.client().ask(command()).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_counted_as_messages(desk: Desk) -> None:
-    before = desk.node.stats.put.total
-    desk.client().ask(command())
-    assert desk.node.stats.put.total == before + 3
+def test_counted_as_messages(harness: BrokerHarness) -> None:
+    before = harness.node.stats.put.total
+    harness.client().ask(command())
+    assert harness.node.stats.put.total == before + 3
 
 
 def test_a_synced_batch_waits_for_its_sync() -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T", attributes={"queue.type": "BatchCQ"})
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T", attributes={"queue.type": "BatchCQ"})
+    client = harness.client()
     client.put(command())
-    desk.turn()
+    harness.turn()
     assert client.take() == []
-    desk.store.sync()
+    harness.store.sync()
     (answer,) = client.take()
     assert answer.code == ResponseCode.SUCCESS
 
 
-def test_not_sent_back_as_a_whole(desk: Desk) -> None:
-    client = desk.client()
+def test_not_sent_back_as_a_whole(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(command())
-    offset = str(desk.stored("T")[0].offset)
+    offset = str(harness.stored("T")[0].offset)
     fields = {"offset": offset, "group": "G", "delayLevel": "0"}
     answer = client.ask(Command(Code.CONSUMER_SEND_MSG_BACK, ext=fields))
     assert (answer.code, str(answer.remark)[:15]) == (1, "MESSAGE_ILLEGAL")

@@ -1,7 +1,7 @@
 """Lanes: opened by checks in order, closed by any change, counting what passes."""
 
 import pytest
-from tests.broker.desk import WALL, Desk
+from tests.broker.broker_harness import WALL, BrokerHarness
 
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send_lane import Lanes, check_name, invalid_code
@@ -15,24 +15,24 @@ def fields(topic: str, queues: int = 4) -> SendFields:
 
 
 def test_a_lane_knows_its_topic() -> None:
-    desk = Desk()
-    desk.node.topics.put(desk.topic("T", queues=3), 0)
-    desk.topic("M", topic_filter_type=MULTI_TAG)
-    desk.topic("%RETRY%G", queues=1)
-    lanes = Lanes(desk.node)
+    harness = BrokerHarness()
+    harness.node.topics.put(harness.topic("T", queues=3), 0)
+    harness.topic("M", topic_filter_type=MULTI_TAG)
+    harness.topic("%RETRY%G", queues=1)
+    lanes = Lanes(harness.node)
     lane = lanes.open(fields("T"), 401, WALL)
     assert (lane.topic, lane.queues, lane.write_queues) == ("T", 3, 3)
     assert (lane.sys_flag, lane.retry_group) == (0, None)
     assert lanes.open(fields("M"), 401, WALL).sys_flag == 2
     assert lanes.open(fields("%RETRY%G"), 401, WALL).retry_group == "G"
     assert lanes.get("T") is lane
-    assert lanes.keep(desk.topic("T", queues=3)) is lane
+    assert lanes.keep(harness.topic("T", queues=3)) is lane
 
 
 def test_lanes_close_when_anything_changes() -> None:
-    desk = Desk()
-    desk.topic("T")
-    lanes = Lanes(desk.node)
+    harness = BrokerHarness()
+    harness.topic("T")
+    lanes = Lanes(harness.node)
 
     def opened() -> bool:
         lanes.refresh()
@@ -42,27 +42,27 @@ def test_lanes_close_when_anything_changes() -> None:
 
     assert not opened()
     assert opened()
-    desk.topic("U")
+    harness.topic("U")
     assert not opened()
-    desk.node.role = Role.SLAVE
+    harness.node.role = Role.SLAVE
     assert not opened()
-    desk.node.adopt_options(Desk().options)
+    harness.node.adopt_options(BrokerHarness().options)
     assert not opened()
     assert opened()
 
 
 def test_closing_hands_over_the_counts() -> None:
-    desk = Desk()
-    desk.topic("T")
-    lanes = Lanes(desk.node)
+    harness = BrokerHarness()
+    harness.topic("T")
+    lanes = Lanes(harness.node)
     lane = lanes.open(fields("T"), 401, WALL)
     lanes.used.append(lane)
     lane.counts[1] += 5
     lane.sizes[1] += 500
-    desk.topic("U")
+    harness.topic("U")
     lanes.refresh()
     lanes.count()
-    stats = desk.node.stats
+    stats = harness.node.stats
     assert stats.find("TOPIC_PUT_NUMS", "U") is None
     for name, key, value in (
         ("TOPIC_PUT_NUMS", "T", 5),

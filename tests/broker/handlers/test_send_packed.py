@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.broker.desk import Desk, send
+from tests.broker.broker_harness import BrokerHarness, send
 from tests.broker.handlers.native_pairs import Pair
 from tests.store.native.fuzz import a_body, a_text, an_entry
 
@@ -43,36 +43,38 @@ def entry(body: bytes, properties: str) -> bytes:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     """A broker whose queue T/0 exists, so that the native code takes the next batch."""
-    desk = Desk()
-    desk.topic("T")
-    assert desk.client().ask(command(sound(0))).code == 0
-    return desk
+    harness = BrokerHarness()
+    harness.topic("T")
+    assert harness.client().ask(command(sound(0))).code == 0
+    return harness
 
 
-def native_took(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def native_took(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the native code took each batch, noted as they come."""
     took: list[bool] = []
-    inner = desk.store.append_packed
+    inner = harness.store.append_packed
 
     def noted(*given: Any) -> Any:
         placed = inner(*given)
         took.append(placed is not None)
         return placed
 
-    monkeypatch.setattr(desk.store, "append_packed", noted)
+    monkeypatch.setattr(harness.store, "append_packed", noted)
     return took
 
 
-def test_the_native_code_takes_what_is_sound(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    took = native_took(desk, monkeypatch)
-    client = desk.client()
+def test_the_native_code_takes_what_is_sound(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took = native_took(harness, monkeypatch)
+    client = harness.client()
     assert client.ask(command(sound(1, 2, 3))).code == 0
-    assert [m.body for m in desk.stored("T")] == [b"body 0", b"body 1", b"body 2", b"body 3"]
+    assert [m.body for m in harness.stored("T")] == [b"body 0", b"body 1", b"body 2", b"body 3"]
     assert client.ask(command(sound(4)[:-1])).code == ResponseCode.SYSTEM_ERROR
     assert took == [True, False]
-    assert desk.store.verify().problems == []
+    assert harness.store.verify().problems == []
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_the_native_code_takes_what_is_sound(desk: Desk, monkeypatch: pytest.Mon
     ],
 )
 def test_texts_of_all_kinds_are_taken(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, properties: str
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch, properties: str
 ) -> None:
-    took = native_took(desk, monkeypatch)
-    assert desk.client().ask(command(entry(b"x", properties))).code == 0
+    took = native_took(harness, monkeypatch)
+    assert harness.client().ask(command(entry(b"x", properties))).code == 0
     assert took == [True]
-    assert desk.store.verify().problems == []
+    assert harness.store.verify().problems == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,8 +109,8 @@ def test_both_leave_the_same(seed: int, sys_flag: int, sync: bool) -> None:
             request = command(body, text, sysFlag=sys_flag, queue_id=rng.randrange(2))
             pair.put(rng.randrange(3), *([send()] * rng.randrange(2)), request)
         pair.turn(rng.choice((1, 100, 2000)))
-        for desk in pair.desks:
-            desk.store.sync()
+        for harness in pair.harnesses:
+            harness.store.sync()
         pair.turn()
     pair.close()
 
@@ -125,26 +127,30 @@ def test_the_end_of_a_log_file_and_of_an_index_file() -> None:
     pair.close()
 
 
-def test_a_failed_write_takes_everything_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_takes_everything_back(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(data: object) -> None:
         raise DiskFull("the test says so")
 
-    client = desk.client()
+    client = harness.client()
     with monkeypatch.context() as patch:
-        patch.setattr(desk.store._log, "write", full)
+        patch.setattr(harness.store._log, "write", full)
         assert client.ask(command(sound(1))).code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert desk.store.disk_full
-    desk.store._gate.disk_full = False
-    desk.store._gate._set()
+    assert harness.store.disk_full
+    harness.store._gate.disk_full = False
+    harness.store._gate._set()
     assert client.ask(command(sound(2))).code == 0
-    assert [m.body for m in desk.stored("T")] == [b"body 0", b"body 2"]
-    assert desk.store.verify().problems == []
+    assert [m.body for m in harness.stored("T")] == [b"body 0", b"body 2"]
+    assert harness.store.verify().problems == []
 
 
-def test_the_stores_refusal_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stores_refusal_is_answered(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status = PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
-    monkeypatch.setattr(desk.store, "append_packed", lambda *given: status)
-    answer = desk.client().ask(command(sound(1)))
+    monkeypatch.setattr(harness.store, "append_packed", lambda *given: status)
+    answer = harness.client().ask(command(sound(1)))
     assert (answer.code, answer.remark) == (
         ResponseCode.SYSTEM_ERROR,
         "in-sync replicas not enough",
@@ -155,18 +161,18 @@ def test_the_stores_refusal_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPa
 def test_with_synchronous_flush_the_answer_waits(
     monkeypatch: pytest.MonkeyPatch, synced: bool, code: int
 ) -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T")
+    client = harness.client()
     client.put(command(sound(0)))
-    desk.store.sync()
+    harness.store.sync()
     client.take()
-    took = native_took(desk, monkeypatch)
+    took = native_took(harness, monkeypatch)
     client.put(command(sound(1)), command(sound(2), "WAIT\x01false"))
-    desk.turn()
+    harness.turn()
     assert (took, [answer.opaque for answer in client.take()]) == ([True, True], [3])
     if synced:
-        desk.store.sync()
+        harness.store.sync()
     else:
-        desk.store.fence("the test says so")
+        harness.store.fence("the test says so")
     assert [answer.code for answer in client.take()] == [code]

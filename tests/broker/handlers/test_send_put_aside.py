@@ -80,9 +80,9 @@ def test_put_aside_by_native_code(pair: Pair, more: str, topic: str) -> None:
     ((answer, *_), *_) = [told for told in pair.turn() if told]
     assert dict(answer[3])["queueId"] == "1"  # type: ignore[call-overload]
     settle(pair, 10_000)
-    for desk in pair.desks:
-        desk.sink.stage.lanes.count()
-        assert desk.node.stats.put.total == 3
+    for harness in pair.harnesses:
+        harness.sink.stage.lanes.count()
+        assert harness.node.stats.put.total == 3
     settle(pair, 8_000_000)
 
 
@@ -178,12 +178,12 @@ def check_alike(pair: Pair) -> None:
             [
                 repr((n, m.body, {**m.properties, "TIMER_DEQUEUE_MS": ""}, m.sys_flag))
                 for n in range(4)
-                for m in desk.stored(topic, n)
+                for m in harness.stored(topic, n)
             ]
             for topic in ("T", "Wide")
         ]
-        for desk in pair.desks
+        for harness in pair.harnesses
     ]  # which tick delivers is theirs
     assert [sorted(one) for one in kept[0]] == [sorted(one) for one in kept[1]]
-    for desk in pair.desks:
-        assert desk.store.verify().problems == []
+    for harness in pair.harnesses:
+        assert harness.store.verify().problems == []

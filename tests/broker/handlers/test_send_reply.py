@@ -1,7 +1,7 @@
 """A reply goes to who asked; who replied hears how that went."""
 
 import pytest
-from tests.broker.desk import Client, Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.broker.clients.members import Member
 from epochmq.wire.codes import RequestCode as Code
@@ -13,15 +13,15 @@ PROPERTIES = {"REPLY_TO_CLIENT": "asker", "CORRELATION_ID": "7", "MSG_TYPE": "re
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic(TOPIC, queues=1)
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic(TOPIC, queues=1)
+    return harness
 
 
-def asker(desk: Desk) -> Client:
-    client = desk.client()
-    desk.node.producers.heartbeat("P", Member(client.session, "asker", "JAVA", 401, 0))
+def asker(harness: BrokerHarness) -> Client:
+    client = harness.client()
+    harness.node.producers.heartbeat("P", Member(client.session, "asker", "JAVA", 401, 0))
     return client
 
 
@@ -30,10 +30,10 @@ def reply(code: int = Code.SEND_REPLY_MESSAGE_V2, **properties: str) -> Command:
 
 
 @pytest.mark.parametrize("code", [Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2])
-def test_the_reply_is_pushed_and_stored(desk: Desk, code: int) -> None:
-    waiting, replier = asker(desk), desk.client()
+def test_the_reply_is_pushed_and_stored(harness: BrokerHarness, code: int) -> None:
+    waiting, replier = asker(harness), harness.client()
     replier.put(reply(code))
-    desk.turn()
+    harness.turn()
     assert replier.take() == []
     (pushed,) = waiting.take()
     assert pushed.code == Code.PUSH_REPLY_MESSAGE_TO_CLIENT
@@ -46,12 +46,12 @@ def test_the_reply_is_pushed_and_stored(desk: Desk, code: int) -> None:
     waiting.put(response(pushed, 0))
     (answer,) = replier.take()
     assert (answer.code, ext(answer)["msgId"]) == (0, "0")
-    (copy,) = desk.stored(TOPIC)
+    (copy,) = harness.stored(TOPIC)
     assert copy.properties["CORRELATION_ID"] == "7"
 
 
-def test_a_refused_push_and_a_lost_asker(desk: Desk) -> None:
-    waiting, replier = asker(desk), desk.client()
+def test_a_refused_push_and_a_lost_asker(harness: BrokerHarness) -> None:
+    waiting, replier = asker(harness), harness.client()
     replier.put(reply(), reply())
     first, _second = waiting.take()
     waiting.put(response(first, 1))
@@ -60,22 +60,22 @@ def test_a_refused_push_and_a_lost_asker(desk: Desk) -> None:
     assert [answer.code for answer in replier.take()] == [ResponseCode.SYSTEM_ERROR]
 
 
-def test_nobody_to_push_to(desk: Desk) -> None:
-    answer = desk.client().ask(reply())
+def test_nobody_to_push_to(harness: BrokerHarness) -> None:
+    answer = harness.client().ask(reply())
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == "push reply message fail, channel of <asker> not found."
-    answer = desk.client().ask(send(topic=TOPIC, code=Code.SEND_REPLY_MESSAGE_V2))
+    answer = harness.client().ask(send(topic=TOPIC, code=Code.SEND_REPLY_MESSAGE_V2))
     assert "REPLY_TO_CLIENT" in (answer.remark or "")
 
 
 def test_storing_can_be_off() -> None:
-    desk = Desk(store_reply_message_enable=False)
-    desk.topic(TOPIC, queues=1)
-    asker(desk)
-    desk.client().put(reply())
-    assert desk.stored(TOPIC) == []
+    harness = BrokerHarness(store_reply_message_enable=False)
+    harness.topic(TOPIC, queues=1)
+    asker(harness)
+    harness.client().put(reply())
+    assert harness.stored(TOPIC) == []
 
 
-def test_an_empty_reply_is_illegal(desk: Desk) -> None:
+def test_an_empty_reply_is_illegal(harness: BrokerHarness) -> None:
     command = send(b"", topic=TOPIC, code=Code.SEND_REPLY_MESSAGE_V2, properties=PROPERTIES)
-    assert desk.client().ask(command).code == ResponseCode.MESSAGE_ILLEGAL
+    assert harness.client().ask(command).code == ResponseCode.MESSAGE_ILLEGAL

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.broker.desk import Client, Desk, ext, pull, send
+from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 from tests.broker.handlers.native_pairs import BUFFER, Pair
 from tests.store.native.fuzz import a_header, a_text, damaged
 
@@ -35,7 +35,7 @@ def read(client: Client, *commands: Command) -> int:
         command.opaque = command.opaque or client._opaque
     data = b"".join(map(encode_frame, commands))
     BUFFER[: len(data)] = data
-    sink, now = client.desk.sink, client.desk.clock.now
+    sink, now = client.harness.sink, client.harness.clock.now
     taken = sink.receive_raw(client.session, BUFFER, 0, len(data))
     frames = client._reader.feed(BUFFER[taken : len(data)])
     if frames:
@@ -44,32 +44,32 @@ def read(client: Client, *commands: Command) -> int:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     """A broker whose topic T the native code knows."""
-    desk = Desk()
-    desk.topic("T")
-    assert desk.client().ask(hot(b"first")).code == 0
-    return desk
+    harness = BrokerHarness()
+    harness.topic("T")
+    assert harness.client().ask(hot(b"first")).code == 0
+    return harness
 
 
 def whole(*commands: Command) -> int:
     return sum(len(encode_frame(command)) for command in commands)
 
 
-def test_ordinary_sends_are_taken_and_answered(desk: Desk) -> None:
-    client, other = desk.client(), desk.client()
+def test_ordinary_sends_are_taken_and_answered(harness: BrokerHarness) -> None:
+    client, other = harness.client(), harness.client()
     commands = [hot(b"a"), hot(b"b", f"{KEY}\x02TAGS\x01red\x02", queue_id=1)]
     assert read(client, *commands) == whole(*commands)
     assert read(other, hot(b"c")) > 0
     assert client.take() == other.take() == []
-    desk.turn()
+    harness.turn()
     answers = client.take() + other.take()
     assert [answer.opaque for answer in answers] == [1, 2, 1]
     assert [(ext(a)["queueId"], ext(a)["queueOffset"]) for a in answers] == [
         ("0", "1"), ("1", "0"), ("0", "2"),
     ]  # fmt: skip
-    assert [m.body for m in desk.stored("T")] == [b"first", b"a", b"c"]
-    (red,) = desk.stored("T", 1)
+    assert [m.body for m in harness.stored("T")] == [b"first", b"a", b"c"]
+    (red,) = harness.stored("T", 1)
     assert (red.tags, red.properties["CLUSTER"], red.born_host) == ("red", "c", ("10.0.0.9", 40002))
     host = pack("127.0.0.1", 10911)
     assert ext(answers[1]) == {
@@ -80,21 +80,21 @@ def test_ordinary_sends_are_taken_and_answered(desk: Desk) -> None:
         "MSG_REGION": "DefaultRegion",
         "TRACE_ON": "true",
     }
-    assert desk.store.verify().problems == []
-    assert desk.node.stats.put.total == 4
+    assert harness.store.verify().problems == []
+    assert harness.node.stats.put.total == 4
 
 
 def test_the_answer_is_that_of_python_byte_for_byte() -> None:
     told = []
     for native in (True, False):
-        desk = Desk(region_id='100%d "R"', trace_on=False)
-        desk.topic("T")
-        client = desk.client()
+        harness = BrokerHarness(region_id='100%d "R"', trace_on=False)
+        harness.topic("T")
+        client = harness.client()
         client.ask(hot())
         if not native:
-            desk.sink.stage.native = None
+            harness.sink.stage.native = None
         assert bool(read(client, hot(), hot(b"x"))) == native
-        desk.turn()
+        harness.turn()
         told.append(b"".join(client.session.take_outbox()))
     assert told[0] == told[1]
 
@@ -126,95 +126,97 @@ def test_the_answer_is_that_of_python_byte_for_byte() -> None:
     ],
 )
 def test_what_is_unusual_is_left_to_python(command: Command) -> None:
-    desk = Desk(max_message_size=65_536)
-    desk.topic("T")
-    client = desk.client()
+    harness = BrokerHarness(max_message_size=65_536)
+    harness.topic("T")
+    client = harness.client()
     client.ask(hot())
     command.opaque = 7
     before = hot(b"before")
     assert read(client, before, command, hot(b"after")) == whole(before)
-    desk.turn()
-    assert [m.body for m in desk.stored("T")][1] == b"before"
-    assert desk.store.verify().problems == []
+    harness.turn()
+    assert [m.body for m in harness.stored("T")][1] == b"before"
+    assert harness.store.verify().problems == []
 
 
-def test_what_came_first_is_stored_first(desk: Desk) -> None:
+def test_what_came_first_is_stored_first(harness: BrokerHarness) -> None:
     """Python has some of a session's messages: the next read may not overtake them."""
-    client = desk.client()
+    client = harness.client()
     read(client, hot(b"1"), hot(b"2", "KEYS\x01k"), hot(b"3"))
     assert read(client, hot(b"4")) == 0
     read(client, pull(offset=1))
-    desk.turn()
-    assert [m.body for m in desk.stored("T")] == [b"first", b"1", b"2", b"3", b"4"]
+    harness.turn()
+    assert [m.body for m in harness.stored("T")] == [b"first", b"1", b"2", b"3", b"4"]
     assert b"4" in bytes(client.take()[-1].body)
 
 
-def test_changed_topics_and_options_reach_native_code(desk: Desk) -> None:
-    client = desk.client()
+def test_changed_topics_and_options_reach_native_code(harness: BrokerHarness) -> None:
+    client = harness.client()
     assert read(client, hot()) > 0
-    desk.topic("T", perm=4)
-    desk.sink.stage.begin()
+    harness.topic("T", perm=4)
+    harness.sink.stage.begin()
     assert read(client, hot()) == 0
-    desk.turn()
+    harness.turn()
     assert sorted(a.code for a in client.take()) == [0, ResponseCode.NO_PERMISSION]
-    desk.topic("T", queues=8)
+    harness.topic("T", queues=8)
     assert client.ask(hot(queue_id=7)).code == 0
     assert read(client, hot(queue_id=7)) > 0
-    desk.turn()
+    harness.turn()
     client.take()
-    changed = Desk(region_id="Other").options
-    desk.node.adopt_options(changed)
+    changed = BrokerHarness(region_id="Other").options
+    harness.node.adopt_options(changed)
     read(client, hot())
-    desk.turn()
+    harness.turn()
     read(client, hot())
-    desk.turn()
+    harness.turn()
     assert [ext(answer)["MSG_REGION"] for answer in client.take()] == ["Other", "Other"]
     assert read(client, hot()) > 0
-    desk.turn()
+    harness.turn()
     assert ext(client.take()[0])["MSG_REGION"] == "Other"
 
 
-def test_a_failed_write_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_is_answered(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(data: object) -> None:
         raise DiskFull("the test says so")
 
-    client = desk.client()
+    client = harness.client()
     with monkeypatch.context() as patch:
-        patch.setattr(desk.store._log, "write", full)
+        patch.setattr(harness.store._log, "write", full)
         assert read(client, hot(b"lost")) > 0
-        desk.turn()
+        harness.turn()
     assert [a.code for a in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    desk.store._gate.disk_full = False
-    desk.store._gate._set()
+    harness.store._gate.disk_full = False
+    harness.store._gate._set()
     assert read(client, hot(b"kept")) > 0
-    desk.turn()
-    assert [m.body for m in desk.stored("T")] == [b"first", b"kept"]
-    assert desk.store.verify().problems == []
-    assert desk.node.stats.put.total == 2
+    harness.turn()
+    assert [m.body for m in harness.stored("T")] == [b"first", b"kept"]
+    assert harness.store.verify().problems == []
+    assert harness.node.stats.put.total == 2
 
 
 @pytest.mark.parametrize("code", [0, 10, 14])
 def test_with_synchronous_flush_the_answers_wait(code: int) -> None:
     told = []
     for native in (True, False):
-        desk = Desk(flush_disk_type="SYNC_FLUSH")
-        desk.topic("T")
-        client = desk.client()
+        harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+        harness.topic("T")
+        client = harness.client()
         client.put(hot())
-        desk.turn()
-        desk.store.sync()
+        harness.turn()
+        harness.store.sync()
         client.take()
         if not native:
-            desk.sink.stage.native = None
+            harness.sink.stage.native = None
         assert bool(read(client, hot(b"a"), hot(b"b"))) == native
-        desk.turn()
+        harness.turn()
         assert client.take() == []
         if code == 0:
-            desk.store.sync()
+            harness.store.sync()
         elif code == 10:
-            desk.sink.stage.syncs.expire(desk.clock.now + 100_000)
+            harness.sink.stage.syncs.expire(harness.clock.now + 100_000)
         else:
-            desk.store.fence("the test says so")
+            harness.store.fence("the test says so")
         told.append(b"".join(client.session.take_outbox()))
     assert told[0] == told[1]
     assert told[0].count(b'"code":%d' % code) == 2
@@ -246,8 +248,8 @@ def test_both_leave_the_same(seed: int, sync: bool) -> None:
         if rng.random() < 0.1:
             pair.topic("T", queues=rng.randrange(1, 6))
         pair.turn(rng.choice((1, 100, 2000)))
-        for desk in pair.desks:
-            desk.store.sync()
+        for harness in pair.harnesses:
+            harness.store.sync()
         pair.turn()
     pair.close()
 

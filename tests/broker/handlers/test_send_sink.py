@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.broker.desk import Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.handlers.native_pairs import Pair
-from tests.broker.test_acks import AckDesk
+from tests.broker.test_acks import AckHarness
 
 from epochmq.broker.handlers.send_sink import SinkGate, furthest
 from epochmq.broker.roles import Role
@@ -45,8 +45,8 @@ def rows(*seqs: int, **more: Any) -> Command:
     return send(body, code=Code.SEND_BATCH_MESSAGE, properties=properties, **more)
 
 
-def bodies(desk: Desk, topic: str = "T") -> list[bytes]:
-    return [message.body for message in desk.stored(topic)]
+def bodies(harness: BrokerHarness, topic: str = "T") -> list[bytes]:
+    return [message.body for message in harness.stored(topic)]
 
 
 def repeats(answer: Command) -> int:
@@ -55,78 +55,78 @@ def repeats(answer: Command) -> int:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("T", 2)
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.topic("T", 2)
+    return harness
 
 
-def test_a_repeat_is_dropped_and_answered_with_the_first_ones_place(desk: Desk) -> None:
-    client = desk.client()
+def test_a_repeat_is_dropped_and_answered_with_the_first_ones_place(harness: BrokerHarness) -> None:
+    client = harness.client()
     first = client.ask(row(5, queue_id=1))
     again = client.ask(row(5, queue_id=0))
     assert (repeats(first), repeats(again)) == (0, 1)
     for name in ("msgId", "queueId", "queueOffset", "transactionId"):
         assert ext(first)[name] == ext(again)[name]
-    assert [len(desk.stored("T", q)) for q in (0, 1)] == [0, 1]
-    assert desk.store.sinks.repeats == 1
+    assert [len(harness.stored("T", q)) for q in (0, 1)] == [0, 1]
+    assert harness.store.sinks.repeats == 1
 
 
-def test_a_repeat_of_long_ago_is_a_success_too(desk: Desk) -> None:
-    client = desk.client()
+def test_a_repeat_of_long_ago_is_a_success_too(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(row(5))
-    desk.store.sync()
-    desk.store.settle_sinks()
+    harness.store.sync()
+    harness.store.settle_sinks()
     again = ext(client.ask(row(5, queue_id=1)))
     assert parse_offset_id(again["msgId"])[2] == 0
     assert (again["queueId"], again["queueOffset"], again["sinkRepeats"]) == ("1", "0", "1")
     assert again["transactionId"] == "K0x0x5"
-    assert len(bodies(desk)) == 1
+    assert len(bodies(harness)) == 1
 
 
-def test_numbers_may_come_in_any_order(desk: Desk) -> None:
-    client = desk.client()
+def test_numbers_may_come_in_any_order(harness: BrokerHarness) -> None:
+    client = harness.client()
     for seq in (3, 1, 3, 2, 1, 0, 2):
         client.ask(row(seq))
-    assert bodies(desk) == [b"3", b"1", b"2", b"0"]
+    assert bodies(harness) == [b"3", b"1", b"2", b"0"]
 
 
-def test_batches_parts_and_sinks_are_told_apart(desk: Desk) -> None:
-    desk.topic("U", 1)
-    client = desk.client()
+def test_batches_parts_and_sinks_are_told_apart(harness: BrokerHarness) -> None:
+    harness.topic("U", 1)
+    client = harness.client()
     for command in (row(1), row(1, 1), row(1, 1, 1), row(1, topic="U"), row(1, 1, 2)):
         assert repeats(client.ask(command)) == 0
     assert repeats(client.ask(send(b"1", properties=mark(1, sink="other")))) == 0
     assert repeats(client.ask(row(1, 1))) == 1
-    desk.store.sync()
-    desk.store.settle_sinks()
+    harness.store.sync()
+    harness.store.settle_sinks()
     assert repeats(client.ask(row(7, 0))) == 1  # of a batch before the newest
 
 
-def test_repeats_within_one_turn(desk: Desk) -> None:
-    one, two = desk.client(), desk.client()
+def test_repeats_within_one_turn(harness: BrokerHarness) -> None:
+    one, two = harness.client(), harness.client()
     one.put(row(1), row(2), row(1))
     two.put(row(2), send(b"plain"))
-    desk.turn()
+    harness.turn()
     assert [repeats(answer) for answer in one.take()] == [0, 0, 1]
     assert sorted(repeats(answer) for answer in two.take()) == [0, 1]
-    assert bodies(desk) == [b"1", b"2", b"plain"]
+    assert bodies(harness) == [b"1", b"2", b"plain"]
 
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_repeat_waits_as_long_as_its_first_one(binary: bool) -> None:
-    desk = AckDesk()
-    one, two = desk.client(), desk.client()
+    harness = AckHarness()
+    one, two = harness.client(), harness.client()
     one.put(row(1))
-    desk.turn()
+    harness.turn()
     two.put(row(1, binary=binary))
-    desk.turn()
+    harness.turn()
     assert (one.take(), two.take()) == ([], [])
-    ends = {offset for offset, _, _ in desk.replicas.waiting}
-    assert ends == {desk.store.pointers.appended}
-    desk.replicas.say(AckStatus.ACKED)
+    ends = {offset for offset, _, _ in harness.replicas.waiting}
+    assert ends == {harness.store.pointers.appended}
+    harness.replicas.say(AckStatus.ACKED)
     assert [repeats(answer) for answer in (*one.take(), *two.take())] == [0, 1]
-    assert len(bodies(desk)) == 1
+    assert len(bodies(harness)) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,92 +138,92 @@ def test_a_repeat_waits_as_long_as_its_first_one(binary: bool) -> None:
     ],
 )
 def test_a_repeat_fails_as_its_first_one_does(status: AckStatus, code: int) -> None:
-    desk = AckDesk()
-    client = desk.client()
+    harness = AckHarness()
+    client = harness.client()
     client.put(row(1))
-    desk.turn()
+    harness.turn()
     client.put(row(1), rows(1))
-    desk.turn()
-    desk.replicas.say(status)
-    assert desk.codes(client) == [code] * 3
+    harness.turn()
+    harness.replicas.say(status)
+    assert harness.codes(client) == [code] * 3
 
 
 def test_a_repeat_waits_for_the_device() -> None:
-    desk = Desk(flush_disk_type="SYNC_FLUSH")
-    desk.topic("T", 1)
-    client = desk.client()
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH")
+    harness.topic("T", 1)
+    client = harness.client()
     for command in (row(1), row(1), rows(1)):
         client.put(command)
-        desk.turn()
+        harness.turn()
     assert client.take() == []
-    desk.store.sync()
+    harness.store.sync()
     assert sorted(repeats(answer) for answer in client.take()) == [0, 1, 1]
-    assert bodies(desk) == [b"1"]
+    assert bodies(harness) == [b"1"]
 
 
-def test_only_a_master_says_that_it_is_stored(desk: Desk) -> None:
-    client = desk.client()
+def test_only_a_master_says_that_it_is_stored(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.ask(row(1))
     client.put(row(1))
-    desk.node.role = Role.SLAVE
-    desk.turn()
+    harness.node.role = Role.SLAVE
+    harness.turn()
     assert [answer.code for answer in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    desk.node.role = Role.MASTER
+    harness.node.role = Role.MASTER
     assert repeats(client.ask(row(1))) == 1
 
 
-def test_what_was_refused_is_not_remembered(desk: Desk) -> None:
-    client = desk.client()
+def test_what_was_refused_is_not_remembered(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(row(1))
-    desk.node.role = Role.SLAVE
-    desk.turn()
-    desk.node.role = Role.MASTER
+    harness.node.role = Role.SLAVE
+    harness.turn()
+    harness.node.role = Role.MASTER
     assert [answer.code for answer in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
     assert repeats(client.ask(row(1))) == 0
 
 
 def test_a_first_one_that_the_store_refused_makes_its_repeats_fail(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = desk.client()
+    client = harness.client()
     client.put(row(1), row(1))
     full = [PutStatus.SERVICE_NOT_AVAILABLE]
     with monkeypatch.context() as patch:
-        patch.setattr(desk.store, "append", lambda drafts, wall: full * len(drafts))
-        desk.turn()
+        patch.setattr(harness.store, "append", lambda drafts, wall: full * len(drafts))
+        harness.turn()
     assert {answer.code for answer in client.take()} == {ResponseCode.SERVICE_NOT_AVAILABLE}
     assert repeats(client.ask(row(1))) == 0
 
 
-def test_batches_store_what_is_new_of_them(desk: Desk) -> None:
-    client = desk.client()
+def test_batches_store_what_is_new_of_them(harness: BrokerHarness) -> None:
+    client = harness.client()
     assert repeats(client.ask(rows(0, 1, 2))) == 0
     answer = client.ask(rows(1, 2, 3, 4, 3))
     assert repeats(answer) == 3
-    assert bodies(desk) == [b"0", b"1", b"2", b"3", b"4"]
+    assert bodies(harness) == [b"0", b"1", b"2", b"3", b"4"]
     ids = [parse_offset_id(text)[2] for text in ext(answer)["msgId"].split(",")]
-    stored = [message.offset for message in desk.stored("T")]
+    stored = [message.offset for message in harness.stored("T")]
     assert ids == [*stored[1:5], 0]
     assert repeats(client.ask(rows(4, 0))) == 2
     assert repeats(client.ask(row(3))) == 1
     assert repeats(client.ask(rows(5))) == 0
-    assert len(bodies(desk)) == 6
+    assert len(bodies(harness)) == 6
 
 
-def test_a_delayed_message_is_remembered_for_its_topic(desk: Desk) -> None:
-    client = desk.client()
+def test_a_delayed_message_is_remembered_for_its_topic(harness: BrokerHarness) -> None:
+    client = harness.client()
     delayed = send(b"1", properties={**mark(1), "DELAY": "3"})
     assert repeats(client.ask(delayed)) == 0
     assert repeats(client.ask(row(1))) == 1
-    assert bodies(desk) == []
+    assert bodies(harness) == []
 
 
-def test_retries_may_come_as_often_as_they_like(desk: Desk) -> None:
-    desk.node.topics.ensure("%RETRY%G", 1, 6, 0)
-    client = desk.client()
+def test_retries_may_come_as_often_as_they_like(harness: BrokerHarness) -> None:
+    harness.node.topics.ensure("%RETRY%G", 1, 6, 0)
+    client = harness.client()
     for _ in range(3):
         assert repeats(client.ask(row(1, topic="%RETRY%G"))) == 0
-    assert len(bodies(desk, "%RETRY%G")) == 3
+    assert len(bodies(harness, "%RETRY%G")) == 3
 
 
 def test_the_native_code_leaves_them_to_python() -> None:
@@ -238,8 +238,8 @@ def test_the_native_code_leaves_them_to_python() -> None:
     assert [dict(row[3]).get("sinkRepeats") for row in told] == [
         *(None, None, None, "1", None, None, "1", None),
     ]
-    for desk in pair.desks:
-        found = sorted(bodies(desk))
+    for harness in pair.harnesses:
+        found = sorted(bodies(harness))
         assert found == sorted([b"p0", b"p1", b"p2", b"p3", b"1", b"2", b"3", b"4"])
     pair.close()
 
@@ -258,35 +258,35 @@ def numbered(first: int, count: int, number: int = 0, part: int = 0, **more: Any
 
 @needs_native
 def test_the_native_code_takes_a_run_that_is_new(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     took: list[bool] = []
-    inner = desk.store.append_packed
+    inner = harness.store.append_packed
 
     def noted(*given: Any) -> Any:
         placed = inner(*given)
         took.append(placed is not None)
         return placed
 
-    monkeypatch.setattr(desk.store, "append_packed", noted)
-    client = desk.client()
+    monkeypatch.setattr(harness.store, "append_packed", noted)
+    client = harness.client()
     asked = [numbered(0, 1), numbered(1, 9), numbered(10, 5), numbered(12, 5), numbered(10, 7)]
     assert [repeats(client.ask(command)) for command in asked] == [0, 0, 0, 3, 7]
     assert took == [False, True, True, False, False], "the first of a queue is Python's"
-    assert bodies(desk) == [b"%d" % n for n in range(17)]
+    assert bodies(harness) == [b"%d" % n for n in range(17)]
     again = ext(client.ask(row(11)))
-    assert parse_offset_id(again["msgId"])[2] == desk.stored("T")[11].offset
+    assert parse_offset_id(again["msgId"])[2] == harness.stored("T")[11].offset
     assert (again["queueId"], again["queueOffset"]) == ("0", "11")
     for strange in (rows(20, 22), rows(31, 30)):
         assert repeats(client.ask(strange)) == 0
     assert took[5:] == [False, False], "these are no runs"
     assert repeats(client.ask(numbered(20, 3))) == 2
-    desk.store.sync()
-    desk.store.settle_sinks()
+    harness.store.sync()
+    harness.store.settle_sinks()
     assert repeats(client.ask(numbered(0, 17))) == 17
     assert repeats(client.ask(numbered(0, 3, number=1))) == 0
     assert repeats(client.ask(numbered(16, 2))) == 1
-    assert desk.store.verify().problems == []
+    assert harness.store.verify().problems == []
 
 
 @needs_native
@@ -313,15 +313,15 @@ def test_both_drop_the_same(seed: int, sync: bool) -> None:
             pair.put(rng.randrange(3), request)
         pair.turn(rng.choice((1, 100)))
         if rng.random() < 0.3:
-            for desk in pair.desks:
-                desk.store.sync()
-                desk.store.settle_sinks()
+            for harness in pair.harnesses:
+                harness.store.sync()
+                harness.store.settle_sinks()
             pair.turn()
-    for desk in pair.desks:
-        desk.store.sync()
-        desk.store.settle_sinks()
+    for harness in pair.harnesses:
+        harness.store.sync()
+        harness.store.settle_sinks()
     pair.turn()
-    one, other = (desk.store.sinks for desk in pair.desks)
+    one, other = (harness.store.sinks for harness in pair.harnesses)
     assert one.encode() == other.encode()
     assert one.repeats == other.repeats
     pair.close()
@@ -329,19 +329,19 @@ def test_both_drop_the_same(seed: int, sync: bool) -> None:
 
 @needs_native
 def test_a_repeat_waits_for_a_first_one_that_native_code_took() -> None:
-    desk = AckDesk()
-    one, two = desk.client(), desk.client()
+    harness = AckHarness()
+    one, two = harness.client(), harness.client()
     one.put(numbered(0, 1))
-    desk.turn()
+    harness.turn()
     one.put(numbered(1, 5))
-    desk.turn()
+    harness.turn()
     two.put(numbered(1, 5), row(3))
-    desk.turn()
+    harness.turn()
     assert (one.take(), two.take()) == ([], [])
-    desk.replicas.say(AckStatus.ACKED)
+    harness.replicas.say(AckStatus.ACKED)
     assert [repeats(answer) for answer in one.take()] == [0, 0]
     assert sorted(repeats(answer) for answer in two.take()) == [1, 5]
-    assert [m.body for m in desk.stored("T")] == [b"%d" % n for n in range(6)]
+    assert [m.body for m in harness.stored("T")] == [b"%d" % n for n in range(6)]
 
 
 @needs_native
@@ -364,10 +364,10 @@ def test_marks_that_are_none_are_the_same_to_both(name: str, value: str) -> None
         body = batch.encode(Message("T", b"b", properties=each) for each in marks)
         pair.put(0, send(body, code=Code.SEND_BATCH_MESSAGE, properties=""))
         pair.turn()
-    one, other = (desk.store.sinks for desk in pair.desks)
-    for desk in pair.desks:
-        desk.store.sync()
-        desk.store.settle_sinks()
+    one, other = (harness.store.sinks for harness in pair.harnesses)
+    for harness in pair.harnesses:
+        harness.store.sync()
+        harness.store.settle_sinks()
     assert one.encode() == other.encode()
     pair.close()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.broker.desk import Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, ext, send
 
 from epochmq.broker.handlers.send_sync import SyncWaits
 from epochmq.wire.codes import ResponseCode
@@ -41,52 +41,52 @@ def test_each_group_is_settled_exactly_once() -> None:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=3000)
-    desk.topic("T")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=3000)
+    harness.topic("T")
+    return harness
 
 
-def test_answers_of_a_turn_wait_for_one_sync(desk: Desk) -> None:
-    clients = [desk.client(), desk.client()]
+def test_answers_of_a_turn_wait_for_one_sync(harness: BrokerHarness) -> None:
+    clients = [harness.client(), harness.client()]
     for client in clients:
         client.put(send(), send(binary=True))
-    desk.turn()
+    harness.turn()
     assert [client.take() for client in clients] == [[], []]
-    assert desk.stored("T") == []  # not readable before it is safe
-    desk.store.sync()
+    assert harness.stored("T") == []  # not readable before it is safe
+    harness.store.sync()
     for client in clients:
         assert [answer.code for answer in client.take()] == [0, 0]
-    assert len(desk.stored("T")) == 4
+    assert len(harness.stored("T")) == 4
 
 
-def test_wait_false_is_answered_at_once(desk: Desk) -> None:
-    client = desk.client()
+def test_wait_false_is_answered_at_once(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(send(properties={"WAIT": "false"}), send())
-    desk.turn()
+    harness.turn()
     assert [answer.opaque for answer in client.take()] == [1]
-    desk.store.sync()
+    harness.store.sync()
     assert [answer.opaque for answer in client.take()] == [2]
 
 
-def test_a_late_sync_is_answered_with_flush_disk_timeout(desk: Desk) -> None:
-    client = desk.client()
+def test_a_late_sync_is_answered_with_flush_disk_timeout(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(send(), send(binary=True))
-    desk.turn()
-    desk.clock.step(3000)
-    desk.sink.stage.syncs.expire(desk.clock.now)
+    harness.turn()
+    harness.clock.step(3000)
+    harness.sink.stage.syncs.expire(harness.clock.now)
     for answer in client.take():
         assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert ext(answer)["queueId"] == "0"  # it is stored: the whole header comes
-    desk.store.sync()
+    harness.store.sync()
     assert client.take() == []
 
 
-def test_a_failed_sync_is_no_success_of_any_kind(desk: Desk) -> None:
-    client = desk.client()
+def test_a_failed_sync_is_no_success_of_any_kind(harness: BrokerHarness) -> None:
+    client = harness.client()
     client.put(send(), send(oneway=True))
-    desk.turn()
-    desk.store.fence("the disk said no")
+    harness.turn()
+    harness.store.fence("the disk said no")
     (answer,) = client.take()
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert client.ask(send()).code == ResponseCode.SERVICE_NOT_AVAILABLE

@@ -1,7 +1,7 @@
 """60 and 61: how far the timer is, and what waits."""
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.broker.handlers.runtime_info import runtime_info
@@ -37,11 +37,11 @@ def test_both_answer_and_know_stamps() -> None:
 
 @pytest.mark.parametrize("code", [Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS])
 def test_without_a_timer_it_is_upstreams_error(code: Code) -> None:
-    desk = Desk()
-    answer = desk.client().ask(request(code, {}))
+    harness = BrokerHarness()
+    answer = harness.client().ask(request(code, {}))
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert (answer.remark or "").endswith("is null")
-    assert runtime_info(desk.node)["timerCongestNum"] == "0"
+    assert runtime_info(harness.node)["timerCongestNum"] == "0"
 
 
 def test_runtime_info_tells_of_it() -> None:

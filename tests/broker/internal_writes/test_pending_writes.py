@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.broker.desk import send
+from tests.broker.broker_harness import send
 from tests.broker.slow import Slow
 from tests.broker.timer.timers import TimerBroker
 
@@ -283,7 +283,8 @@ class SlowlyInRoles(Slowly):
 
 @pytest.mark.parametrize("delay", ["DELAY", "TIMER_DELAY_MS"])
 def test_the_longest_row_of_sends_comes_out(delay: str) -> None:
-    """All of it in one queue: a `Desk.stored` that read 1,000 messages found some missing."""
+    """All of it in one queue: a `BrokerHarness.stored` that read 1,000 messages found some
+    missing."""
     machine = Slowly()
     for _ in range(STEPS):
         machine.send(40, delay)

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.desk import send
 
 from epochmq.base.errors import PortInUse
 from epochmq.broker.broker_server import Broker

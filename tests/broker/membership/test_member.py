@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.broker_harness import pull, send
 from tests.broker.client import RawClient
-from tests.broker.desk import pull, send
 from tests.broker.membership.group import (
     HOST,
     InProcess,

@@ -1,6 +1,6 @@
 """One swap of the row, and what follows from it."""
 
-from tests.broker.desk import Desk, pull, send
+from tests.broker.broker_harness import BrokerHarness, pull, send
 
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.membership.switch import RoleSwitch
@@ -8,7 +8,7 @@ from epochmq.broker.place import FOREVER
 from epochmq.broker.roles import Role
 
 
-class Switched(Desk):
+class Switched(BrokerHarness):
     def __init__(self) -> None:
         super().__init__()
         self.changes = 0
@@ -25,73 +25,73 @@ class Switched(Desk):
 
 def test_a_master_is_0_in_routes_and_versions_carry_its_epoch() -> None:
     """rocketmq#6316: routes go by the highest epoch."""
-    desk = Switched()
-    desk.lead(epoch=4)
-    node = desk.node
+    harness = Switched()
+    harness.lead(epoch=4)
+    node = harness.node
     assert (node.role, node.route_id) == (Role.MASTER, 0)
     assert node.topics.version.state_version == 4
     assert (node.place.epoch, node.place.members, node.place.set_epoch) == (4, {2, 3}, 7)
-    node.offsets.reset("G", "T", 0, 1, desk.clock.wall)
+    node.offsets.reset("G", "T", 0, 1, harness.clock.wall)
     assert node.offsets.version.state_version == 4
-    assert desk.changes == 1
+    assert harness.changes == 1
 
 
 def test_a_follower_has_its_own_id_in_routes() -> None:
-    desk = Switched()
-    desk.lead()
-    desk.node.lease_until_ms = 5
-    desk.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=False))
-    node = desk.node
+    harness = Switched()
+    harness.lead()
+    harness.node.lease_until_ms = 5
+    harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=False))
+    node = harness.node
     assert (node.role, node.route_id) == (Role.SLAVE, 3)
     assert node.place.master_address == "h:1"
     assert node.lease_until_ms == FOREVER
-    desk.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=True))
+    harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=True))
     assert node.role is Role.LEARNER
 
 
 def test_fenced_it_keeps_its_id_and_forgets_the_rest() -> None:
-    desk = Switched()
-    desk.lead()
-    desk.switch.fence()
-    assert desk.node.role is Role.FENCED
-    assert (desk.node.place.own_id, desk.node.place.epoch) == (3, 4)
-    assert not desk.node.place.members
-    changes = desk.changes
-    desk.switch.fence()
-    assert desk.changes == changes
+    harness = Switched()
+    harness.lead()
+    harness.switch.fence()
+    assert harness.node.role is Role.FENCED
+    assert (harness.node.place.own_id, harness.node.place.epoch) == (3, 4)
+    assert not harness.node.place.members
+    changes = harness.changes
+    harness.switch.fence()
+    assert harness.changes == changes
 
 
 def test_delayed_messages_wait_until_the_log_before_is_confirmed() -> None:
     """What is not confirmed is not there yet: delivery would go back and repeat."""
-    desk = Switched()
-    desk.topic("T")
-    desk.client().ask(send())
-    end = desk.store.pointers.appended
-    desk.store.pointers.confirmed = desk.store.pointers.dispatched = 0
-    desk.lead()
-    desk.switch.settled()
-    assert not desk.node.delivers
-    desk.store.pointers.confirmed = desk.store.pointers.dispatched = end
-    desk.switch.settled()
-    assert desk.node.delivers
+    harness = Switched()
+    harness.topic("T")
+    harness.client().ask(send())
+    end = harness.store.pointers.appended
+    harness.store.pointers.confirmed = harness.store.pointers.dispatched = 0
+    harness.lead()
+    harness.switch.settled()
+    assert not harness.node.delivers
+    harness.store.pointers.confirmed = harness.store.pointers.dispatched = end
+    harness.switch.settled()
+    assert harness.node.delivers
 
 
 def test_a_master_knows_the_topics_its_log_knows() -> None:
-    desk = Switched()
-    desk.topic("T")
-    client = desk.client()
+    harness = Switched()
+    harness.topic("T")
+    client = harness.client()
     client.ask(send())
-    desk.node.topics.delete("T", desk.clock.wall)
-    desk.lead()
-    assert "T" in desk.node.topics
+    harness.node.topics.delete("T", harness.clock.wall)
+    harness.lead()
+    assert "T" in harness.node.topics
     assert client.ask(pull()).code == 0
 
 
 def test_only_a_masters_tables_grow_in_passing() -> None:
-    desk = Switched()
-    desk.switch.fence()
-    assert desk.node.topics.frozen
-    assert desk.node.groups.frozen
-    desk.lead()
-    assert not desk.node.topics.frozen
-    assert not desk.node.groups.frozen
+    harness = Switched()
+    harness.switch.fence()
+    assert harness.node.topics.frozen
+    assert harness.node.groups.frozen
+    harness.lead()
+    assert not harness.node.topics.frozen
+    assert not harness.node.groups.frozen

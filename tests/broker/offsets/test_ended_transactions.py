@@ -257,7 +257,7 @@ class Group(RuleBasedStateMachine):
             self.save("master")
 
     def keep(self, broker: ConsumerOffsets) -> None:
-        """As the desk does: up to the first that is open, as far as it is known here."""
+        """As the harness does: up to the first that is open, as far as it is known here."""
         known, progress = self.knows(broker), 0
         own = self.ended if broker is self.master else known
         while progress in own:

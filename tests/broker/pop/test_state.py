@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.broker.desk import ext
-from tests.broker.pop_desk import PopDesk, Popped, ack, hide
+from tests.broker.broker_harness import ext
+from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
 from epochmq.base import limits
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
@@ -23,184 +23,184 @@ from epochmq.store.draft import Draft
 RETRY = "%RETRY%G_T"
 
 
-def buffered(**more: object) -> PopDesk:
-    desk = PopDesk(enable_pop_buffer_merge=True, **more)
-    return desk
+def buffered(**more: object) -> PopHarness:
+    harness = PopHarness(enable_pop_buffer_merge=True, **more)
+    return harness
 
 
-def revive_records(desk: PopDesk) -> int:
-    return sum(len(desk.stored("rmq_sys_REVIVE_LOG_c", queue)) for queue in range(8))
+def revive_records(harness: PopHarness) -> int:
+    return sum(len(harness.stored("rmq_sys_REVIVE_LOG_c", queue)) for queue in range(8))
 
 
 def test_what_is_acknowledged_soon_is_never_written() -> None:
-    desk = buffered()
-    desk.put(b"a", b"b")
-    first, second = desk.pop()
-    assert desk.offset() == 0
-    desk.ack(second)
-    assert desk.offset() == 0
-    desk.ack(first)
-    assert desk.offset() == 2
-    desk.tick(100_000)
-    assert revive_records(desk) == 0
-    assert desk.pop() == []
+    harness = buffered()
+    harness.put(b"a", b"b")
+    first, second = harness.pop()
+    assert harness.offset() == 0
+    harness.ack(second)
+    assert harness.offset() == 0
+    harness.ack(first)
+    assert harness.offset() == 2
+    harness.tick(100_000)
+    assert revive_records(harness) == 0
+    assert harness.pop() == []
 
 
 def test_what_is_not_is_written_and_comes_back() -> None:
-    desk = buffered()
-    desk.put(b"a", b"b")
-    first, _second = desk.pop(invisible_ms=60_000)
-    desk.ack(first)
-    desk.tick(10_000)
-    assert (revive_records(desk), desk.offset()) == (1, 2)
-    desk.tick(49_999)
-    assert desk.stored(RETRY) == []
-    desk.tick(1)
-    assert [message.body for message in desk.stored(RETRY)] == [b"b"]
+    harness = buffered()
+    harness.put(b"a", b"b")
+    first, _second = harness.pop(invisible_ms=60_000)
+    harness.ack(first)
+    harness.tick(10_000)
+    assert (revive_records(harness), harness.offset()) == (1, 2)
+    harness.tick(49_999)
+    assert harness.stored(RETRY) == []
+    harness.tick(1)
+    assert [message.body for message in harness.stored(RETRY)] == [b"b"]
 
 
 def test_windows_are_committed_in_order() -> None:
-    desk = buffered()
-    desk.put(b"a", b"b")
-    (first,) = desk.pop(count=1)
-    (second,) = desk.pop(count=1)
-    desk.ack(second)
-    assert desk.offset() == 0
-    desk.ack(first)
-    assert desk.offset() == 2
+    harness = buffered()
+    harness.put(b"a", b"b")
+    (first,) = harness.pop(count=1)
+    (second,) = harness.pop(count=1)
+    harness.ack(second)
+    assert harness.offset() == 0
+    harness.ack(first)
+    assert harness.offset() == 2
 
 
 def test_a_full_buffer_writes_at_once() -> None:
-    desk = buffered(pop_ck_offset_max_queue_size=1)
-    desk.put(b"a", b"b")
-    desk.pop(count=1)
-    assert revive_records(desk) == 1 or desk.offset() == 0
-    desk.pop(count=1)
-    assert revive_records(desk) >= 1
+    harness = buffered(pop_ck_offset_max_queue_size=1)
+    harness.put(b"a", b"b")
+    harness.pop(count=1)
+    assert revive_records(harness) == 1 or harness.offset() == 0
+    harness.pop(count=1)
+    assert revive_records(harness) >= 1
 
 
 def test_a_stop_writes_what_is_young() -> None:
-    desk = buffered()
-    desk.put(b"a")
-    desk.pop()
-    desk.sink.finish(desk.clock.now)
-    assert (revive_records(desk), desk.offset()) == (1, 1)
+    harness = buffered()
+    harness.put(b"a")
+    harness.pop()
+    harness.sink.finish(harness.clock.now)
+    assert (revive_records(harness), harness.offset()) == (1, 1)
 
 
 def test_a_young_one_that_is_refused_is_written_later() -> None:
-    desk = buffered()
-    desk.put(b"a")
-    (one,) = desk.pop()
-    moody = Moody(desk)
+    harness = buffered()
+    harness.put(b"a")
+    (one,) = harness.pop()
+    moody = Moody(harness)
     moody.refuse = 1
-    desk.tick(10_000)
-    assert revive_records(desk) == 0
-    desk.tick(1_000)
-    assert revive_records(desk) == 1
-    desk.ack(one)
+    harness.tick(10_000)
+    assert revive_records(harness) == 0
+    harness.tick(1_000)
+    assert revive_records(harness) == 1
+    harness.ack(one)
 
 
 def test_another_role_forgets_what_it_had() -> None:
-    desk = buffered()
-    desk.put(b"a")
-    desk.pop()
-    desk.node.take_role(Role.SLAVE)
-    desk.tick(20_000)
-    desk.node.take_role(Role.MASTER)
-    desk.tick()
-    assert [one.body for one in desk.pop()] == [b"a"]
+    harness = buffered()
+    harness.put(b"a")
+    harness.pop()
+    harness.node.take_role(Role.SLAVE)
+    harness.tick(20_000)
+    harness.node.take_role(Role.MASTER)
+    harness.tick()
+    assert [one.body for one in harness.pop()] == [b"a"]
 
 
 def test_a_lease_that_is_over_for_a_moment_and_a_clock_that_is_set() -> None:
     """What was read was read anew, and was due by what the wall clock said then."""
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=30_000)
-    desk.tick()
-    desk.clock.wall += 60_000
-    desk.rest(20_000)
-    desk.tick(9_999)
-    assert desk.stored(RETRY) == []
-    desk.tick(1)
-    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=30_000)
+    harness.tick()
+    harness.clock.wall += 60_000
+    harness.rest(20_000)
+    harness.tick(9_999)
+    assert harness.stored(RETRY) == []
+    harness.tick(1)
+    assert [one.body for one in harness.stored(RETRY)] == [b"a"]
 
 
 def test_who_has_no_lease_has_nothing_to_revive() -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
-    node = desk.node
-    assert node.pop.next_deadline(desk.clock.now) == desk.clock.now + 1_000
-    node.lease_until_ms = desk.clock.now
-    desk.tick(2_000)
-    assert (node.pop.next_deadline(desk.clock.now), desk.stored(RETRY)) == (None, [])
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
+    node = harness.node
+    assert node.pop.next_deadline(harness.clock.now) == harness.clock.now + 1_000
+    node.lease_until_ms = harness.clock.now
+    harness.tick(2_000)
+    assert (node.pop.next_deadline(harness.clock.now), harness.stored(RETRY)) == (None, [])
     node.lease_until_ms = FOREVER
-    desk.tick()
-    assert len(desk.stored(RETRY)) == 1
+    harness.tick()
+    assert len(harness.stored(RETRY)) == 1
 
 
 @pytest.mark.parametrize("step_ms", [-60_000, 60_000])
 @pytest.mark.parametrize("merge", [False, True])
 def test_a_clock_that_is_set_before_the_check_point_is_read(merge: bool, step_ms: int) -> None:
     """A young one is read ten seconds after the pop."""
-    desk = PopDesk(enable_pop_buffer_merge=merge)
-    desk.put(b"a")
-    desk.pop(invisible_ms=30_000)
-    desk.clock.wall += step_ms
-    desk.tick(10_000)
-    desk.tick(19_999)
-    assert desk.stored(RETRY) == []
-    desk.tick(1)
-    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+    harness = PopHarness(enable_pop_buffer_merge=merge)
+    harness.put(b"a")
+    harness.pop(invisible_ms=30_000)
+    harness.clock.wall += step_ms
+    harness.tick(10_000)
+    harness.tick(19_999)
+    assert harness.stored(RETRY) == []
+    harness.tick(1)
+    assert [one.body for one in harness.stored(RETRY)] == [b"a"]
 
 
 def test_so_many_check_points_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others the wall clock says when they are due."""
     monkeypatch.setattr(revive_driver, "GIVEN_MAX", 1)
-    desk = PopDesk()
-    desk.put(b"a", b"b")
+    harness = PopHarness()
+    harness.put(b"a", b"b")
     for _ in range(2):
-        desk.pop(count=1, invisible_ms=30_000)
-    desk.clock.wall += 60_000
-    desk.tick()
-    assert [one.body for one in desk.stored(RETRY)] == [b"a"]
+        harness.pop(count=1, invisible_ms=30_000)
+    harness.clock.wall += 60_000
+    harness.tick()
+    assert [one.body for one in harness.stored(RETRY)] == [b"a"]
 
 
 def test_a_commit_that_finds_no_room(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = buffered()
-    desk.put(b"a")
-    (one,) = desk.pop()
-    desk.node.offsets.drop_group("G", desk.clock.wall)
+    harness = buffered()
+    harness.put(b"a")
+    (one,) = harness.pop()
+    harness.node.offsets.drop_group("G", harness.clock.wall)
     monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 0)
-    desk.ack(one)
+    harness.ack(one)
     assert "is not kept" in caplog.text
 
 
 def test_the_next_deadline_is_the_earliest() -> None:
-    desk = PopDesk()
-    assert desk.node.pop.next_deadline(desk.clock.now) is None
-    desk.put(b"a", b"b")
-    desk.pop(order="true", count=1, invisible_ms=3_000)
-    assert desk.node.pop.next_deadline(desk.clock.now) == desk.clock.now + 3_000
+    harness = PopHarness()
+    assert harness.node.pop.next_deadline(harness.clock.now) is None
+    harness.put(b"a", b"b")
+    harness.pop(order="true", count=1, invisible_ms=3_000)
+    assert harness.node.pop.next_deadline(harness.clock.now) == harness.clock.now + 3_000
 
 
 def test_revive_queues_follow_the_topic_and_else_the_option() -> None:
-    desk = PopDesk(revive_queue_num=5)
-    assert desk.node.pop.revive_queues() == 8
-    desk.node.topics.delete("rmq_sys_REVIVE_LOG_c", desk.clock.wall)
-    assert desk.node.pop.revive_queues() == 5
+    harness = PopHarness(revive_queue_num=5)
+    assert harness.node.pop.revive_queues() == 8
+    harness.node.topics.delete("rmq_sys_REVIVE_LOG_c", harness.clock.wall)
+    assert harness.node.pop.revive_queues() == 5
 
 
 class Moody:
     """The internal writer's route; refuses the next `refuse` calls."""
 
-    def __init__(self, desk: PopDesk) -> None:
-        self.inner = desk.node.internal_writer.route
+    def __init__(self, harness: PopHarness) -> None:
+        self.inner = harness.node.internal_writer.route
         self.refuse = 0
-        desk.node.internal_writer.route = self
+        harness.node.internal_writer.route = self
 
     def put(self, drafts: list[Draft], origin: Origin, wall: int, done: Done) -> None:
         if self.refuse:
@@ -217,8 +217,8 @@ class Slowly(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = PopDesk(enable_pop_buffer_merge=self.merge)
-        self.moody = Moody(self.desk)
+        self.harness = PopHarness(enable_pop_buffer_merge=self.merge)
+        self.moody = Moody(self.harness)
         self.sent: set[bytes] = set()
         self.acked: set[bytes] = set()
         self.tried: set[bytes] = set()
@@ -234,13 +234,13 @@ class Slowly(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3))
     def send(self, count: int) -> None:
         bodies = [b"m%d" % number for number in range(len(self.sent), len(self.sent) + count)]
-        self.desk.put(*bodies)
+        self.harness.put(*bodies)
         self.sent |= set(bodies)
 
     @rule(count=st.integers(1, 4), ms=st.sampled_from([1_000, 4_000, 30_000]))
     def pop(self, count: int, ms: int) -> None:
-        now = self.desk.clock.now
-        for one in self.desk.pop(count=count, invisible_ms=ms):
+        now = self.harness.clock.now
+        for one in self.harness.pop(count=count, invisible_ms=ms):
             assert one.body in self.sent
             if one.body in self.repeated:
                 self.acked.discard(one.body)
@@ -254,13 +254,13 @@ class Slowly(RuleBasedStateMachine):
     def ack(self, data: st.DataObject) -> None:
         body = data.draw(st.sampled_from(sorted(self.held)))
         one, until = self.held.pop(body)
-        answer = self.desk.client().ask(ack(one))
+        answer = self.harness.client().ask(ack(one))
         if answer.code == 0:
             self.acked.add(body)
             return
         self.tried.add(body)
         if self.moody.refuse == 0:
-            assert until <= self.desk.clock.now or answer.code == 1
+            assert until <= self.harness.clock.now or answer.code == 1
         else:
             self.held[body] = one, until
 
@@ -269,8 +269,8 @@ class Slowly(RuleBasedStateMachine):
     def hide(self, data: st.DataObject, ms: int) -> None:
         body = data.draw(st.sampled_from(sorted(self.held)))
         one, until = self.held[body]
-        answer = self.desk.client().ask(hide(one, ms))
-        now = self.desk.clock.now
+        answer = self.harness.client().ask(hide(one, ms))
+        now = self.harness.clock.now
         if answer.code:
             return
         fields = ext(answer)
@@ -284,15 +284,15 @@ class Slowly(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 5_000))
     def pass_time(self, ms: int) -> None:
-        self.desk.tick(ms)
+        self.harness.tick(ms)
 
     @rule(ms=st.integers(-20_000, 20_000))
     def step_the_clock(self, ms: int) -> None:
-        self.desk.clock.wall += ms
+        self.harness.clock.wall += ms
 
     @rule(ms=st.integers(0, 5_000))
     def be_without_a_lease(self, ms: int) -> None:
-        self.desk.rest(ms)
+        self.harness.rest(ms)
 
     @rule(count=st.integers(1, 3))
     def refuse(self, count: int) -> None:
@@ -300,7 +300,7 @@ class Slowly(RuleBasedStateMachine):
 
     @rule()
     def save(self) -> None:
-        offsets = self.desk.node.offsets
+        offsets = self.harness.node.offsets
         rows = {name: dict(row) for name, row in offsets.table.items()}
         self.saved = {"offsetTable": rows}
 
@@ -309,13 +309,15 @@ class Slowly(RuleBasedStateMachine):
         """The process dies; the log is there, the offsets are those of the last save."""
         if saved_last:
             self.save()
-        old = self.desk
+        old = self.harness
         times = old.clock.now + 5, old.clock.wall
-        self.desk = PopDesk(disk=old.disk.kill(), enable_pop_buffer_merge=self.merge, times=times)
-        self.desk.node.offsets.adopt(self.saved, whole=True)
-        self.desk.node.pop.role_changed()
-        self.moody = Moody(self.desk)
-        self.desk.tick()
+        self.harness = PopHarness(
+            disk=old.disk.kill(), enable_pop_buffer_merge=self.merge, times=times
+        )
+        self.harness.node.offsets.adopt(self.saved, whole=True)
+        self.harness.node.pop.role_changed()
+        self.moody = Moody(self.harness)
+        self.harness.tick()
         if self.merge or not saved_last:
             # The group's offset lies before what was handed out: all that comes again.
             self.repeated |= self.sent
@@ -327,14 +329,14 @@ class Slowly(RuleBasedStateMachine):
         left = self.sent - self.acked - self.tried
         seen: set[bytes] = set()
         for _ in range(60):
-            self.desk.tick(20_000)
-            for one in self.desk.pop(invisible_ms=10_000):
+            self.harness.tick(20_000)
+            for one in self.harness.pop(invisible_ms=10_000):
                 seen.add(one.body)
-                self.desk.client().ask(ack(one))
+                self.harness.client().ask(ack(one))
         assert left <= seen, left - seen
-        assert not self.desk.pop()
-        self.desk.tick()
-        assert self.desk.node.pop.statistics()["open"] == 0
+        assert not self.harness.pop()
+        self.harness.tick()
+        assert self.harness.node.pop.statistics()["open"] == 0
 
 
 class Merging(Slowly):

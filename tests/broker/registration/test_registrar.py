@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.registration.registrar import Registrar
@@ -64,9 +64,9 @@ async def server() -> AsyncIterator[FakeNameServer]:
 
 
 def node_for(*addresses: str, **options: object) -> BrokerNode:
-    desk = Desk(namesrv_addr=";".join(addresses), **options)
-    desk.node.clock = RealClock()
-    return desk.node
+    harness = BrokerHarness(namesrv_addr=";".join(addresses), **options)
+    harness.node.clock = RealClock()
+    return harness.node
 
 
 async def until_settled(registrar: Registrar, node: BrokerNode) -> None:

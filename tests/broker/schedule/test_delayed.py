@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.broker.desk import Desk, send
+from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.broker.schedule.delayed import delay, index_keys, restore
 from epochmq.model.message import StoredMessage
@@ -64,10 +64,10 @@ def test_index_keys() -> None:
 
 
 def test_round_trip_through_a_store() -> None:
-    desk = Desk()
-    desk.topic("T")
-    desk.client().ask(send(b"later", queue_id=3, properties={"DELAY": "1", "a": "b"}))
-    (message,) = desk.stored(SCHEDULE_TOPIC, 0)
+    harness = BrokerHarness()
+    harness.topic("T")
+    harness.client().ask(send(b"later", queue_id=3, properties={"DELAY": "1", "a": "b"}))
+    (message,) = harness.stored(SCHEDULE_TOPIC, 0)
     draft = restore(message)
     assert draft is not None
     assert (draft.topic, draft.queue_id, draft.body) == ("T", 3, b"later")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from tests.broker.desk import Desk, send
+from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.base.errors import NotReachable
 from epochmq.broker.scrub import scrub_peers as subject
@@ -47,16 +47,19 @@ class Case:
     """A broker with some blocks of log, which it compares with a scripted one."""
 
     def __init__(self, answer: Callable[[Command], Command]) -> None:
-        self.desk = Desk()
-        self.desk.topic("T", 1)
-        client = self.desk.client()
+        self.harness = BrokerHarness()
+        self.harness.topic("T", 1)
+        client = self.harness.client()
         for n in range(6):
             client.ask(send(b"%02d" % n * 15_000))
-        self.store = self.desk.store
+        self.store = self.harness.store
         self.store.sync()
         self.peers = FakePeers(answer)
         self.comparing = Comparing(
-            self.desk.node, cast(Peers, self.peers), cast(Members, self.peers), self.desk.clock
+            self.harness.node,
+            cast(Peers, self.peers),
+            cast(Members, self.peers),
+            self.harness.clock,
         )
 
     def seen(self) -> list[Seen]:
@@ -69,9 +72,9 @@ class Case:
         return found
 
     async def compare(self) -> None:
-        assert self.comparing.wants(self.desk.clock.now)
+        assert self.comparing.wants(self.harness.clock.now)
         self.comparing.begin(self.seen())
-        assert not self.comparing.wants(self.desk.clock.now)
+        assert not self.comparing.wants(self.harness.clock.now)
         assert self.comparing._task is not None
         await self.comparing._task
 
@@ -91,7 +94,7 @@ async def test_equal_blocks_are_counted_and_get_checksums() -> None:
     ((address, ext),) = case.peers.asked
     assert address == "other:1"
     assert ext == {"fromOffset": "0", "toOffset": str(size), "blockBytes": str(BLOCK_BYTES)}
-    assert case.desk.node.differences.same_bytes == size
+    assert case.harness.node.differences.same_bytes == size
     covered = [case.store.checksums.block_at(n * BLOCK_BYTES).covered for n in range(3)]
     assert covered == [BLOCK_BYTES, BLOCK_BYTES, 0]
     for start in (0, BLOCK_BYTES):
@@ -111,7 +114,7 @@ async def test_what_differs_gets_no_checksum() -> None:
 async def test_both_are_sure(verified: bool, caplog: pytest.LogCaptureFixture) -> None:
     case = Case(lambda _: answered(case.rows(changed=1), verified=verified))
     await case.compare()
-    differences = case.desk.node.differences
+    differences = case.harness.node.differences
     assert [ext.get("verify") for _, ext in case.peers.asked] == [None, "true"]
     assert case.peers.asked[1][1]["fromOffset"] == str(BLOCK_BYTES)
     assert len(differences) == (1 if verified else 0)
@@ -136,7 +139,7 @@ async def test_own_damage_is_found_by_the_difference() -> None:
     (damaged,) = case.store.damage.ranges
     assert damaged.start <= BLOCK_BYTES + 100 < damaged.end
     assert "body checksum" in damaged.reason
-    assert len(case.desk.node.differences) == 0
+    assert len(case.harness.node.differences) == 0
 
 
 async def test_their_damage_is_theirs() -> None:
@@ -148,7 +151,7 @@ async def test_their_damage_is_theirs() -> None:
     case = Case(answer)
     await case.compare()
     assert len(case.peers.asked) == 2
-    assert len(case.desk.node.differences) == 0
+    assert len(case.harness.node.differences) == 0
 
 
 async def test_a_log_that_was_cut_meanwhile_is_no_difference() -> None:
@@ -160,7 +163,7 @@ async def test_a_log_that_was_cut_meanwhile_is_no_difference() -> None:
 
     case = Case(answer)
     await case.compare()
-    assert len(case.desk.node.differences) == 0
+    assert len(case.harness.node.differences) == 0
 
 
 def raises(_: Command) -> Command:
@@ -190,10 +193,10 @@ async def test_no_answer_does_harm(
     case = Case(answer)
     await case.compare()
     assert len(case.peers.asked) == 1
-    assert len(case.desk.node.differences) == case.desk.node.differences.same_bytes == 0
+    assert len(case.harness.node.differences) == case.harness.node.differences.same_bytes == 0
     assert case.store.damage.found == 0
     assert not caplog.records
-    assert case.comparing.wants(case.desk.clock.now)
+    assert case.comparing.wants(case.harness.clock.now)
 
 
 async def test_what_was_found_before_an_answer_failed_is_told(
@@ -206,18 +209,18 @@ async def test_what_was_found_before_an_answer_failed_is_told(
 
     case = Case(answer)
     await case.compare()
-    assert len(case.desk.node.differences) == 1
+    assert len(case.harness.node.differences) == 1
     assert "1 blocks of the log, the first at log offset 0" in caplog.text
 
 
 async def test_a_cut_log_is_compared_anew() -> None:
     case = Case(lambda _: answered(case.rows(changed=0), verified=True))
     await case.compare()
-    assert len(case.desk.node.differences) == 1
+    assert len(case.harness.node.differences) == 1
     case.store.checksums.invalidate(case.store.pointers.appended)
     case.peers.answer = raises
     await case.compare()
-    assert len(case.desk.node.differences) == 0
+    assert len(case.harness.node.differences) == 0
 
 
 async def test_only_some_blocks_are_examined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +230,7 @@ async def test_only_some_blocks_are_examined_at_once(monkeypatch: pytest.MonkeyP
     assert len(case.peers.asked) == 3
     await case.compare()  # the third one
     assert len(case.peers.asked) == 5
-    assert len(case.desk.node.differences) == 3
+    assert len(case.harness.node.differences) == 3
 
 
 async def test_who_does_not_know_the_request_is_left_alone() -> None:
@@ -235,7 +238,7 @@ async def test_who_does_not_know_the_request_is_left_alone() -> None:
     await case.compare()
     await case.compare()
     assert len(case.peers.asked) == 1
-    case.desk.clock.step(subject.UNABLE_MS)
+    case.harness.clock.step(subject.UNABLE_MS)
     await case.compare()
     assert len(case.peers.asked) == 2
 
@@ -244,9 +247,9 @@ async def test_a_broker_alone_asks_for_members_only_now_and_then() -> None:
     case = Case(raises)
     case.peers.members = {}
     await case.compare()
-    assert not case.comparing.wants(case.desk.clock.now)
-    case.desk.clock.step(subject.MEMBERS_MS)
-    assert case.comparing.wants(case.desk.clock.now)
+    assert not case.comparing.wants(case.harness.clock.now)
+    case.harness.clock.step(subject.MEMBERS_MS)
+    assert case.comparing.wants(case.harness.clock.now)
     assert case.peers.asked == []
 
 

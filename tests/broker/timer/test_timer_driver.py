@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from tests.broker.desk import send
+from tests.broker.broker_harness import send
 from tests.broker.slow import Slow
 from tests.broker.timer.timers import LOG_BYTES, TimerBroker
 

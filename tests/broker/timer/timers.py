@@ -3,7 +3,7 @@
 from typing import Any
 
 from sim.disk import SimDisk
-from tests.broker.desk import Desk, send
+from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.wire.command import Command
@@ -12,7 +12,7 @@ WHEEL_BYTES = 512 * 32
 LOG_BYTES = 52 * 20 + 16
 
 
-class TimerBroker(Desk):
+class TimerBroker(BrokerHarness):
     """`run` lets time pass, with a tick every `step_ms`."""
 
     def __init__(self, disk: SimDisk | None = None, **changes: Any) -> None:

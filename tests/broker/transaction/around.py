@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.disk import SimDisk
-from tests.broker.desk import Client, Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.broker.clients.members import Member
 from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
@@ -20,19 +20,19 @@ COMMIT, ROLLBACK = 8, 12
 KEY = "0A0000090BAD18B4AAC2000000000001"
 
 
-def made(**more: Any) -> Desk:
-    desk = Desk(**more)
-    desk.topic("T")
-    tick(desk)
-    return desk
+def made(**more: Any) -> BrokerHarness:
+    harness = BrokerHarness(**more)
+    harness.topic("T")
+    tick(harness)
+    return harness
 
 
-def tick(desk: Desk, ms: int = 0) -> None:
-    desk.clock.step(ms)
+def tick(harness: BrokerHarness, ms: int = 0) -> None:
+    harness.clock.step(ms)
     for _ in range(4):
-        desk.node.transactions.tick(desk.clock.now, desk.clock.wall)
-        desk.node.pending_writes.tick(desk.clock.now)
-    desk.store.sync()
+        harness.node.transactions.tick(harness.clock.now, harness.clock.wall)
+        harness.node.pending_writes.tick(harness.clock.now)
+    harness.store.sync()
 
 
 def half(body: bytes = b"hello", key: str = KEY, **more: Any) -> Command:
@@ -57,28 +57,28 @@ def end(answer: Command, how: int = COMMIT, *, oneway: bool = False, **more: Any
     return Command(Code.END_TRANSACTION, ext=fields, language="JAVA", version=401, flag=flag)
 
 
-def bodies(desk: Desk, topic: str = "T", queue_id: int = 1) -> list[bytes]:
-    return [message.body for message in desk.stored(topic, queue_id)]
+def bodies(harness: BrokerHarness, topic: str = "T", queue_id: int = 1) -> list[bytes]:
+    return [message.body for message in harness.stored(topic, queue_id)]
 
 
-def restarted(desk: Desk, *, keep_offsets: bool = True) -> Desk:
+def restarted(harness: BrokerHarness, *, keep_offsets: bool = True) -> BrokerHarness:
     """The same disk under another broker, as after a kill; its tables as they were saved."""
-    desk.store.sync()
-    disk = desk.disk
+    harness.store.sync()
+    disk = harness.disk
     assert isinstance(disk, SimDisk)
-    again = Desk(disk=disk.kill())
-    again.clock.now, again.clock.wall = desk.clock.now, desk.clock.wall
+    again = BrokerHarness(disk=disk.kill())
+    again.clock.now, again.clock.wall = harness.clock.now, harness.clock.wall
     again.topic("T")
     if keep_offsets:
-        again.node.offsets.load(desk.node.offsets.content())
+        again.node.offsets.load(harness.node.offsets.content())
     tick(again)
     return again
 
 
-def producer(desk: Desk, group: str = "PG") -> Client:
-    client = desk.client()
-    member = Member(client.session, "c", 0, 401, desk.clock.now, desk.clock.wall)
-    desk.node.producers.heartbeat(group, member)
+def producer(harness: BrokerHarness, group: str = "PG") -> Client:
+    client = harness.client()
+    member = Member(client.session, "c", 0, 401, harness.clock.now, harness.clock.wall)
+    harness.node.producers.heartbeat(group, member)
     return client
 
 
@@ -108,8 +108,8 @@ def answered(check: Command, how: int) -> Command:
 class Moody:
     """A route that answers as it is told; what is STORED is appended."""
 
-    def __init__(self, desk: Desk, *answers: Outcome) -> None:
-        self.inner = desk.node.internal_writer.route
+    def __init__(self, harness: BrokerHarness, *answers: Outcome) -> None:
+        self.inner = harness.node.internal_writer.route
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:

@@ -29,19 +29,19 @@ def test_the_commits_of_a_turn(pair: Pair) -> None:
     assert taken(pair, 0, *ends, half(20))
     pair.turn()
     settle(pair)
-    for desk in pair.desks:
-        assert sorted(m.body for n in range(4) for m in desk.stored("T", n)) == sorted(
+    for harness in pair.harnesses:
+        assert sorted(m.body for n in range(4) for m in harness.stored("T", n)) == sorted(
             [b"first", *(b"body%d" % n for n in range(1, 9))]
         )
-        assert desk.node.transactions.statistics()["committed"] == 8
+        assert harness.node.transactions.statistics()["committed"] == 8
     assert taken(pair, 1, *ends)  # again: they are over
     pair.turn()
     settle(pair, 5_000)
     assert taken(pair, 1, *ends[:2])
     pair.turn()
     settle(pair, 5_000)
-    for desk in pair.desks:
-        assert desk.node.transactions.statistics()["committed"] == 8
+    for harness in pair.harnesses:
+        assert harness.node.transactions.statistics()["committed"] == 8
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_ends_that_are_not_ordinary(pair: Pair, wrong: dict[str, object]) -> Non
     taken(pair, 0, end(one, oneway=True, **wrong), end(two, oneway=True))
     pair.turn()
     settle(pair, 5_000)
-    figures = [desk.node.transactions.statistics() for desk in pair.desks]
+    figures = [harness.node.transactions.statistics() for harness in pair.harnesses]
     assert figures[0] == figures[1]
     assert figures[0]["committed"] >= 1
 
@@ -75,17 +75,17 @@ def test_what_is_not_written_is_open_again(pair: Pair, monkeypatch: pytest.Monke
     taken(pair, 0, *[half(n) for n in range(1, 4)])
     ends = [end(answer, oneway=True) for answer in answers(pair)]
     with monkeypatch.context() as patch:
-        for desk in pair.desks:
-            patch.setattr(desk.store._gate, "refusal", PutStatus.SERVICE_NOT_AVAILABLE)
+        for harness in pair.harnesses:
+            patch.setattr(harness.store._gate, "refusal", PutStatus.SERVICE_NOT_AVAILABLE)
         assert taken(pair, 0, *ends)
         pair.turn()
-    for desk in pair.desks:
-        figures = desk.node.transactions.statistics()
+    for harness in pair.harnesses:
+        figures = harness.node.transactions.statistics()
         assert (figures["committed"], figures["refused"], figures["open"]) == (0, 3, 3)
     assert taken(pair, 0, *ends)
     pair.turn()
-    for desk in pair.desks:
-        assert desk.node.transactions.statistics()["committed"] == 3
+    for harness in pair.harnesses:
+        assert harness.node.transactions.statistics()["committed"] == 3
 
 
 def test_many_that_native_code_leaves_go_one_by_one(pair: Pair) -> None:
@@ -97,8 +97,8 @@ def test_many_that_native_code_leaves_go_one_by_one(pair: Pair) -> None:
     assert taken(pair, 0, *wrong, *[end(a, oneway=True) for a in made])
     pair.turn()
     settle(pair)
-    for desk in pair.desks:
-        figures = desk.node.transactions.statistics()
+    for harness in pair.harnesses:
+        figures = harness.node.transactions.statistics()
         assert (figures["committed"], figures["refused"]) == (2 * many - 1, many)
 
 
@@ -106,11 +106,11 @@ def test_who_is_no_master_ends_nothing(pair: Pair) -> None:
     taken(pair, 0, half(1))
     ends = [end(answer, oneway=True) for answer in answers(pair)]
     for role, committed in ((Role.SLAVE, 0), (Role.MASTER, 0), (Role.MASTER, 1)):
-        for desk in pair.desks:
-            if desk.node.role is not role:
-                desk.node.take_role(role)
+        for harness in pair.harnesses:
+            if harness.node.role is not role:
+                harness.node.take_role(role)
         taken(pair, 0, *ends)
         pair.turn()
-        for desk in pair.desks:
-            assert desk.node.transactions.statistics()["committed"] == committed
+        for harness in pair.harnesses:
+            assert harness.node.transactions.statistics()["committed"] == committed
         settle(pair)

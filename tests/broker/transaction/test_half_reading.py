@@ -1,7 +1,7 @@
 """What is known after a restart, from both queues."""
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import (
     COMMIT,
@@ -20,41 +20,44 @@ from epochmq.wire.codes import ResponseCode
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     return made()
 
 
-def test_one_left_open_can_be_ended_after_a_restart(desk: Desk) -> None:
-    first, second = (desk.client().ask(half(b"%d" % n, f"KEY{n}")) for n in range(2))
-    desk.client().ask(end(second, ROLLBACK))
-    tick(desk)
-    desk = restarted(desk, keep_offsets=False)
-    client = desk.client()
+def test_one_left_open_can_be_ended_after_a_restart(harness: BrokerHarness) -> None:
+    first, second = (harness.client().ask(half(b"%d" % n, f"KEY{n}")) for n in range(2))
+    harness.client().ask(end(second, ROLLBACK))
+    tick(harness)
+    harness = restarted(harness, keep_offsets=False)
+    client = harness.client()
     assert client.ask(end(second, COMMIT)).code == ResponseCode.SYSTEM_ERROR
     assert client.ask(end(first, COMMIT)).code == ResponseCode.SUCCESS
-    assert bodies(desk) == [b"0"]
+    assert bodies(harness) == [b"0"]
 
 
-def test_nothing_is_ended_before_all_of_the_log_is_shown(desk: Desk) -> None:
+def test_nothing_is_ended_before_all_of_the_log_is_shown(harness: BrokerHarness) -> None:
     """What was master a moment ago may have written the real message where nobody sees it yet
     (`python -m sim replay --world secondary --seed 710029`)."""
-    client = desk.client()
+    client = harness.client()
     answer = client.ask(half())
-    desk.store.limit_confirm(desk.store.pointers.appended)
-    slow = Slow(desk)
+    harness.store.limit_confirm(harness.store.pointers.appended)
+    slow = Slow(harness)
     client.put(end(answer))
-    desk.turn()
+    harness.turn()
     slow.answer(held=False)
-    desk.node.take_role(Role.SLAVE)
-    tick(desk)
-    del desk.node.when_kept
-    desk.node.take_role(Role.MASTER)
-    tick(desk)
+    harness.node.take_role(Role.SLAVE)
+    tick(harness)
+    del harness.node.when_kept
+    harness.node.take_role(Role.MASTER)
+    tick(harness)
     client.take()
-    assert not desk.node.transactions.ready
-    assert desk.node.transactions.next_deadline(desk.clock.now) == desk.clock.now + HELD_LOOK_MS
+    assert not harness.node.transactions.ready
+    assert (
+        harness.node.transactions.next_deadline(harness.clock.now)
+        == harness.clock.now + HELD_LOOK_MS
+    )
     assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
-    desk.store.limit_confirm(None)
-    tick(desk)
+    harness.store.limit_confirm(None)
+    tick(harness)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS
-    assert bodies(desk) == [b"hello"]
+    assert bodies(harness) == [b"hello"]

@@ -1,7 +1,7 @@
 """Careful writing: what may be held is not written again."""
 
 import pytest
-from tests.broker.desk import Desk
+from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import ROLLBACK, bodies, end, half, made, tick
 
@@ -11,66 +11,68 @@ from epochmq.wire.codes import ResponseCode
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     return made()
 
 
-def test_one_that_may_be_held_is_not_written_again(desk: Desk) -> None:
-    client, again = desk.client(), desk.client()
+def test_one_that_may_be_held_is_not_written_again(harness: BrokerHarness) -> None:
+    client, again = harness.client(), harness.client()
     answer = client.ask(half())
-    slow = Slow(desk)
+    slow = Slow(harness)
     client.put(end(answer))
-    desk.turn()
+    harness.turn()
     assert slow.answer(held=False) == 1
     again.put(end(answer))
-    desk.turn()
-    tick(desk, ASK_AGAIN_MS)
+    harness.turn()
+    tick(harness, ASK_AGAIN_MS)
     assert client.take() == again.take() == []
     assert slow.answer(held=True) == 1
-    tick(desk)
+    tick(harness)
     assert [a.code for a in client.take() + again.take()] == [ResponseCode.SUCCESS] * 2
-    assert bodies(desk) == [b"hello"]
+    assert bodies(harness) == [b"hello"]
 
 
-def test_an_op_message_that_may_be_held_is_not_written_again(desk: Desk) -> None:
-    client = desk.client()
+def test_an_op_message_that_may_be_held_is_not_written_again(harness: BrokerHarness) -> None:
+    client = harness.client()
     answer = client.ask(half())
-    slow = Slow(desk)
+    slow = Slow(harness)
     client.put(end(answer, ROLLBACK))
-    desk.turn()
-    before = desk.store.pointers.appended
+    harness.turn()
+    before = harness.store.pointers.appended
     for _ in range(5):
         assert slow.answer(held=False) == 1
-        tick(desk, ASK_AGAIN_MS)
+        tick(harness, ASK_AGAIN_MS)
     assert client.take() == []
     slow.answer(held=True)
-    tick(desk)
+    tick(harness)
     assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
-    assert desk.store.pointers.appended == before
+    assert harness.store.pointers.appended == before
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_what_an_earlier_time_wrote_comes_back_to_nobody(desk: Desk, late: bool) -> None:
+def test_what_an_earlier_time_wrote_comes_back_to_nobody(
+    harness: BrokerHarness, late: bool
+) -> None:
     """Also of the same epoch: this broker was master, was not, and is again."""
-    client = desk.client()
+    client = harness.client()
     first, second = client.ask(half(key="K1")), client.ask(half(key="K2"))
-    slow = Slow(desk)
+    slow = Slow(harness)
     client.put(end(first))
-    desk.turn()
+    harness.turn()
     if late:
         slow.answer(held=False)
-        tick(desk, ASK_AGAIN_MS)
+        tick(harness, ASK_AGAIN_MS)
     client.put(end(second))
-    desk.turn()
+    harness.turn()
     earlier, slow.asked = slow.asked, []
-    desk.node.take_role(Role.SLAVE)
-    desk.node.take_role(Role.MASTER)
-    del desk.node.when_kept
-    tick(desk)
+    harness.node.take_role(Role.SLAVE)
+    harness.node.take_role(Role.MASTER)
+    del harness.node.when_kept
+    tick(harness)
     for _, done in earlier:
         done(late)
-    tick(desk)
+    tick(harness)
     assert client.take() == []
     assert client.ask(end(first)).code == ResponseCode.SUCCESS
     assert client.ask(end(second)).code == ResponseCode.SUCCESS
-    assert bodies(desk) == [b"hello"] * 2
+    assert bodies(harness) == [b"hello"] * 2

@@ -181,15 +181,15 @@ def run(native: library.Library, seed: int, rounds: int) -> int:
 def take(native: library.Library, rng: Random, rounds: int) -> int:
     """Feed reads of a connection, each at the very end of a buffer; how many sends were taken."""
     texts = SendTexts(b"\x02CLUSTER\x01c", b"M", b"E", 2000, 3000, True)
-    desk = SendRun(native, HOST, texts)
-    desk.add_topic("T", 4, 0)
-    desk.add_topic("Wide", 2, 2)
+    harness = SendRun(native, HOST, texts)
+    harness.add_topic("T", 4, 0)
+    harness.add_topic("Wide", 2, 2)
     for kind, queues in ((HALF, 1), (LEVELS, 18), (TIMED, 1)):
-        desk.add_topic(f"S{kind}", queues, 0, 0, kind)
-    desk.set_wall(1000)
+        harness.add_topic(f"S{kind}", queues, 0, 0, kind)
+    harness.set_wall(1000)
     taken = 0
     for number in range(rounds):
-        desk.allow(rng.randrange(8), ends=rng.random() < 0.7)
+        harness.allow(rng.randrange(8), ends=rng.random() < 0.7)
         data = b""
         for _ in range(rng.randrange(1, 4)):
             header, body = a_header(rng, rng.randrange(-9, 9)), rng.randbytes(rng.randrange(100))
@@ -197,25 +197,25 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
         buffer = bytearray(damaged(rng, data))
         if buffer:
             address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-            desk.take(address, len(buffer), HOST)
+            harness.take(address, len(buffer), HOST)
         if number % 7 == 0:
-            taken += desk.count
-            assert desk.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in desk.places()])
-            assert len(desk.unpack()) == desk.count
-            desk.clear()
-            ends = desk.ends()
+            taken += harness.count
+            assert harness.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in harness.places()])
+            assert len(harness.unpack()) == harness.count
+            harness.clear()
+            ends = harness.ends()
             assert all(ends.header(end)[:1] == b"{" for end in ends.ends)
-            desk.drop_ends()
+            harness.drop_ends()
     return taken
 
 
 def remake(native: library.Library, rng: Random, rounds: int) -> int:
     """Feed records of messages that wait, damaged or not, that end with their buffer; how many
     were made anew."""
-    desk = SendRun(native, HOST, SendTexts(b"\x02", b"", b"", 3000, 3000, True))
+    harness = SendRun(native, HOST, SendTexts(b"\x02", b"", b"", 3000, 3000, True))
     for kind in (HALF, LEVELS, TIMED):
-        desk.add_topic(f"S{kind}", 1, 0, 0, kind)
-    desk.add_topic("T", 4, 0)
+        harness.add_topic(f"S{kind}", 1, 0, 0, kind)
+    harness.add_topic("T", 4, 0)
     ending = pack("=qq10i", 0, 0, 8, 0, 0, 0, 0, 1, 1, 2, 3, 0)
     endings, texts = (ctypes.c_char * 56)(*ending), (ctypes.c_char * 4)(*b"PK1x")
     made = 0
@@ -233,15 +233,15 @@ def remake(native: library.Library, rng: Random, rounds: int) -> int:
             data += one
         buffer = (ctypes.c_char * len(data := damaged(rng, data)))(*data)
         sources = (ctypes.c_int64 * len(rows))(*rows)
-        args = RemakeArgs(desk.desk_address, ctypes.addressof(buffer), 0, len(data))
+        args = RemakeArgs(harness.send_turn_address, ctypes.addressof(buffer), 0, len(data))
         args.sources, args.count = ctypes.addressof(sources), len(rows) // 3
         args.kind, args.wall = kind, 1 << 40
         args.endings, args.texts = ctypes.addressof(endings), ctypes.addressof(texts)
         count = native.remake(ctypes.addressof(args))
         made += count
-        assert count == desk.count == len(desk.unpack())
-        assert desk.finish(1 << 20, 1000, [(5, -1) for _ in desk.places()])
-        desk.clear()
+        assert count == harness.count == len(harness.unpack())
+        assert harness.finish(1 << 20, 1000, [(5, -1) for _ in harness.places()])
+        harness.clear()
     return made
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from sim.disk import SimDisk
-from tests.broker.desk import SMALL, WALL
+from tests.broker.broker_harness import SMALL, WALL
 
 from epochmq.model import record
 from epochmq.model.host import pack

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim.disk import SimDisk
-from tests.broker.desk import SMALL, WALL
+from tests.broker.broker_harness import SMALL, WALL
 
 from epochmq.broker.timer.timed import waiting
 from epochmq.model import record

@@ -28,7 +28,7 @@ NOT_KEPT = "the check point of the popped messages was not kept; pop again"
 log = logging.getLogger(__name__)
 
 
-class PopDesk:
+class PopHandler:
     """Executes pops of one broker, the first time and when they are woken."""
 
     def __init__(self, node: BrokerNode) -> None:

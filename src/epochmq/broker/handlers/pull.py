@@ -42,7 +42,7 @@ _RESET = "OFFSET_RESET"
 NOT_NOW = Reply(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no pulls now")
 
 
-class PullDesk:
+class PullHandler:
     """Executes pulls of one broker, the first time and when they are woken."""
 
     def __init__(self, node: BrokerNode) -> None:

@@ -120,8 +120,8 @@ class SendStage:
         return taken
 
     def _renew_run(self, run: RunStage | None) -> RunStage | None:
-        """The native code's desk for the options as they are; None without native code, or before a
-        flush."""
+        """The native code's send turn for the options as they are; None without native code, or
+        before a flush."""
         if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
         tail = self.completer.tail

@@ -52,7 +52,7 @@ class IndexArgs(ctypes.Structure):
 
 
 class SendArgs(ctypes.Structure):
-    """The front of `desk` of desk.h; the rest is its own."""
+    """The front of `send_turn` of send_turn.h; the rest is its own."""
 
     _fields_ = [
         *((name, kind)
@@ -79,7 +79,7 @@ class RemakeArgs(ctypes.Structure):
     """`remake` of remake.c."""
 
     _fields_ = [
-        ("desk", _POINTER), ("log", _POINTER), ("start", _I64), ("end", _I64),
+        ("send_turn", _POINTER), ("log", _POINTER), ("start", _I64), ("end", _I64),
         ("sources", _POINTER), ("count", _I64), ("kind", _I64), ("wall", _I64),
         ("endings", _POINTER), ("texts", _POINTER),
     ]  # fmt: skip
@@ -116,8 +116,8 @@ class Library:
         self.lane_add = lib.epq_lane_add
         self.lane_add.argtypes = [_POINTER, _TEXT, *[_I64] * 6]
         self.lane_add.restype = _I64
-        self.desk_bytes = lib.epq_desk_bytes
-        self.desk_bytes.argtypes, self.desk_bytes.restype = [], _I64
+        self.send_turn_bytes = lib.epq_send_turn_bytes
+        self.send_turn_bytes.argtypes, self.send_turn_bytes.restype = [], _I64
         self.remake = lib.epq_remake
         self.remake.argtypes, self.remake.restype = [_POINTER], _I64
         self.waits = lib.epq_waits
@@ -171,7 +171,7 @@ class Library:
 MIRRORED = {
     "batch": ctypes.sizeof(BatchArgs),
     "index_put": ctypes.sizeof(IndexArgs),
-    "desk_front": ctypes.sizeof(SendArgs),
+    "send_turn_front": ctypes.sizeof(SendArgs),
     "remake": ctypes.sizeof(RemakeArgs),
     "waits": ctypes.sizeof(WaitsArgs),
 }

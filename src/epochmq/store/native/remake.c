@@ -10,7 +10,7 @@ enum { PAIRS_MAX = 48, TX_BITS = 0xC };
 
 /* Mirrored by remake.py. */
 typedef struct {
-    desk *desk;
+    send_turn *send_turn;
     piece log;
     const source *sources;
     int64_t count, kind, wall;
@@ -119,7 +119,7 @@ static int is_meant(const remake *m, const source *s, const stored *r)
 }
 
 /* The queue that the message goes to; NULL when the topic is not known here. */
-static const lane *real_place(const desk *d, const stored *r, int64_t *queue_id)
+static const lane *real_place(const send_turn *d, const stored *r, int64_t *queue_id)
 {
     const span topic = r->found.real_topic;
     if (!topic.size || topic.size > TOPIC_MAX || r->queue_id.size < 1 || r->queue_id.size > 9)
@@ -137,7 +137,7 @@ static const lane *real_place(const desk *d, const stored *r, int64_t *queue_id)
 /* Make the record of one message; 0, and nothing counts, when it is not for us. */
 static int remake_one(const remake *m, const source *s)
 {
-    desk *d = m->desk;
+    send_turn *d = m->send_turn;
     stored r;
     memset(&r, 0, sizeof r);
     if (d->count == d->singles_max || !read_stored(&m->log, s, &r) ||
@@ -195,7 +195,7 @@ int64_t epq_remake_bytes(void) { return (int64_t)sizeof(remake); }
 int64_t epq_remake(const remake *m)
 {
     int64_t made = 0;
-    if (!m->desk->special[m->kind])
+    if (!m->send_turn->special[m->kind])
         return 0;
     while (made < m->count && remake_one(m, m->sources + made))
         made++;

@@ -84,7 +84,7 @@ class Remaker:
         texts = SendTexts(b"\x02", b"", b"", record_max, record_max, options.index)
         self._run = SendRun(native, store_host, texts)
         self._remake = native.remake
-        self._args = RemakeArgs(desk=self._run.desk_address)
+        self._args = RemakeArgs(send_turn=self._run.send_turn_address)
         self._at = ctypes.addressof(self._args)
         self._find = log.find
         self._takes = takes

@@ -4,20 +4,20 @@
  * half messages or delayed ones to topics it knows, or ends of transactions (which it only keeps), and
  * makes their records in `out`. `epq_finish` is called once a turn, when the log's end and the queues'
  * are known: it puts in offsets and store times and makes units, index keys and answers. In between
- * nothing outside the desk has changed, so Python may still take it all back.
+ * nothing outside the send_turn has changed, so Python may still take it all back.
  */
 #include "send_turn.h"
 
 enum { SYS_FLAGS_TAKEN = 0x703 | TX_PREPARED }; /* compressed, several tags, kind of compression */
 
-int64_t epq_desk_bytes(void) { return (int64_t)sizeof(desk); }
-const int64_t epq_sizeof_desk_front = (int64_t)offsetof(desk, slots_used);
+int64_t epq_send_turn_bytes(void) { return (int64_t)sizeof(send_turn); }
+const int64_t epq_sizeof_send_turn_front = (int64_t)offsetof(send_turn, slots_used);
 MIRRORED(slot);
 MIRRORED(single);
 MIRRORED(ending);
 
 /* Forget all lanes; nothing may be staged. */
-void epq_lanes_clear(desk *d)
+void epq_lanes_clear(send_turn *d)
 {
     memset(d->table, 0, sizeof d->table);
     memset(d->special, 0, sizeof d->special);
@@ -25,7 +25,7 @@ void epq_lanes_clear(desk *d)
 }
 
 /* The lane of a topic that may be sent to; NULL for none. */
-const lane *lane_of(const desk *d, span topic)
+const lane *lane_of(const send_turn *d, span topic)
 {
     uint32_t at = hash_utf8(0, topic) % TABLE;
     for (; d->table[at]; at = (at + 1) % TABLE) {
@@ -38,7 +38,7 @@ const lane *lane_of(const desk *d, span topic)
 
 /* The first slot of a new lane, -1 when there is no more room. `special`: for messages of that kind,
  * and nobody may send to it; -1: a topic whose messages may be of the kinds in `allowed`. */
-int64_t epq_lane_add(desk *d, const uint8_t *topic, int64_t size, int64_t queues, int64_t sys_flag,
+int64_t epq_lane_add(send_turn *d, const uint8_t *topic, int64_t size, int64_t queues, int64_t sys_flag,
                      int64_t prefix, int64_t special, int64_t allowed)
 {
     span text = {topic, size};
@@ -79,7 +79,7 @@ static int is_plain(span key)
 }
 
 /* Index keys of a message under its place's topic; 0 when there is no room. */
-static int add_keys(desk *d, const properties *found, const place *to)
+static int add_keys(send_turn *d, const properties *found, const place *to)
 {
     span none = {NULL, 0};
     int64_t more = hash_keys(found, none, to->lane->prefix, d->count, 0, d->keys + d->keys_count,
@@ -91,7 +91,7 @@ static int add_keys(desk *d, const properties *found, const place *to)
 }
 
 /* Make the record of one message at `out_size`; 0, and nothing counts, when it is not for us. */
-static int stage(desk *d, const request *r, span body, const uint8_t *born_host)
+static int stage(send_turn *d, const request *r, span body, const uint8_t *born_host)
 {
     if (body.size < 1 || body.size > d->body_max || r->sys_flag & ~(int64_t)SYS_FLAGS_TAKEN ||
         r->topic.size < 1 || r->topic.size > TOPIC_MAX || d->count == d->singles_max)
@@ -158,13 +158,13 @@ static int stage(desk *d, const request *r, span body, const uint8_t *born_host)
     return 1;
 }
 
-static int32_t text_at(const desk *d, span header, span part)
+static int32_t text_at(const send_turn *d, span header, span part)
 {
     return part.size ? (int32_t)(d->texts_size + (part.at - header.at)) : 0;
 }
 
 /* Keep what ends a transaction; 0 when it is not for us. */
-static int keep_end(desk *d, const request *r, span header)
+static int keep_end(send_turn *d, const request *r, span header)
 {
     if (!(d->allowed >> ENDS & 1) || (r->how != TX_COMMIT && r->how != TX_ROLLBACK) ||
         d->endings_count == d->endings_max || header.size > d->texts_max - d->texts_size)
@@ -189,7 +189,7 @@ static int keep_end(desk *d, const request *r, span header)
 
 /* Take frames off the front of `data`; how many bytes they had. Another frame than a send or an end
  * that is for us ends it, as does half a frame. */
-int64_t epq_take(desk *d, const uint8_t *data, int64_t size, const uint8_t *born_host)
+int64_t epq_take(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host)
 {
     int64_t pos = 0;
     while (size - pos >= PREFIX) {
@@ -233,7 +233,7 @@ uint8_t *put_number(uint8_t *to, int64_t value)
 }
 
 /* The answer that says "stored": byte for byte what wire/hot_replies.py, send_reply, makes. */
-static uint8_t *put_answer(const desk *d, const single *s, int64_t offset, int64_t queue_offset,
+static uint8_t *put_answer(const send_turn *d, const single *s, int64_t offset, int64_t queue_offset,
                            uint8_t *to)
 {
     uint8_t *begin = to;
@@ -254,12 +254,12 @@ static uint8_t *put_answer(const desk *d, const single *s, int64_t offset, int64
     return to;
 }
 
-/* An answer has at most this much beside its texts of the desk's own. */
+/* An answer has at most this much beside its texts of the send_turn's own. */
 enum { ANSWER_LEAST = PREFIX + 128 + 16 + KEY_MAX + 3 * 20 };
 
 /* Complete what is staged for log position `offset` and store time `wall`; the bytes of all answers,
  * -1 when the answers do not fit. May be called again after that. */
-int64_t epq_finish(desk *d, int64_t offset, int64_t wall)
+int64_t epq_finish(send_turn *d, int64_t offset, int64_t wall)
 {
     int64_t each = ANSWER_LEAST + d->id.size + d->middle.size + d->end.size;
     int64_t unit = 0;
@@ -300,7 +300,7 @@ int64_t epq_finish(desk *d, int64_t offset, int64_t wall)
 }
 
 /* Let go of what was staged, but not of ends. */
-void epq_clear(desk *d)
+void epq_clear(send_turn *d)
 {
     for (int64_t n = 0; n < d->touched_count; n++)
         memset(d->slots + d->touched[n], 0, sizeof *d->slots);

@@ -33,7 +33,7 @@ _SINGLE = Struct("=q8i")
 
 _SLOT_FIELDS = 6
 """i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
-are stored, bytes of those: `slot` of desk.h."""
+are stored, bytes of those: `slot` of send_turn.h."""
 
 ENDINGS_MAX = 8192
 ENDINGS_BYTES_MAX = 4 << 20
@@ -41,7 +41,7 @@ _ENDING = Struct("=qqi4xii24x")
 """Queue offset, position, how, where its header lies; texts that only the native code looks at."""
 
 HALF, LEVELS, TIMED = range(3)
-"""Kinds of messages that are put aside: `desk.h`."""
+"""Kinds of messages that are put aside: `send_turn.h`."""
 _ENDS = 3
 ANY_KIND = 1 << HALF | 1 << LEVELS | 1 << TIMED
 
@@ -115,8 +115,8 @@ class SendRun:
     def __init__(self, library: Library, store_host: bytes, texts: SendTexts) -> None:
         library.check_sizes(MIRRORED)
         self._library = library
-        self._desk = Memory(library.desk_bytes())
-        self._args = SendArgs.from_address(self._desk.address)
+        self._send_turn = Memory(library.send_turn_bytes())
+        self._args = SendArgs.from_address(self._send_turn.address)
         self._at = ctypes.addressof(self._args)
         self._take = library.take
         self._rows: list[int] = []
@@ -164,7 +164,7 @@ class SendRun:
         args.delay_max, args.precision = texts.delay_max_ms, texts.precision_ms
 
     @property
-    def desk_address(self) -> int:
+    def send_turn_address(self) -> int:
         """Where the native code keeps it."""
         return self._at
 

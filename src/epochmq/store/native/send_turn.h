@@ -1,7 +1,7 @@
 /* One turn's single sends, half messages and ends of transactions: what send.c, request.c and
  * special.c share. */
-#ifndef EPOCHMQ_DESK_H
-#define EPOCHMQ_DESK_H
+#ifndef EPOCHMQ_SEND_TURN_H
+#define EPOCHMQ_SEND_TURN_H
 
 #include "json.h"
 #include "native.h"
@@ -88,7 +88,7 @@ typedef struct {
     int32_t special[SPECIALS]; /* numbers of lanes + 1; 0: none */
     lane lanes[LANES];
     int16_t table[TABLE]; /* number of a lane + 1, by hash of its topic */
-} desk;
+} send_turn;
 
 /* The fields of a send's header or an end's (facts/remoting.md 2.1), as far as they are needed. */
 typedef struct {
@@ -138,14 +138,14 @@ int64_t due_of(const stored *r);
 int read_request(span header, request *r);
 
 /* special.c */
-int reroute(const desk *d, const request *r, const properties *found, span text, place *to);
+int reroute(const send_turn *d, const request *r, const properties *found, span text, place *to);
 
 /* send.c */
 uint8_t *put_number(uint8_t *to, int64_t value);
-const lane *lane_of(const desk *d, span topic);
+const lane *lane_of(const send_turn *d, span topic);
 
 /* The slot of that number, noted as one that this turn brings something. */
-static inline slot *touch(desk *d, int32_t number)
+static inline slot *touch(send_turn *d, int32_t number)
 {
     slot *q = d->slots + number;
     if (!q->count && !q->sent)

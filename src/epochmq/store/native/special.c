@@ -70,7 +70,7 @@ static int to_level(const request *r, const properties *found, place *to)
 }
 
 /* A message for an exact time that is still to come: timed.py, timed. */
-static int to_time(const desk *d, const request *r, const properties *found, place *to)
+static int to_time(const send_turn *d, const request *r, const properties *found, place *to)
 {
     span asked = found->delay_sec.size ? found->delay_sec
                  : found->delay_ms.size ? found->delay_ms
@@ -94,7 +94,7 @@ static int to_time(const desk *d, const request *r, const properties *found, pla
 
 /* Find the place of a message with properties that are not ordinary; 0: it is Python's. `text` is
  * its properties as they came, `to` holds what an ordinary message would have. */
-int reroute(const desk *d, const request *r, const properties *found, span text, place *to)
+int reroute(const send_turn *d, const request *r, const properties *found, span text, place *to)
 {
     int kind = found->rare == RARE_TRANSACTIONAL ? HALF
                : found->rare == RARE_DELAY       ? LEVELS

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.broker.desk import send
-from tests.broker.pop_desk import PopDesk, ack, pop
+from tests.broker.broker_harness import send
+from tests.broker.pop_harness import PopHarness, ack, pop
 from tests.broker.slow import Slow
 
 from epochmq.base import limits
@@ -27,89 +27,89 @@ RETRY = "%RETRY%G_T"
 REVIVE = "rmq_sys_REVIVE_LOG_c"
 
 
-def progress(desk: PopDesk) -> list[int]:
-    return [desk.node.offsets.get(REVIVE_GROUP, REVIVE, queue) for queue in range(8)]
+def progress(harness: PopHarness) -> list[int]:
+    return [harness.node.offsets.get(REVIVE_GROUP, REVIVE, queue) for queue in range(8)]
 
 
 def test_what_nobody_acknowledges_comes_back() -> None:
-    desk = PopDesk()
-    desk.put(b"a", b"b", TAGS="red", KEYS="k")
-    first, second = desk.pop(invisible_ms=5_000)
-    assert desk.pop() == []
-    desk.ack(first)
-    desk.tick(4_999)
-    assert desk.stored(RETRY) == []
-    desk.tick(1)
-    (copy,) = desk.stored(RETRY)
+    harness = PopHarness()
+    harness.put(b"a", b"b", TAGS="red", KEYS="k")
+    first, second = harness.pop(invisible_ms=5_000)
+    assert harness.pop() == []
+    harness.ack(first)
+    harness.tick(4_999)
+    assert harness.stored(RETRY) == []
+    harness.tick(1)
+    (copy,) = harness.stored(RETRY)
     assert (copy.body, copy.reconsume_times) == (b"b", 1)
     assert copy.properties["1ST_POP_TIME"] == second.handle.split()[1]
     assert (copy.tags, copy.keys) == ("red", ("k",))
-    (again,) = desk.pop(invisible_ms=5_000)
+    (again,) = harness.pop(invisible_ms=5_000)
     assert (again.body, again.topic) == (b"b", RETRY)
-    desk.tick(5_000)
-    assert desk.stored(RETRY)[-1].reconsume_times == 2
-    assert desk.stored(RETRY)[-1].properties["1ST_POP_TIME"] == second.handle.split()[1]
-    (again,) = desk.pop()
-    desk.ack(again)
-    desk.tick(100_000)
-    assert len(desk.stored(RETRY)) == 2
-    assert desk.pop() == []
-    assert desk.node.pop.statistics()["open"] == 0
+    harness.tick(5_000)
+    assert harness.stored(RETRY)[-1].reconsume_times == 2
+    assert harness.stored(RETRY)[-1].properties["1ST_POP_TIME"] == second.handle.split()[1]
+    (again,) = harness.pop()
+    harness.ack(again)
+    harness.tick(100_000)
+    assert len(harness.stored(RETRY)) == 2
+    assert harness.pop() == []
+    assert harness.node.pop.statistics()["open"] == 0
 
 
 def test_a_compressed_body_comes_back_as_it_was_stored() -> None:
     """rocketmq#5402: there it came back plain, and flagged as compressed."""
-    desk = PopDesk()
+    harness = PopHarness()
     data = zlib.compress(b"a" * 100)
-    assert desk.client().ask(send(data, sysFlag=COMPRESSED)).code == 0
-    desk.pop(invisible_ms=5_000)
-    desk.tick(5_000)
-    (copy,) = desk.stored(RETRY)
+    assert harness.client().ask(send(data, sysFlag=COMPRESSED)).code == 0
+    harness.pop(invisible_ms=5_000)
+    harness.tick(5_000)
+    (copy,) = harness.stored(RETRY)
     assert (copy.body, copy.sys_flag & COMPRESSED) == (data, COMPRESSED)
 
 
 def test_retry_topics_of_the_second_generation() -> None:
-    desk = PopDesk(enable_retry_topic_v2=True)
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick(1_000)
-    assert [message.body for message in desk.stored("%RETRY%G+T")] == [b"a"]
-    (again,) = desk.pop()
+    harness = PopHarness(enable_retry_topic_v2=True)
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick(1_000)
+    assert [message.body for message in harness.stored("%RETRY%G+T")] == [b"a"]
+    (again,) = harness.pop()
     assert again.handle.split()[4] == "2"
-    desk.ack(again)
+    harness.ack(again)
 
 
 def test_the_progress_is_the_last_record_that_is_done_with() -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    (one,) = desk.pop(invisible_ms=1_000)
+    harness = PopHarness()
+    harness.put(b"a")
+    (one,) = harness.pop(invisible_ms=1_000)
     queue = int(one.handle.split()[3])
-    desk.tick()
-    assert progress(desk)[queue] == -1
-    desk.ack(one)
-    desk.tick()
-    assert progress(desk)[queue] == 1
+    harness.tick()
+    assert progress(harness)[queue] == -1
+    harness.ack(one)
+    harness.tick()
+    assert progress(harness)[queue] == 1
 
 
 def test_nothing_is_delivered_before_the_queue_is_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    (one,) = desk.pop(invisible_ms=1_000)
-    desk.ack(one)
+    harness = PopHarness()
+    harness.put(b"a")
+    (one,) = harness.pop(invisible_ms=1_000)
+    harness.ack(one)
     monkeypatch.setattr("epochmq.broker.pop.revive.revive_driver.READ_COUNT", 1)
-    desk.node.pop.role_changed()  # reads from the beginning again
+    harness.node.pop.role_changed()  # reads from the beginning again
     for _ in range(3):
-        desk.tick(1_000)
-    assert desk.stored(RETRY) == []
+        harness.tick(1_000)
+    assert harness.stored(RETRY) == []
 
 
 class Moody:
     """An outlet's route that refuses what it is told to."""
 
-    def __init__(self, desk: PopDesk, *answers: Outcome) -> None:
-        self.inner = desk.node.internal_writer.route
+    def __init__(self, harness: PopHarness, *answers: Outcome) -> None:
+        self.inner = harness.node.internal_writer.route
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
@@ -124,73 +124,73 @@ class Moody:
 
 
 def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
-    desk = PopDesk()
-    desk.put(b"a", b"b")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
-    desk.node.internal_writer.route = Moody(desk, Outcome.STORED, Outcome.LATER)
-    desk.tick(1_000)
-    assert [message.body for message in desk.stored(RETRY)] == [b"a"]
-    desk.tick(core.RETRY_MS - 1)
-    assert len(desk.stored(RETRY)) == 1
-    desk.tick(1)
-    assert [message.body for message in desk.stored(RETRY)] == [b"a", b"b"]
-    assert max(progress(desk)) == 0
+    harness = PopHarness()
+    harness.put(b"a", b"b")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
+    harness.node.internal_writer.route = Moody(harness, Outcome.STORED, Outcome.LATER)
+    harness.tick(1_000)
+    assert [message.body for message in harness.stored(RETRY)] == [b"a"]
+    harness.tick(core.RETRY_MS - 1)
+    assert len(harness.stored(RETRY)) == 1
+    harness.tick(1)
+    assert [message.body for message in harness.stored(RETRY)] == [b"a", b"b"]
+    assert max(progress(harness)) == 0
 
 
 def test_what_slow_replicas_do_not_hold_in_time_is_not_put_again() -> None:
     """What is in the log is there: written once more it would be consumed twice (ADR 0058)."""
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
-    slow = Slow(desk)
-    desk.tick(1_000)
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
+    slow = Slow(harness)
+    harness.tick(1_000)
     for _ in range(3):
         assert slow.answer(held=False) == 1
-        desk.tick(core.RETRY_MAX_MS)
+        harness.tick(core.RETRY_MAX_MS)
     assert slow.answer(held=True) == 1
-    desk.tick(core.RETRY_MAX_MS)
-    assert [message.body for message in desk.stored(RETRY)] == [b"a"]
+    harness.tick(core.RETRY_MAX_MS)
+    assert [message.body for message in harness.stored(RETRY)] == [b"a"]
     assert slow.asked == []
-    assert max(progress(desk)) == 0
+    assert max(progress(harness)) == 0
 
 
 def test_in_another_role_it_is_put_again() -> None:
     """Who is master next does not know of what was cut."""
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
-    slow = Slow(desk)
-    desk.tick(1_000)
-    desk.node.take_role(Role.FENCED)
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
+    slow = Slow(harness)
+    harness.tick(1_000)
+    harness.node.take_role(Role.FENCED)
     slow.answer(held=True)
-    desk.tick()
-    desk.node.take_role(Role.MASTER)
-    desk.tick()
-    assert [message.body for message in desk.stored(RETRY)] == [b"a", b"a"]
+    harness.tick()
+    harness.node.take_role(Role.MASTER)
+    harness.tick()
+    assert [message.body for message in harness.stored(RETRY)] == [b"a", b"a"]
 
 
 def test_an_illegal_one_is_tried_much_later() -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
-    desk.node.internal_writer.route = Moody(desk, Outcome.ILLEGAL)
-    desk.tick(1_000)
-    desk.tick(9_999)
-    assert desk.stored(RETRY) == []
-    desk.tick(1)
-    assert len(desk.stored(RETRY)) == 1
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
+    harness.node.internal_writer.route = Moody(harness, Outcome.ILLEGAL)
+    harness.tick(1_000)
+    harness.tick(9_999)
+    assert harness.stored(RETRY) == []
+    harness.tick(1)
+    assert len(harness.stored(RETRY)) == 1
 
 
-def restarted(desk: PopDesk) -> PopDesk:
+def restarted(harness: PopHarness) -> PopHarness:
     """The process is killed; what was saved of the offsets is what the caller saved."""
-    offsets = desk.node.offsets.content()
-    desk.store.close(desk.clock.wall)
-    other = PopDesk(disk=desk.disk)
-    other.clock.now, other.clock.wall = 77, desk.clock.wall
+    offsets = harness.node.offsets.content()
+    harness.store.close(harness.clock.wall)
+    other = PopHarness(disk=harness.disk)
+    other.clock.now, other.clock.wall = 77, harness.clock.wall
     other.node.offsets.adopt(offsets, whole=True)
     other.node.pop.role_changed()
     other.tick()
@@ -198,12 +198,12 @@ def restarted(desk: PopDesk) -> PopDesk:
 
 
 def test_after_a_restart_all_that_was_out_is_known() -> None:
-    desk = PopDesk()
-    desk.put(b"a", b"b", b"c")
-    first, second, _ = desk.pop(invisible_ms=5_000)
-    desk.ack(second)
-    desk.tick(1_000)
-    other = restarted(desk)
+    harness = PopHarness()
+    harness.put(b"a", b"b", b"c")
+    first, second, _ = harness.pop(invisible_ms=5_000)
+    harness.ack(second)
+    harness.tick(1_000)
+    other = restarted(harness)
     assert other.pop() == []
     assert other.client().ask(ack(first)).code == 0
     other.tick(3_999)
@@ -213,55 +213,55 @@ def test_after_a_restart_all_that_was_out_is_known() -> None:
 
 
 def test_a_message_that_retention_took_is_let_go(caplog: pytest.LogCaptureFixture) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.node.topics.delete("T", desk.clock.wall)
-    desk.store.delete_topic("T")
-    desk.tick(1_000)
-    assert desk.stored(RETRY) == []
-    assert max(progress(desk)) == 0
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.node.topics.delete("T", harness.clock.wall)
+    harness.store.delete_topic("T")
+    harness.tick(1_000)
+    assert harness.stored(RETRY) == []
+    assert max(progress(harness)) == 0
     assert "is gone" in caplog.text
 
 
-def write(desk: PopDesk, **more: Any) -> None:
+def write(harness: PopHarness, **more: Any) -> None:
     """A check point that no pop of ours made."""
     fields: dict[str, Any] = {
-        "topic": "T", "group": "G", "pop_time": desk.clock.wall, "invisible_time": 1_000,
+        "topic": "T", "group": "G", "pop_time": harness.clock.wall, "invisible_time": 1_000,
         "deltas": [0], "count": 1, "broker_name": "b",
     }  # fmt: skip
-    draft = check_point_draft(CheckPoint(**(fields | more)), REVIVE, 0, desk.clock.wall)
-    desk.store.append([draft], desk.clock.wall)
+    draft = check_point_draft(CheckPoint(**(fields | more)), REVIVE, 0, harness.clock.wall)
+    harness.store.append([draft], harness.clock.wall)
 
 
 def test_of_two_pops_of_one_millisecond_everything_comes_back() -> None:
     """After a crash that forgot the group's offset, by a clock that was set back."""
-    desk = PopDesk()
-    desk.put(b"a")
-    write(desk)
-    desk.put(b"b")
-    write(desk, deltas=[0, 1], count=2)
-    desk.tick(1_000)
-    desk.tick(1_000)
-    assert [one.body for one in desk.stored(RETRY)] == [b"a", b"b"]
-    assert progress(desk)[0] == 1
+    harness = PopHarness()
+    harness.put(b"a")
+    write(harness)
+    harness.put(b"b")
+    write(harness, deltas=[0, 1], count=2)
+    harness.tick(1_000)
+    harness.tick(1_000)
+    assert [one.body for one in harness.stored(RETRY)] == [b"a", b"b"]
+    assert progress(harness)[0] == 1
 
 
 def test_one_that_cannot_be_read_is_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    write(desk)
-    desk.tick()
+    harness = PopHarness()
+    harness.put(b"a")
+    write(harness)
+    harness.tick()
     with monkeypatch.context() as patch:
-        patch.setattr(desk.node.pop.driver, "_store", _Blind(desk.store))
-        desk.tick(1_000)
+        patch.setattr(harness.node.pop.driver, "_store", _Blind(harness.store))
+        harness.tick(1_000)
     assert "cannot be read" in caplog.text
-    assert progress(desk)[0] == -1
-    desk.tick(10_000)
-    assert len(desk.stored(RETRY)) == 1
-    assert progress(desk)[0] == 0
+    assert progress(harness)[0] == -1
+    harness.tick(10_000)
+    assert len(harness.stored(RETRY)) == 1
+    assert progress(harness)[0] == 0
 
 
 class _Blind:
@@ -278,48 +278,48 @@ class _Blind:
         return replace(found, status=GetStatus.OFFSET_FOUND_NULL, chunks=[], count=0)
 
 
-def made_anew(desk: PopDesk) -> None:
-    config = desk.node.topics.get("T")
-    delete_topic(desk.node, "T")
-    desk.node.topics.put(config, desk.clock.wall)
+def made_anew(harness: PopHarness) -> None:
+    config = harness.node.topics.get("T")
+    delete_topic(harness.node, "T")
+    harness.node.topics.put(config, harness.clock.wall)
 
 
 @pytest.mark.parametrize("buffers", [False, True])
 def test_what_was_out_of_a_topic_that_is_made_anew_does_not_come(buffers: bool) -> None:
     """rocketmq#8479: neither is it looked for without end, nor is another message handed out in
     its place, nor does the group go past what is sent then."""
-    desk = PopDesk(enable_pop_buffer_merge=buffers)
-    desk.put(b"a", b"b", b"c")
-    desk.pop(invisible_ms=5_000)
-    made_anew(desk)
-    desk.put(b"x", b"y")
-    desk.tick()
-    assert [one.body for one in desk.pop(count=1, invisible_ms=90_000)] == [b"x"]
-    desk.tick(5_000)
-    desk.tick(5_000)
-    assert desk.stored(RETRY) == []
-    assert [one.body for one in desk.pop(invisible_ms=90_000)] == [b"y"]
-    desk.tick(90_000)
-    desk.tick()
-    assert [message.body for message in desk.stored(RETRY)] == [b"x", b"y"]
+    harness = PopHarness(enable_pop_buffer_merge=buffers)
+    harness.put(b"a", b"b", b"c")
+    harness.pop(invisible_ms=5_000)
+    made_anew(harness)
+    harness.put(b"x", b"y")
+    harness.tick()
+    assert [one.body for one in harness.pop(count=1, invisible_ms=90_000)] == [b"x"]
+    harness.tick(5_000)
+    harness.tick(5_000)
+    assert harness.stored(RETRY) == []
+    assert [one.body for one in harness.pop(invisible_ms=90_000)] == [b"y"]
+    harness.tick(90_000)
+    harness.tick()
+    assert [message.body for message in harness.stored(RETRY)] == [b"x", b"y"]
 
 
 def test_another_brokers_check_point_is_kept() -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    write(desk, broker_name="other")
-    desk.tick()
-    desk.tick(1_000)
-    assert desk.stored(RETRY) == []
-    assert len(desk.node.pop.driver) == 1
+    harness = PopHarness()
+    harness.put(b"a")
+    write(harness, broker_name="other")
+    harness.tick()
+    harness.tick(1_000)
+    assert harness.stored(RETRY) == []
+    assert len(harness.node.pop.driver) == 1
 
 
 class Afar:
     """Another group's messages, told when the test says so."""
 
-    def __init__(self, desk: PopDesk) -> None:
+    def __init__(self, harness: PopHarness) -> None:
         self.asked: list[tuple[CheckPoint, Sequence[int], Came]] = []
-        desk.node.pop.driver.fetch = self
+        harness.node.pop.driver.fetch = self
 
     def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
         self.asked.append((found, offsets, came))
@@ -327,147 +327,147 @@ class Afar:
 
 def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() -> None:
     """RIP-32: a slave that stood in for its master gave the check point here."""
-    desk = PopDesk()
-    desk.put(b"mine", b"own")
-    remote_fetch = Afar(desk)
-    write(desk, broker_name="other", deltas=[0, 1, 2], count=3)
-    desk.tick()
-    desk.tick(1_000)
+    harness = PopHarness()
+    harness.put(b"mine", b"own")
+    remote_fetch = Afar(harness)
+    write(harness, broker_name="other", deltas=[0, 1, 2], count=3)
+    harness.tick()
+    harness.tick(1_000)
     ((found, offsets, came),) = remote_fetch.asked
     assert (found.broker_name, list(offsets)) == ("other", [0, 1, 2])
-    there, _ = desk.stored("T")
+    there, _ = harness.stored("T")
     there.body = b"theirs"
     came({0: there, 1: None})  # the third could not be told
-    assert [message.body for message in desk.stored(RETRY)] == [b"theirs"]
-    assert progress(desk)[0] == -1
-    desk.tick(10_000)
+    assert [message.body for message in harness.stored(RETRY)] == [b"theirs"]
+    assert progress(harness)[0] == -1
+    harness.tick(10_000)
     (_, offsets, came) = remote_fetch.asked[1]
     assert list(offsets) == [2]
     came({2: None})
-    desk.tick()
-    assert progress(desk)[0] == 0
+    harness.tick()
+    assert progress(harness)[0] == 0
 
 
 def test_nobody_answers_for_another_group(caplog: pytest.LogCaptureFixture) -> None:
-    desk = PopDesk()
-    remote_fetch = Afar(desk)
-    write(desk, broker_name="other")
-    desk.tick()
-    desk.tick(1_000)
+    harness = PopHarness()
+    remote_fetch = Afar(harness)
+    write(harness, broker_name="other")
+    harness.tick()
+    harness.tick(1_000)
     remote_fetch.asked[0][2](None)
-    desk.tick(1_000)
+    harness.tick(1_000)
     assert len(remote_fetch.asked) == 2
-    desk.node.take_role(Role.SLAVE)
-    desk.node.take_role(Role.MASTER)
-    desk.tick()
+    harness.node.take_role(Role.SLAVE)
+    harness.node.take_role(Role.MASTER)
+    harness.tick()
     remote_fetch.asked[1][2](None)  # of another time
-    assert progress(desk)[0] == -1
+    assert progress(harness)[0] == -1
 
 
 def test_records_that_say_nothing_are_passed(caplog: pytest.LogCaptureFixture) -> None:
-    desk = PopDesk()
-    desk.store.append([Draft(REVIVE, 0, b"?", b"TAGS\x01ck")], desk.clock.wall)
-    desk.tick()
+    harness = PopHarness()
+    harness.store.append([Draft(REVIVE, 0, b"?", b"TAGS\x01ck")], harness.clock.wall)
+    harness.tick()
     assert "says nothing" in caplog.text
-    assert progress(desk)[0] == 0
+    assert progress(harness)[0] == 0
 
 
 def test_no_room_for_a_retry_topic(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.tick()
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.tick()
     monkeypatch.setattr(limits, "TOPICS_MAX", 1)
-    desk.tick(1_000)
+    harness.tick(1_000)
     assert "cannot revive" in caplog.text
     monkeypatch.undo()
-    desk.tick(10_000)
-    assert len(desk.stored(RETRY)) == 1
+    harness.tick(10_000)
+    assert len(harness.stored(RETRY)) == 1
 
 
 def test_reading_stops_at_the_limit_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "POP_CHECK_POINTS_MAX", 2)
-    desk = PopDesk(revive_queue_num=8)
-    desk.put(b"a")
+    harness = PopHarness(revive_queue_num=8)
+    harness.put(b"a")
     for start in range(5):
-        write(desk, pop_time=desk.clock.wall + start, deltas=[0])
+        write(harness, pop_time=harness.clock.wall + start, deltas=[0])
     monkeypatch.setattr("epochmq.broker.pop.revive.revive_driver.READ_COUNT", 1)
     for _ in range(9):
-        desk.tick()
-    assert len(desk.node.pop.driver.queues[0]) == 2
+        harness.tick()
+    assert len(harness.node.pop.driver.queues[0]) == 2
     for _ in range(9):
-        desk.tick(1_000)
-    assert len(desk.stored(RETRY)) == 5
+        harness.tick(1_000)
+    assert len(harness.stored(RETRY)) == 5
 
 
 def test_a_position_outside_the_queue_is_brought_back() -> None:
-    desk = PopDesk()
-    desk.node.offsets.commit(REVIVE_GROUP, REVIVE, 0, 50)
-    desk.node.pop.role_changed()
-    desk.tick()
-    assert desk.node.pop.driver.queues[0].position == 0
-    desk.put(b"a")
-    desk.pop(invisible_ms=1_000)
-    desk.node.pop.driver.queues[0].position = 9
-    desk.tick()
-    desk.tick(1_000)
-    assert desk.node.pop.driver.queues[0].position <= 1
+    harness = PopHarness()
+    harness.node.offsets.commit(REVIVE_GROUP, REVIVE, 0, 50)
+    harness.node.pop.role_changed()
+    harness.tick()
+    assert harness.node.pop.driver.queues[0].position == 0
+    harness.put(b"a")
+    harness.pop(invisible_ms=1_000)
+    harness.node.pop.driver.queues[0].position = 9
+    harness.tick()
+    harness.tick(1_000)
+    assert harness.node.pop.driver.queues[0].position <= 1
 
 
 def test_a_long_one_is_copied_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "COPY_BEHIND", 2)
-    desk = PopDesk()
-    desk.put(b"a", *(b"x" for _ in range(40)))
-    (one,) = desk.pop(count=1, invisible_ms=60_000)
+    harness = PopHarness()
+    harness.put(b"a", *(b"x" for _ in range(40)))
+    (one,) = harness.pop(count=1, invisible_ms=60_000)
     queue = int(one.handle.split()[3])
     for _ in range(32):
-        desk.ack(*desk.pop(count=1))
-    desk.tick()
-    desk.tick()
-    assert progress(desk)[queue] > 2
-    assert desk.client().ask(ack(one)).code == 0
-    desk.tick()
-    desk.tick(60_000)
-    assert desk.stored(RETRY) == []
+        harness.ack(*harness.pop(count=1))
+    harness.tick()
+    harness.tick()
+    assert progress(harness)[queue] > 2
+    assert harness.client().ask(ack(one)).code == 0
+    harness.tick()
+    harness.tick(60_000)
+    assert harness.stored(RETRY) == []
 
 
 def test_a_copy_that_was_not_kept_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "COPY_BEHIND", 0)
-    desk = PopDesk()
-    desk.put(b"a")
-    desk.pop(count=1, invisible_ms=60_000)
-    route = desk.node.internal_writer.route
-    desk.node.internal_writer.route = Moody(desk, Outcome.LATER)
-    desk.tick()
-    desk.node.internal_writer.route = route
-    desk.tick()
-    desk.tick()
-    assert desk.node.pop.statistics()["position"] == 2
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.pop(count=1, invisible_ms=60_000)
+    route = harness.node.internal_writer.route
+    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.tick()
+    harness.node.internal_writer.route = route
+    harness.tick()
+    harness.tick()
+    assert harness.node.pop.statistics()["position"] == 2
 
 
 def test_deadlines() -> None:
-    desk = PopDesk()
-    driver = desk.node.pop.driver
-    assert driver.next_deadline(desk.clock.now) is None
-    desk.put(b"a")
-    desk.client().ask(pop(invisible_ms=1_000))
-    assert driver.next_deadline(desk.clock.now) == desk.clock.now
-    desk.tick()
-    assert driver.next_deadline(desk.clock.now) == desk.clock.now + 1_000
+    harness = PopHarness()
+    driver = harness.node.pop.driver
+    assert driver.next_deadline(harness.clock.now) is None
+    harness.put(b"a")
+    harness.client().ask(pop(invisible_ms=1_000))
+    assert driver.next_deadline(harness.clock.now) == harness.clock.now
+    harness.tick()
+    assert driver.next_deadline(harness.clock.now) == harness.clock.now + 1_000
 
 
 def test_a_table_of_offsets_that_is_full_holds_the_progress(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = PopDesk()
-    desk.put(b"a")
-    (one,) = desk.pop()
-    desk.ack(one)
+    harness = PopHarness()
+    harness.put(b"a")
+    (one,) = harness.pop()
+    harness.ack(one)
     monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
-    desk.tick()
+    harness.tick()
     assert "is not kept" in caplog.text
     monkeypatch.undo()
-    desk.tick()
-    assert max(progress(desk)) == 1
+    harness.tick()
+    assert max(progress(harness)) == 1

@@ -4,7 +4,7 @@ import base64
 from typing import Any, NamedTuple
 
 import msgspec
-from tests.broker.desk import Client, Desk, ext, send
+from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.broker.place import FOREVER
 from epochmq.broker.pop.pop_names import mark_of
@@ -117,7 +117,7 @@ def hide(one: Popped, ms: int, **more: object) -> Command:
     return changed
 
 
-class PopDesk(Desk):
+class PopHarness(BrokerHarness):
     """A broker without sockets whose POP works are ticked by the test."""
 
     def __init__(self, *, times: tuple[int, int] | None = None, **more: Any) -> None:

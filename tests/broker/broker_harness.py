@@ -33,7 +33,7 @@ SMALL = {
 }
 
 
-class DeskClock:
+class HarnessClock:
     """Both clocks, moved by the test."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class DeskClock:
         self.wall += ms
 
 
-class Desk:
+class BrokerHarness:
     """One broker's sink with its clients; `turn` is one turn of the loop."""
 
     def __init__(
         self, options: BrokerOptions | None = None, *, disk: SimDisk | None = None, **changes: Any
     ) -> None:
-        self.clock = DeskClock()
+        self.clock = HarnessClock()
         self.disk = disk or SimDisk()
         self.options = options or BrokerOptions(
             broker_name="b", broker_ip1=HOST, broker_cluster_name="c", **changes
@@ -106,8 +106,8 @@ class Desk:
 class Client:
     """One connection; sends frames, collects answers."""
 
-    def __init__(self, desk: Desk, number: int, fast_port: bool) -> None:
-        self.desk = desk
+    def __init__(self, harness: BrokerHarness, number: int, fast_port: bool) -> None:
+        self.harness = harness
         self.transport = NoTransport()
         port = 40000 + number
         self.session = Session(
@@ -128,7 +128,7 @@ class Client:
                 self._opaque += 1
                 command.opaque = self._opaque
         data = b"".join(map(encode_frame, commands))
-        self.desk.sink.receive(self.session, self._reader.feed(data), self.desk.clock.now)
+        self.harness.sink.receive(self.session, self._reader.feed(data), self.harness.clock.now)
 
     def take(self) -> list[Command]:
         """What the broker has said since the last call."""
@@ -138,7 +138,7 @@ class Client:
     def ask(self, command: Command) -> Command:
         """One request, the end of the turn, its one answer."""
         self.put(command)
-        self.desk.turn()
+        self.harness.turn()
         (answer,) = self.take()
         assert answer.opaque == command.opaque
         return answer
