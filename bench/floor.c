@@ -93,9 +93,9 @@ static void setup(void)
     D.answers = malloc(BYTES), D.answers_max = BYTES;
     D.ends = malloc(MESSAGES * sizeof(int64_t));
     span hashed = {(const uint8_t *)"BenchTopic#", 11};
-    epq_lanes_clear(&D);
-    if (epq_lane_add(&D, (const uint8_t *)"BenchTopic", 10, QUEUES, 0, hash_utf8(0, hashed)) < 0)
-        fail("lane");
+    epq_send_topics_clear(&D);
+    if (epq_send_topic_add(&D, (const uint8_t *)"BenchTopic", 10, QUEUES, 0, hash_utf8(0, hashed)) < 0)
+        fail("send_topic");
     for (int n = 0; n < QUEUES; n++) {
         char name[16];
         snprintf(name, sizeof name, "queue%d", n);

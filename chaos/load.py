@@ -82,13 +82,13 @@ class Client:
     async def run(self, in_flight: int) -> None:
         """Send until `stop`."""
         async with self._producer:
-            await asyncio.gather(*(self._lane() for _ in range(in_flight)))
+            await asyncio.gather(*(self._send_in_turn() for _ in range(in_flight)))
 
     def stop(self) -> None:
         """End after the sends under way."""
         self._stop = True
 
-    async def _lane(self) -> None:
+    async def _send_in_turn(self) -> None:
         while not self._stop:
             try:
                 queue = self._chance.choice(await self._producer.queues(self._topic))

@@ -26,8 +26,8 @@ from epochmq.spark.sink import (
     stream_identity,
     stream_writer,
 )
-from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_options import parse_sink
+from epochmq.spark.sink_queues import Identity
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 DELAYED = StructType([*SCHEMA, StructField("deliverTime", TimestampType())])

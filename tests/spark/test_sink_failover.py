@@ -7,7 +7,7 @@ import pytest
 from tests.compat.peers.group import Group
 from tests.spark.sinking import batches, messages, options
 
-from epochmq.spark.sink_lanes import Identity
+from epochmq.spark.sink_queues import Identity
 from epochmq.spark.sink_task import write_partition
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

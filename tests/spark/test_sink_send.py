@@ -1,4 +1,4 @@
-"""Sending requests: one at a time in a lane, lanes side by side."""
+"""Sending requests: one at a time in a sink queue, sink queues side by side."""
 
 import asyncio
 
@@ -11,16 +11,16 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.model.topic import PERM_READ, PERM_READ_WRITE
 from epochmq.spark.encode import Row
-from epochmq.spark.sink_lanes import Cut, Identity, Lane, Layout, Request, TopicLanes
+from epochmq.spark.sink_queues import Cut, Identity, Layout, Request, SinkQueue, SinkQueues
 from epochmq.spark.sink_send import Sender, check_writable, writable_queues
 
 
-def requests(layout: Layout, count: int, size: int = 2) -> list[tuple[Lane, Request]]:
+def requests(layout: Layout, count: int, size: int = 2) -> list[tuple[SinkQueue, Request]]:
     """The requests with rows "000", "001", ... without keys."""
-    lanes = TopicLanes(layout, Identity("s", 1, 0), Cut(size, 1 << 20, True))
+    sink_queues = SinkQueues(layout, Identity("s", 1, 0), Cut(size, 1 << 20, True))
     topic = layout.queues[0].topic
     rows = [Row(topic, b"%03d" % n, "", f"k{n}", None, None, 0, False, n) for n in range(count)]
-    return [*(pair for row in rows for pair in lanes.put(row)), *lanes.rest()]
+    return [*(pair for row in rows for pair in sink_queues.put(row)), *sink_queues.rest()]
 
 
 def test_queues_of_groups_without_a_master_are_counted() -> None:

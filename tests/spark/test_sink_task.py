@@ -15,7 +15,7 @@ from epochmq.client.aio import Admin, PushConsumer
 from epochmq.model.message import StoredMessage
 from epochmq.model.sink_mark import SINK_ID
 from epochmq.model.topic import PERM_READ, TopicConfig
-from epochmq.spark.sink_lanes import Identity
+from epochmq.spark.sink_queues import Identity
 from epochmq.spark.sink_task import write_partition
 
 IDENTITY = Identity("test", 0, 0)

@@ -315,7 +315,7 @@ class Broker:
         node.pending_writes.tick(now)
         sink.pops.tick(now)
         node.announce()
-        sink.stage.lanes.count()
+        sink.stage.send_topics.count()
         node.stats.tick(now, wall)
         sink.save_metadata(now)
         self.registrar.tick(now)

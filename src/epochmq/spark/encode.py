@@ -1,7 +1,7 @@
 """Rows to messages: the columns of Arrow batches checked and joined, a column at a time.
 
-Only what tells rows apart (ids, lanes) is left to Python; the properties of 2,000 rows are about
-twenty calls of Arrow. Every complaint names the row it is about.
+Only what tells rows apart (ids, sink queues) is left to Python; the properties of 2,000 rows are
+about twenty calls of Arrow. Every complaint names the row it is about.
 """
 
 from collections.abc import Iterator

@@ -24,8 +24,8 @@ from epochmq.runtime.rng import random_name
 from epochmq.spark.encode_columns import check_columns
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.sink_input import whole
-from epochmq.spark.sink_lanes import Identity
 from epochmq.spark.sink_options import SinkOptions, parse_sink
+from epochmq.spark.sink_queues import Identity
 from epochmq.spark.sink_task import write_partition
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,5 @@
-"""Sends the requests of one task: one at a time in a lane, lanes side by side, each until acked.
+"""Sends the requests of one task: one at a time in a sink queue, sink queues side by side, each
+until acked.
 
 A request that no master takes is tried again until `failoverTimeoutMs` is over; nothing counts as
 written before a broker said so without a reservation.
@@ -18,8 +19,8 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, format_perm
 from epochmq.runtime.tls import client_tls
-from epochmq.spark.sink_lanes import Lane, Layout, Request, spread
 from epochmq.spark.sink_options import SinkOptions
+from epochmq.spark.sink_queues import Layout, Request, SinkQueue, spread
 from epochmq.wire.codes import RequestCode
 
 T = TypeVar("T")
@@ -40,10 +41,10 @@ class _SinkProducer(Producer):
 
 
 class Line:
-    """Requests of one lane that wait for the one before them."""
+    """Requests of one sink queue that wait for the one before them."""
 
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
+    def __init__(self, sink_queue: SinkQueue) -> None:
+        self.sink_queue = sink_queue
         self.waiting: deque[Request] = deque()
         self.wake = asyncio.Event()
 
@@ -103,16 +104,16 @@ class Sender:
                 f" with `epochmq topic create` ({error})"
             ) from None
 
-    async def offer(self, requests: Iterable[tuple[Lane, Request]]) -> None:
+    async def offer(self, requests: Iterable[tuple[SinkQueue, Request]]) -> None:
         """Queue `requests`; waits while too much is unacknowledged. Raises what failed before."""
-        for lane, request in requests:
+        for sink_queue, request in requests:
             most = self._options.buffer_bytes - request.size
             while self._unsent_bytes > max(most, 0) and self._error is None:
                 await self._news()
             self._check()
             self._unsent += 1
             self._unsent_bytes += request.size
-            line = self._line(lane)
+            line = self._line(sink_queue)
             line.waiting.append(request)
             line.wake.set()
 
@@ -131,10 +132,10 @@ class Sender:
         if self._error is not None:
             raise self._error
 
-    def _line(self, lane: Lane) -> Line:
-        line = self._lines.get(id(lane))
+    def _line(self, sink_queue: SinkQueue) -> Line:
+        line = self._lines.get(id(sink_queue))
         if line is None:
-            line = self._lines[id(lane)] = Line(lane)
+            line = self._lines[id(sink_queue)] = Line(sink_queue)
             self._workers.append(asyncio.create_task(self._work(line)))
         return line
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from epochmq.base.errors import UsageError
 from epochmq.spark.encode import Encoder, Row
 from epochmq.spark.loop_thread import LoopThread
-from epochmq.spark.sink_lanes import Cut, Identity, Lane, Request, TopicLanes
 from epochmq.spark.sink_options import SinkOptions
+from epochmq.spark.sink_queues import Cut, Identity, Request, SinkQueue, SinkQueues
 from epochmq.spark.sink_send import Sender
 
 
@@ -48,8 +48,8 @@ class _Task:
         self._identity = identity
         self._loop = loop
         self._sender = sender
-        self._topics: dict[str, TopicLanes] = {}
-        self._ready: list[tuple[Lane, Request]] = []
+        self._topics: dict[str, SinkQueues] = {}
+        self._ready: list[tuple[SinkQueue, Request]] = []
         self._rows = 0
         self._bytes = 0
         self._gathered = 0
@@ -89,8 +89,8 @@ class _Task:
         if self._gathered > self._options.buffer_bytes:
             self._flush()
 
-    def _open(self, topic: str) -> TopicLanes:
-        self._topics[topic] = lanes = TopicLanes(
+    def _open(self, topic: str) -> SinkQueues:
+        self._topics[topic] = sink_queues = SinkQueues(
             self._loop.run(self._sender.layout(topic)),
             self._identity,
             Cut(
@@ -99,7 +99,7 @@ class _Task:
                 self._options.drops_repeats,
             ),
         )
-        return lanes
+        return sink_queues
 
     def _flush(self) -> None:
         for topic in self._topics.values():

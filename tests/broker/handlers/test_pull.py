@@ -123,10 +123,10 @@ def test_a_held_pull_expires(harness: BrokerHarness) -> None:
     client = harness.client()
     held(harness, client, pull(offset=1, sys_flag=HOLD, suspend_ms=3000))
     harness.clock.step(2900)
-    harness.sink.harness.expire(harness.clock.now)
+    harness.sink.pulls.expire(harness.clock.now)
     assert client.take() == []
     harness.clock.step(200)
-    harness.sink.harness.expire(harness.clock.now)
+    harness.sink.pulls.expire(harness.clock.now)
     (answer,) = client.take()
     assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
     assert ext(answer)["nextBeginOffset"] == "1"
@@ -145,7 +145,7 @@ def test_with_long_polling_off_the_wait_is_short() -> None:
     client = harness.client()
     held(harness, client, pull(sys_flag=HOLD))
     harness.clock.step(600)
-    harness.sink.harness.expire(harness.clock.now)
+    harness.sink.pulls.expire(harness.clock.now)
     assert [answer.code for answer in client.take()] == [19]
 
 
@@ -195,7 +195,7 @@ def test_everybody_is_answered_before_a_stop(harness: BrokerHarness) -> None:
 def test_a_wake_outside_of_a_turn_is_put_off(harness: BrokerHarness) -> None:
     client = harness.client()
     held(harness, client, pull(sys_flag=HOLD))
-    harness.sink.harness.arrived([("T", 0, 1), ("T", 1, 1)])
+    harness.sink.pulls.arrived([("T", 0, 1), ("T", 1, 1)])
     assert client.take() == []
     assert len(harness.later) == 1
     harness.later.pop()()

@@ -142,6 +142,6 @@ def test_who_waits_at_a_master_that_is_fenced_is_sent_away() -> None:
     harness.turn()
     assert client.take() == []
     harness.node.lease_until_ms = harness.clock.now
-    harness.sink.harness.answer_all(harness.clock.now)
+    harness.sink.pulls.answer_all(harness.clock.now)
     (answer,) = client.take()
     assert answer.code == ResponseCode.SYSTEM_BUSY

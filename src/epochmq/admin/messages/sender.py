@@ -23,7 +23,7 @@ SEND_TIMEOUT_MS = 15_000
 _AGAIN_S = 0.05
 
 
-class _Lane:
+class _QueueSender:
     """Messages for one queue, or for any; a worker sends what waits in batches."""
 
     def __init__(self, queue: MessageQueue | None) -> None:
@@ -55,7 +55,7 @@ class Sender:
         """Told of each acknowledgement when its send began (monotonic seconds)."""
         self._producer = producer
         self._topic = topic
-        self._lanes: dict[MessageQueue | None, _Lane] = {}
+        self._queue_senders: dict[MessageQueue | None, _QueueSender] = {}
         self._workers: list[asyncio.Task[None]] = []
         self._unsent = 0
         self._room = asyncio.Event()
@@ -68,9 +68,9 @@ class Sender:
             await self._room.wait()
         self._check()
         self._unsent += 1
-        lane = await self._lane(outbound)
-        lane.waiting.append(outbound)
-        lane.wake.set()
+        queue_sender = await self._queue_sender(outbound)
+        queue_sender.waiting.append(outbound)
+        queue_sender.wake.set()
 
     async def drain(self) -> None:
         """Wait until a broker holds everything."""
@@ -100,18 +100,18 @@ class Sender:
         if self._error is not None:
             raise self._error
 
-    async def _lane(self, outbound: Outbound) -> _Lane:
+    async def _queue_sender(self, outbound: Outbound) -> _QueueSender:
         queue = None
         if outbound.key is not None:
             outbound.message.properties.setdefault(names.SHARDING_KEY, outbound.key)
             queue = by_key(await self._queues(), outbound.key)
-        lane = self._lanes.get(queue)
-        if lane is None:
-            lane = self._lanes[queue] = _Lane(queue)
+        queue_sender = self._queue_senders.get(queue)
+        if queue_sender is None:
+            queue_sender = self._queue_senders[queue] = _QueueSender(queue)
             # One worker keeps the order of a queue; messages without a key have none to keep.
             for _ in range(FREE_WORKERS if queue is None else 1):
-                self._workers.append(asyncio.create_task(self._work(lane)))
-        return lane
+                self._workers.append(asyncio.create_task(self._work(queue_sender)))
+        return queue_sender
 
     async def _queues(self) -> Sequence[MessageQueue]:
         """The topic's queues; a group without a master gets the time to find one."""
@@ -124,15 +124,15 @@ class Sender:
                     raise
             await asyncio.sleep(_AGAIN_S)
 
-    async def _work(self, lane: _Lane) -> None:
+    async def _work(self, queue_sender: _QueueSender) -> None:
         while self._error is None:
-            if not lane.waiting:
-                lane.wake.clear()
-                await lane.wake.wait()
+            if not queue_sender.waiting:
+                queue_sender.wake.clear()
+                await queue_sender.wake.wait()
                 continue
-            batch = lane.take()
+            batch = queue_sender.take()
             try:
-                await self._send(batch, lane.queue)
+                await self._send(batch, queue_sender.queue)
             except Exception as error:
                 self._error = error
             finally:

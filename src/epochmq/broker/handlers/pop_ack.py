@@ -15,7 +15,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_orders import when_copied
-from epochmq.broker.handlers.send_lane import invalid_code
+from epochmq.broker.handlers.send_topics import invalid_code
 from epochmq.broker.pop.handle import Handle, parse_handle
 from epochmq.broker.pop.order.ordered_pop import Verdict
 from epochmq.broker.pop.pop_names import ORDER_QUEUE, retry_name

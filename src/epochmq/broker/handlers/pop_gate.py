@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import known_group
 from epochmq.broker.handlers.pull_gate import make_verifier
-from epochmq.broker.handlers.send_lane import invalid_code
+from epochmq.broker.handlers.send_topics import invalid_code
 from epochmq.broker.pop.polls import ANY_QUEUE, PollKey
 from epochmq.broker.pop.pop_records import MESSAGES_MAX
 from epochmq.model.subscription import build

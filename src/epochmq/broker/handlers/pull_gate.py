@@ -11,7 +11,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.filters.consumer_filters import Matcher
-from epochmq.broker.handlers.send_lane import invalid_code
+from epochmq.broker.handlers.send_topics import invalid_code
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.model import record
 from epochmq.model.group import SubscriptionGroupConfig

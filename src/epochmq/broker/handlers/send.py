@@ -14,7 +14,6 @@ from epochmq.base.limits import PROPERTIES_BYTES_MAX
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.escape.repeats import Repeats
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket, refusal
-from epochmq.broker.handlers.send_lane import Lane, Lanes, SendFields, invalid_code
 from epochmq.broker.handlers.send_properties import (
     MARKED,
     NOTHING_SPECIAL,
@@ -27,6 +26,7 @@ from epochmq.broker.handlers.send_run import RunStage, settle
 from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
+from epochmq.broker.handlers.send_topics import SendFields, SendTopic, SendTopics, invalid_code
 from epochmq.broker.timer.timed import recall_handle
 from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE
@@ -51,7 +51,7 @@ class SendStage:
 
     def __init__(self, node: BrokerNode) -> None:
         self.node = node
-        self.lanes = Lanes(node)
+        self.send_topics = SendTopics(node)
         self.syncs = SyncWaits(node.store)
         self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.place.epoch))
         self.sinks = SinkGate(self.repeats)
@@ -83,7 +83,7 @@ class SendStage:
         """Before the first message of a read: notice changed topics, options and role."""
         if self.node.options is not self.options:
             self._adopt()
-        self.lanes.refresh()
+        self.send_topics.refresh()
 
     def has(self, session: Session) -> bool:
         """Whether `session` has something staged that must be stored before its next request."""
@@ -102,10 +102,10 @@ class SendStage:
         """
         if self._drafts and session.id in self._sessions:
             return 0
-        run, lanes = self._run, self.lanes
+        run, send_topics = self._run, self.send_topics
         if run is None or run.answers is not self.answers:
             run = self._renew_run(run)
-        elif (lanes.opened or run.cleared != lanes.cleared) and not run.in_step():
+        elif (send_topics.opened or run.cleared != send_topics.cleared) and not run.in_step():
             return 0
         host = session.peer_packed
         if run is None or len(host) != V4_SIZE:
@@ -125,7 +125,7 @@ class SendStage:
         if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
         tail = self.completer.tail
-        self._run = run = RunStage(self.native, self.node, self.lanes, self.answers, tail)
+        self._run = run = RunStage(self.native, self.node, self.send_topics, self.answers, tail)
         return run if run.in_step() else None
 
     def ends(self) -> Ends | None:
@@ -150,10 +150,10 @@ class SendStage:
         command: Command | None = None,
     ) -> None:
         """Check one message and stage it; raises `Refused`."""
-        lane = self.lanes.get(header.topic) or self.open_lane(header, version)
+        send_topic = self.send_topics.get(header.topic) or self.open_send_topic(header, version)
         queue_id = header.queueId
-        if not 0 <= queue_id < lane.queues:
-            queue_id = self.choose_queue(lane, queue_id, session, version)
+        if not 0 <= queue_id < send_topic.queues:
+            queue_id = self.choose_queue(send_topic, queue_id, session, version)
         size = len(body)
         if not 0 < size <= self.body_max:
             raise self.refused(PutStatus.MESSAGE_ILLEGAL)
@@ -171,30 +171,30 @@ class SendStage:
         if len(properties) > PROPERTIES_BYTES_MAX:
             raise self.refused(PutStatus.PROPERTIES_SIZE_EXCEEDED)
         draft = Draft(
-            lane.topic,
+            send_topic.topic,
             queue_id,
             body,
             properties,
             tag_code,
             (uniq_key, *keys) if keys else (uniq_key,),
             header.flag,
-            header.sysFlag | lane.sys_flag,
+            header.sysFlag | send_topic.sys_flag,
             header.bornTimestamp,
             session.peer_packed,
             header.reconsumeTimes or 0,
         )
-        if asked.special or lane.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
-            draft, queue_id = special_draft(self.node, draft, asked, lane, header, version)
+        if asked.special or send_topic.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
+            draft, queue_id = special_draft(self.node, draft, asked, send_topic, header, version)
         ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
         if draft.topic == TIMER_TOPIC and (options := self.node.options).recall_message_enable:
-            ticket.recall = recall_handle(draft, lane.topic, options.broker_name, uniq_key)
+            ticket.recall = recall_handle(draft, send_topic.topic, options.broker_name, uniq_key)
         if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
             return
-        if not lane.used:
-            lane.used = True
-            self.lanes.used.append(lane)
-        lane.counts[queue_id] += 1
-        lane.sizes[queue_id] += size + len(properties) + lane.record_bytes
+        if not send_topic.used:
+            send_topic.used = True
+            self.send_topics.used.append(send_topic)
+        send_topic.counts[queue_id] += 1
+        send_topic.sizes[queue_id] += size + len(properties) + send_topic.record_bytes
         self._drafts.append(draft)
         self._tickets.append(ticket)
         if session is not self._newest:
@@ -214,8 +214,8 @@ class SendStage:
         self._sessions.add(ticket.session.id)
         return True
 
-    def open_lane(self, header: SendFields, version: int) -> Lane:
-        """The lane of a topic that has none yet; raises `Refused`."""
+    def open_send_topic(self, header: SendFields, version: int) -> SendTopic:
+        """The state of a topic that has none yet; raises `Refused`."""
         node = self.node
         wall = node.clock.wall_ms()
         start = node.options.start_accept_send_request_time_stamp
@@ -225,18 +225,20 @@ class SendStage:
             )
         if not node.rights.writable:
             raise self.refused(PutStatus.SERVICE_NOT_AVAILABLE)
-        return self.lanes.open(header, version, wall)
+        return self.send_topics.open(header, version, wall)
 
-    def choose_queue(self, lane: Lane, queue_id: int, session: Session, version: int) -> int:
+    def choose_queue(
+        self, send_topic: SendTopic, queue_id: int, session: Session, version: int
+    ) -> int:
         """The queue asked for, or the next one when the client leaves the choice to us."""
-        if 0 <= queue_id < lane.queues:
+        if 0 <= queue_id < send_topic.queues:
             return queue_id
         if queue_id < 0:
-            return self.node.next_number() % lane.write_queues
+            return self.node.next_number() % send_topic.write_queues
         raise Refused(
             invalid_code(version),
-            f"request queueId[{queue_id}] is illegal, topic[{lane.topic}] has {lane.queues}"
-            f" queues, Producer: {session.peer}",
+            f"request queueId[{queue_id}] is illegal, topic[{send_topic.topic}] has"
+            f" {send_topic.queues} queues, Producer: {session.peer}",
         )
 
     def refused(self, status: PutStatus) -> Refused:
@@ -246,7 +248,7 @@ class SendStage:
 
     def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """Count a batch that is stored."""
-        self.lanes.add(topic, queue_id, messages, size)
+        self.send_topics.add(topic, queue_id, messages, size)
         self.node.stats.put.total += messages
 
     # Appending -------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from epochmq.base.limits import PROPERTIES_BYTES_MAX, TOPIC_LENGTH_MAX
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_inner_batch import take_inner_batch
-from epochmq.broker.handlers.send_lane import SendFields
 from epochmq.broker.handlers.send_packed import take_packed
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sink import appended_at, furthest, merged
 from epochmq.broker.handlers.send_sync import failure
+from epochmq.broker.handlers.send_topics import SendFields
 from epochmq.model import batch
 from epochmq.model.properties import decode_bytes
 from epochmq.model.sink_mark import SINK_ID, SinkMark, mark_of
@@ -36,22 +36,26 @@ def take_batch(
     now: int,
 ) -> None:
     """Check, append and answer one batch; raises `Refused` or `BatchError`."""
-    lane = stage.lanes.get(header.topic) or stage.open_lane(header, command.version)
-    if lane.retry_group is not None or len(lane.topic) > TOPIC_LENGTH_MAX:
+    send_topic = stage.send_topics.get(header.topic) or stage.open_send_topic(
+        header, command.version
+    )
+    if send_topic.retry_group is not None or len(send_topic.topic) > TOPIC_LENGTH_MAX:
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL, "batch request does not support retry group or long topic"
         )
     if header.sysFlag & TX_PREPARED:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
-    queue_id = stage.choose_queue(lane, header.queueId, session, command.version)
+    queue_id = stage.choose_queue(send_topic, header.queueId, session, command.version)
     if not 0 < len(body) <= stage.body_max:
         raise stage.refused(PutStatus.MESSAGE_ILLEGAL)
     common = stage.completer.complete(header.properties, draw=False)
-    if lane.batched or header.sysFlag & INNER_BATCH:
-        if take_inner_batch(stage, session, command, header, (lane, queue_id), body, common, now):
+    if send_topic.batched or header.sysFlag & INNER_BATCH:
+        if take_inner_batch(
+            stage, session, command, header, (send_topic, queue_id), body, common, now
+        ):
             return
     tail = BatchTail(common)
-    place = (lane.topic, queue_id)
+    place = (send_topic.topic, queue_id)
     if stage.native is not None and take_packed(
         stage, session, command, header, place, body, tail, common.wait, now
     ):

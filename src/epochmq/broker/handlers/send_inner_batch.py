@@ -7,9 +7,9 @@ message (facts/remoting.md 2.1). Tags and keys are those of the batch: readers f
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
-from epochmq.broker.handlers.send_lane import Lane, SendFields
 from epochmq.broker.handlers.send_properties import Parsed, put
 from epochmq.broker.handlers.send_sync import failure
+from epochmq.broker.handlers.send_topics import SendFields, SendTopic
 from epochmq.model import batch
 from epochmq.model.property_names import INNER_NUM
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
@@ -25,7 +25,7 @@ def take_inner_batch(
     session: Session,
     command: Command,
     header: SendFields,
-    place: tuple[Lane, int],
+    place: tuple[SendTopic, int],
     body: bytes | memoryview,
     common: Parsed,
     now: int,
@@ -34,22 +34,22 @@ def take_inner_batch(
 
     `common` is what the header says about the whole batch. Raises `Refused` or `BatchError`.
     """
-    lane, queue_id = place
-    if not stage.node.store.is_batched(lane.topic):
+    send_topic, queue_id = place
+    if not stage.node.store.is_batched(send_topic.topic):
         if header.sysFlag & INNER_BATCH:
             raise stage.refused(PutStatus.MESSAGE_ILLEGAL)
         return False
     if not common.uniq_key and not header.sysFlag & INNER_BATCH:
         return False
     messages = _messages(body)
-    draft = _draft(session, header, lane, queue_id, body, common)
+    draft = _draft(session, header, send_topic, queue_id, body, common)
     draft.properties = put(common.text, {INNER_NUM: str(messages)}).encode()
     stage.flush(now)
     result = stage.closed() or stage.node.store.append([draft], stage.node.clock.wall_ms())[0]
     if isinstance(result, PutStatus):
         session.answer(command, refusal(result, stage.body_max))
         return True
-    stage.count(lane.topic, queue_id, messages, result.size)
+    stage.count(send_topic.topic, queue_id, messages, result.size)
     _answer(stage, session, command, queue_id, result, common, now)
     return True
 
@@ -57,7 +57,7 @@ def take_inner_batch(
 def _draft(
     session: Session,
     header: SendFields,
-    lane: Lane,
+    send_topic: SendTopic,
     queue_id: int,
     body: bytes | memoryview,
     common: Parsed,
@@ -69,14 +69,14 @@ def _draft(
             "a batch can be neither compressed nor delayed nor part of a transaction",
         )
     return Draft(
-        lane.topic,
+        send_topic.topic,
         queue_id,
         bytes(body),
         b"",
         common.tag_code,
         (common.uniq_key, *common.keys) if common.uniq_key else common.keys,
         header.flag,
-        header.sysFlag | lane.sys_flag | NEED_UNWRAP | INNER_BATCH,
+        header.sysFlag | send_topic.sys_flag | NEED_UNWRAP | INNER_BATCH,
         header.bornTimestamp,
         session.peer_packed,
         header.reconsumeTimes or 0,

@@ -6,9 +6,9 @@ have to be refused) is left to `send_batch`, message by message.
 
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
-from epochmq.broker.handlers.send_lane import SendFields
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sync import failure
+from epochmq.broker.handlers.send_topics import SendFields
 from epochmq.store.draft import Appended, PutStatus
 from epochmq.store.native.batch import Batch, Placed
 from epochmq.wire.command import Command, Reply

@@ -49,8 +49,12 @@ class _Pushing:
 
     def start(self) -> Reply | Held:
         stage, header, command = self._stage, self._header, self._command
-        lane = stage.lanes.get(header.topic) or stage.open_lane(header, command.version)
-        self._queue_id = stage.choose_queue(lane, header.queueId, self._session, command.version)
+        send_topic = stage.send_topics.get(header.topic) or stage.open_send_topic(
+            header, command.version
+        )
+        self._queue_id = stage.choose_queue(
+            send_topic, header.queueId, self._session, command.version
+        )
         if not 0 < len(command.body) <= stage.body_max:
             raise stage.refused(PutStatus.MESSAGE_ILLEGAL)
         wall = stage.node.clock.wall_ms()

@@ -12,8 +12,8 @@ import ctypes
 from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
-from epochmq.broker.handlers.send_lane import Lane, Lanes
 from epochmq.broker.handlers.send_sync import failure
+from epochmq.broker.handlers.send_topics import SendTopic, SendTopics
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.store.dispatch import index_keys
@@ -36,10 +36,15 @@ class RunStage:
     """The sends that the native code has taken in this turn."""
 
     def __init__(
-        self, library: Library, node: BrokerNode, lanes: Lanes, answers: SendAnswers, tail: str
+        self,
+        library: Library,
+        node: BrokerNode,
+        send_topics: SendTopics,
+        answers: SendAnswers,
+        tail: str,
     ) -> None:
         self._node = node
-        self._lanes = lanes
+        self._send_topics = send_topics
         self.answers = answers
         """What its answers are made by; another one when options have changed."""
         options = node.store.options
@@ -57,8 +62,8 @@ class RunStage:
         self._run = SendRun(library, node.store_host, texts)
         self.reads: list[Session] = []
         """Whose frames were taken, read by read."""
-        self.cleared = lanes.cleared
-        """Up to which clearing of the lanes the native code has followed."""
+        self.cleared = send_topics.cleared
+        """Up to which clearing of the topic states the native code has followed."""
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
@@ -103,19 +108,19 @@ class RunStage:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(data))
 
     def in_step(self) -> bool:
-        """Whether the native code knows the lanes as they are now."""
-        lanes = self._lanes
-        if self.cleared != lanes.cleared:
+        """Whether the native code knows the topic states as they are now."""
+        send_topics = self._send_topics
+        if self.cleared != send_topics.cleared:
             if self.reads:
                 return False  # after the flush
-            self.cleared = lanes.cleared
+            self.cleared = send_topics.cleared
             self._run.forget_topics()
             self._known.clear()
         if not self._known:
             self._add_special()
-        for lane in lanes.opened:
-            self._add(lane)
-        lanes.opened.clear()
+        for send_topic in send_topics.opened:
+            self._add(send_topic)
+        send_topics.opened.clear()
         return True
 
     def _add_special(self) -> None:
@@ -127,13 +132,17 @@ class RunStage:
             self._known.add(topic)
             self._run.add_topic(topic, queues, 0, 0, kind)
 
-    def _add(self, lane: Lane) -> None:
-        if lane.retry_group is None and not lane.batched and lane.topic not in self._known:
-            self._known.add(lane.topic)
+    def _add(self, send_topic: SendTopic) -> None:
+        if (
+            send_topic.retry_group is None
+            and not send_topic.batched
+            and send_topic.topic not in self._known
+        ):
+            self._known.add(send_topic.topic)
             kinds = ANY_KIND
-            if lane.topic.startswith(REVIVE_TOPIC_PREFIX):
+            if send_topic.topic.startswith(REVIVE_TOPIC_PREFIX):
                 kinds &= ~(1 << TIMED)  # ADR 0047
-            self._run.add_topic(lane.topic, lane.queues, lane.sys_flag, kinds)
+            self._run.add_topic(send_topic.topic, send_topic.queues, send_topic.sys_flag, kinds)
 
     def append(self) -> tuple[list[Answer], Appended] | None:
         """Append everything staged: its answers, and where it ended; None: `drafts` must be."""
@@ -166,7 +175,7 @@ class RunStage:
         return drafts, tickets
 
     def _count(self) -> None:
-        add = self._lanes.add
+        add = self._send_topics.add
         for (topic, queue_id), count, size in self._run.sent():
             add(topic, queue_id, count, size)
 

@@ -7,8 +7,8 @@ from epochmq.base.limits import PROPERTIES_BYTES_MAX, TRANSACTIONS_OPEN_MAX
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_answers import refusal
-from epochmq.broker.handlers.send_lane import Lane, SendFields, check_group
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
+from epochmq.broker.handlers.send_topics import SendFields, SendTopic, check_group
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
@@ -22,7 +22,12 @@ from epochmq.wire.codes import ResponseCode
 
 
 def special_draft(
-    node: BrokerNode, draft: Draft, asked: Parsed, lane: Lane, header: SendFields, version: int
+    node: BrokerNode,
+    draft: Draft,
+    asked: Parsed,
+    send_topic: SendTopic,
+    header: SendFields,
+    version: int,
 ) -> tuple[Draft, int]:
     """The draft as it is to be stored, and the queue id to answer; raises `Refused`.
 
@@ -32,8 +37,10 @@ def special_draft(
     level = asked.delay
     if asked.inner or draft.sys_flag & INNER_BATCH:  # a batch comes with its own request
         raise _refused(node, PutStatus.MESSAGE_ILLEGAL)
-    if lane.retry_group is not None and _is_dead(node, draft, lane.retry_group, header, version):
-        draft = dead_letter(node, draft, lane.retry_group)
+    if send_topic.retry_group is not None and _is_dead(
+        node, draft, send_topic.retry_group, header, version
+    ):
+        draft = dead_letter(node, draft, send_topic.retry_group)
         level = 0
     transactional = asked.transactional or draft.sys_flag & TX_PREPARED
     if transactional and not (draft.reconsume_times > 0 and level > 0):

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 BATCH_MAX = 256
 RETRY_MS = 500
 
-_Lane = tuple[str, str]
+_Target = tuple[str, str]
 """Broker and topic."""
 
 
@@ -31,24 +31,24 @@ class Acker:
     def __init__(self, instance: Instance, calls: PopCalls) -> None:
         self._instance = instance
         self._calls = calls
-        self._lanes: dict[_Lane, list[_Ack]] = {}
-        self._tasks: dict[_Lane, asyncio.Task[None]] = {}
+        self._pending: dict[_Target, list[_Ack]] = {}
+        self._tasks: dict[_Target, asyncio.Task[None]] = {}
 
     def add(self, topic: str, handle: Handle, until_ms: int, done: Callable[[], None]) -> None:
         """Acknowledge soon, and try until `until_ms` (monotonic); `done` is called in any case."""
-        lane = (handle.broker_name, topic)
-        self._lanes.setdefault(lane, []).append(_Ack(handle, until_ms, done))
-        if lane not in self._tasks:
-            self._tasks[lane] = self._instance.spawn(self._run(lane), f"acks {lane}")
+        target = (handle.broker_name, topic)
+        self._pending.setdefault(target, []).append(_Ack(handle, until_ms, done))
+        if target not in self._tasks:
+            self._tasks[target] = self._instance.spawn(self._run(target), f"acks {target}")
 
     async def drain(self) -> None:
         """Wait until all that were added are answered, or given up."""
         while self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _run(self, lane: _Lane) -> None:
-        broker_name, topic = lane
-        waiting = self._lanes[lane]
+    async def _run(self, target: _Target) -> None:
+        broker_name, topic = target
+        waiting = self._pending[target]
         try:
             while waiting:
                 batch = waiting[:BATCH_MAX]
@@ -65,7 +65,7 @@ class Acker:
                 for ack in batch:
                     ack.done()
         finally:
-            del self._tasks[lane]
+            del self._tasks[target]
 
     def _split(self, batch: list[_Ack]) -> tuple[list[_Ack], list[_Ack]]:
         """Those that others may have by now, and those that are worth another try."""

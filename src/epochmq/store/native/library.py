@@ -111,11 +111,11 @@ class Library:
         self.finish.argtypes, self.finish.restype = [_POINTER, _I64, _I64], _I64
         self.clear = lib.epq_clear
         self.clear.argtypes, self.clear.restype = [_POINTER], None
-        self.lanes_clear = lib.epq_lanes_clear
-        self.lanes_clear.argtypes, self.lanes_clear.restype = [_POINTER], None
-        self.lane_add = lib.epq_lane_add
-        self.lane_add.argtypes = [_POINTER, _TEXT, *[_I64] * 6]
-        self.lane_add.restype = _I64
+        self.send_topics_clear = lib.epq_send_topics_clear
+        self.send_topics_clear.argtypes, self.send_topics_clear.restype = [_POINTER], None
+        self.send_topic_add = lib.epq_send_topic_add
+        self.send_topic_add.argtypes = [_POINTER, _TEXT, *[_I64] * 6]
+        self.send_topic_add.restype = _I64
         self.send_turn_bytes = lib.epq_send_turn_bytes
         self.send_turn_bytes.argtypes, self.send_turn_bytes.restype = [], _I64
         self.remake = lib.epq_remake

@@ -96,7 +96,7 @@ static int64_t rewrite(const remake *m, const source *s, stored *r, uint8_t *to)
     return to - begin;
 }
 
-static int is_of(const stored *r, const lane *l)
+static int is_of(const stored *r, const send_topic *l)
 {
     const uint8_t *name = r->body.at + r->body.size;
     return name[0] == l->name[0] && !memcmp(name, l->name, 1u + l->name[0]);
@@ -119,12 +119,12 @@ static int is_meant(const remake *m, const source *s, const stored *r)
 }
 
 /* The queue that the message goes to; NULL when the topic is not known here. */
-static const lane *real_place(const send_turn *d, const stored *r, int64_t *queue_id)
+static const send_topic *real_place(const send_turn *d, const stored *r, int64_t *queue_id)
 {
     const span topic = r->found.real_topic;
     if (!topic.size || topic.size > TOPIC_MAX || r->queue_id.size < 1 || r->queue_id.size > 9)
         return NULL;
-    const lane *l = lane_of(d, topic);
+    const send_topic *l = send_topic_of(d, topic);
     *queue_id = 0;
     for (int64_t n = 0; n < r->queue_id.size; n++) {
         if (r->queue_id.at[n] < '0' || r->queue_id.at[n] > '9')
@@ -141,7 +141,7 @@ static int remake_one(const remake *m, const source *s)
     stored r;
     memset(&r, 0, sizeof r);
     if (d->count == d->singles_max || !read_stored(&m->log, s, &r) ||
-        !is_of(&r, d->lanes + d->special[m->kind] - 1) ||
+        !is_of(&r, d->send_topics + d->special[m->kind] - 1) ||
         (m->kind == HALF && !is_meant(m, s, &r)) || (m->kind == TIMED && !is_due(&r, m->wall)))
         return 0;
     const int64_t widest = HEAD + r.body.size + 1 + TOPIC_MAX + 2;
@@ -150,7 +150,7 @@ static int remake_one(const remake *m, const source *s)
     uint8_t *out = d->out + d->out_size, *draft = out + widest;
     const int64_t text_size = rewrite(m, s, &r, draft);
     int64_t queue_id;
-    const lane *l = text_size ? real_place(d, &r, &queue_id) : NULL;
+    const send_topic *l = text_size ? real_place(d, &r, &queue_id) : NULL;
     if (!l)
         return 0;
     const int64_t name_size = 1 + l->name[0], before = HEAD + r.body.size + name_size + 2;

@@ -16,45 +16,45 @@ MIRRORED(slot);
 MIRRORED(single);
 MIRRORED(ending);
 
-/* Forget all lanes; nothing may be staged. */
-void epq_lanes_clear(send_turn *d)
+/* Forget all send_topics; nothing may be staged. */
+void epq_send_topics_clear(send_turn *d)
 {
     memset(d->table, 0, sizeof d->table);
     memset(d->special, 0, sizeof d->special);
-    d->lanes_used = d->slots_used = 0;
+    d->send_topics_used = d->slots_used = 0;
 }
 
-/* The lane of a topic that may be sent to; NULL for none. */
-const lane *lane_of(const send_turn *d, span topic)
+/* The send_topic of a topic that may be sent to; NULL for none. */
+const send_topic *send_topic_of(const send_turn *d, span topic)
 {
     uint32_t at = hash_utf8(0, topic) % TABLE;
     for (; d->table[at]; at = (at + 1) % TABLE) {
-        const lane *l = d->lanes + d->table[at] - 1;
+        const send_topic *l = d->send_topics + d->table[at] - 1;
         if (l->name[0] == topic.size && !memcmp(l->name + 1, topic.at, (size_t)topic.size))
             return l;
     }
     return NULL;
 }
 
-/* The first slot of a new lane, -1 when there is no more room. `special`: for messages of that kind,
+/* The first slot of a new send_topic, -1 when there is no more room. `special`: for messages of that kind,
  * and nobody may send to it; -1: a topic whose messages may be of the kinds in `allowed`. */
-int64_t epq_lane_add(send_turn *d, const uint8_t *topic, int64_t size, int64_t queues, int64_t sys_flag,
+int64_t epq_send_topic_add(send_turn *d, const uint8_t *topic, int64_t size, int64_t queues, int64_t sys_flag,
                      int64_t prefix, int64_t special, int64_t allowed)
 {
     span text = {topic, size};
-    if (size < 1 || size > TOPIC_MAX || d->lanes_used == LANES || queues < 1 ||
+    if (size < 1 || size > TOPIC_MAX || d->send_topics_used == SEND_TOPICS || queues < 1 ||
         queues > d->slots_max - d->slots_used)
         return -1;
     if (special < 0) {
-        if (lane_of(d, text))
+        if (send_topic_of(d, text))
             return -1;
         uint32_t at = hash_utf8(0, text) % TABLE;
         while (d->table[at])
             at = (at + 1) % TABLE;
-        d->table[at] = (int16_t)(d->lanes_used + 1);
+        d->table[at] = (int16_t)(d->send_topics_used + 1);
     } else
-        d->special[special] = (int32_t)(d->lanes_used + 1);
-    lane *l = d->lanes + d->lanes_used++;
+        d->special[special] = (int32_t)(d->send_topics_used + 1);
+    send_topic *l = d->send_topics + d->send_topics_used++;
     l->name[0] = (uint8_t)size;
     memcpy(l->name + 1, topic, (size_t)size);
     l->queues = (int32_t)queues;
@@ -82,7 +82,7 @@ static int is_plain(span key)
 static int add_keys(send_turn *d, const properties *found, const place *to)
 {
     span none = {NULL, 0};
-    int64_t more = hash_keys(found, none, to->lane->prefix, d->count, 0, d->keys + d->keys_count,
+    int64_t more = hash_keys(found, none, to->send_topic->prefix, d->count, 0, d->keys + d->keys_count,
                              d->keys_max - d->keys_count);
     if (more < 0)
         return 0;
@@ -96,7 +96,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     if (body.size < 1 || body.size > d->body_max || r->sys_flag & ~(int64_t)SYS_FLAGS_TAKEN ||
         r->topic.size < 1 || r->topic.size > TOPIC_MAX || d->count == d->singles_max)
         return 0;
-    const lane *l = lane_of(d, r->topic);
+    const send_topic *l = send_topic_of(d, r->topic);
     if (!l || r->queue_id < 0 || r->queue_id >= l->queues)
         return 0;
     /* Unescaping never makes a text longer; the text is put where the longest topic leaves room. */
@@ -112,7 +112,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     place to = {l, r->queue_id, r->sys_flag, found.tags_code, PROPERTIES_MAX, 0, {0}};
     if (found.rare ? !reroute(d, r, &found, text, &to) : (r->sys_flag & TX_PREPARED) != 0)
         return 0;
-    const int64_t name_size = 1 + to.lane->name[0], before = HEAD + body.size + name_size + 2;
+    const int64_t name_size = 1 + to.send_topic->name[0], before = HEAD + body.size + name_size + 2;
     const int joined = draft[text.size - 1] == PAIR_END;
     const int64_t plain_size = text.size + d->tail.size - joined, text_size = plain_size + to.size;
     const int64_t size = before + text_size;
@@ -125,7 +125,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     memmove(at, draft, (size_t)text.size);
     copy(copy(at + text.size, d->tail.at + joined, d->tail.size - joined), to.more, to.size);
     put16(at - 2, (uint32_t)text_size);
-    memcpy(out + HEAD + body.size, to.lane->name, (size_t)name_size);
+    memcpy(out + HEAD + body.size, to.send_topic->name, (size_t)name_size);
     memcpy(out + HEAD, body.at, (size_t)body.size);
     put32(out + SIZE_AT, (uint32_t)size);
     put32(out + 4, MAGIC_V1);
@@ -143,7 +143,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     single *s = d->singles + d->count++;
     s->at = d->out_size;
     s->size = (int32_t)size;
-    s->slot = to.lane->slot + (int32_t)to.queue_id;
+    s->slot = to.send_topic->slot + (int32_t)to.queue_id;
     s->queue_id = (int32_t)r->queue_id;
     s->opaque = (int32_t)r->opaque;
     s->tags_code = to.tags_code;

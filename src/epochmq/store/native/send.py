@@ -180,7 +180,7 @@ class SendRun:
         """
         name = topic.encode()
         prefix = java_hash(topic + "#") & 0xFFFFFFFF
-        first = self._library.lane_add(
+        first = self._library.send_topic_add(
             self._at, name, len(name), queues, sys_flag, prefix, special, kinds
         )
         if first >= 0:
@@ -190,7 +190,7 @@ class SendRun:
 
     def forget_topics(self) -> None:
         """Take none, until they are added again; nothing may be staged."""
-        self._library.lanes_clear(self._at)
+        self._library.send_topics_clear(self._at)
         self._places.clear()
 
     # A turn ----------------------------------------------------------------------------------

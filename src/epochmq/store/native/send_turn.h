@@ -6,7 +6,7 @@
 #include "json.h"
 #include "native.h"
 
-enum { PREFIX = 8, HEAD = 88, TOPIC_MAX = 127, LANES = 1024, TABLE = 4096, KEY_MAX = 64 };
+enum { PREFIX = 8, HEAD = 88, TOPIC_MAX = 127, SEND_TOPICS = 1024, TABLE = 4096, KEY_MAX = 64 };
 enum { TX_PREPARED = 4, TX_COMMIT = 8, TX_ROLLBACK = 12 };
 enum { SEND_V2 = 310, END_TRANSACTION = 37, ONEWAY = 2 };
 
@@ -30,7 +30,7 @@ typedef struct {
     int32_t queues, slot, sys_flag;
     uint32_t prefix; /* hash of topic# */
     int32_t allowed; /* which specials its messages may be, as bits */
-} lane;
+} send_topic;
 
 /* One queue: what this turn brings it. Mirrored by send.py. */
 typedef struct {
@@ -84,10 +84,10 @@ typedef struct {
     uint8_t *texts; /* headers of endings */
     int64_t texts_max;
     int64_t out_size, count, keys_count, touched_count, reads, endings_count, texts_size;
-    int64_t slots_used, lanes_used;
-    int32_t special[SPECIALS]; /* numbers of lanes + 1; 0: none */
-    lane lanes[LANES];
-    int16_t table[TABLE]; /* number of a lane + 1, by hash of its topic */
+    int64_t slots_used, send_topics_used;
+    int32_t special[SPECIALS]; /* numbers of send_topics + 1; 0: none */
+    send_topic send_topics[SEND_TOPICS];
+    int16_t table[TABLE]; /* number of a send_topic + 1, by hash of its topic */
 } send_turn;
 
 /* The fields of a send's header or an end's (facts/remoting.md 2.1), as far as they are needed. */
@@ -102,7 +102,7 @@ typedef struct {
 
 /* Where a message is stored, and what its properties get. */
 typedef struct {
-    const lane *lane;
+    const send_topic *send_topic;
     int64_t queue_id, sys_flag;
     int32_t tags_code;
     int64_t properties_max;
@@ -142,7 +142,7 @@ int reroute(const send_turn *d, const request *r, const properties *found, span 
 
 /* send.c */
 uint8_t *put_number(uint8_t *to, int64_t value);
-const lane *lane_of(const send_turn *d, span topic);
+const send_topic *send_topic_of(const send_turn *d, span topic);
 
 /* The slot of that number, noted as one that this turn brings something. */
 static inline slot *touch(send_turn *d, int32_t number)

@@ -64,7 +64,7 @@ static int to_level(const request *r, const properties *found, place *to)
     if (level < 1)
         return 0;
     to->size = put_place(to->more, r) - to->more;
-    to->queue_id = (level < to->lane->queues ? level : to->lane->queues) - 1;
+    to->queue_id = (level < to->send_topic->queues ? level : to->send_topic->queues) - 1;
     to->tags_code = 0;
     return 1;
 }
@@ -100,10 +100,10 @@ int reroute(const send_turn *d, const request *r, const properties *found, span 
                : found->rare == RARE_DELAY       ? LEVELS
                : found->rare == RARE_TIMED       ? TIMED
                                                  : -1;
-    if (kind < 0 || found->ours || !(d->allowed >> kind & 1) || !(to->lane->allowed >> kind & 1) ||
+    if (kind < 0 || found->ours || !(d->allowed >> kind & 1) || !(to->send_topic->allowed >> kind & 1) ||
         !d->special[kind] || (kind != HALF && r->sys_flag & TX_PREPARED))
         return 0;
-    to->lane = d->lanes + d->special[kind] - 1;
+    to->send_topic = d->send_topics + d->special[kind] - 1;
     if (kind == HALF)
         return to_half(r, found, text, to);
     return kind == LEVELS ? to_level(r, found, to) : to_time(d, r, found, to);

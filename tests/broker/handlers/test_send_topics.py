@@ -1,10 +1,10 @@
-"""Lanes: opened by checks in order, closed by any change, counting what passes."""
+"""SendTopics: opened by checks in order, closed by any change, counting what passes."""
 
 import pytest
 from tests.broker.broker_harness import WALL, BrokerHarness
 
 from epochmq.base.errors import Refused
-from epochmq.broker.handlers.send_lane import Lanes, check_name, invalid_code
+from epochmq.broker.handlers.send_topics import SendTopics, check_name, invalid_code
 from epochmq.broker.roles import Role
 from epochmq.model.topic import MULTI_TAG
 from epochmq.wire.headers.fast import SendFields
@@ -19,25 +19,25 @@ def test_a_lane_knows_its_topic() -> None:
     harness.node.topics.put(harness.topic("T", queues=3), 0)
     harness.topic("M", topic_filter_type=MULTI_TAG)
     harness.topic("%RETRY%G", queues=1)
-    lanes = Lanes(harness.node)
-    lane = lanes.open(fields("T"), 401, WALL)
-    assert (lane.topic, lane.queues, lane.write_queues) == ("T", 3, 3)
-    assert (lane.sys_flag, lane.retry_group) == (0, None)
-    assert lanes.open(fields("M"), 401, WALL).sys_flag == 2
-    assert lanes.open(fields("%RETRY%G"), 401, WALL).retry_group == "G"
-    assert lanes.get("T") is lane
-    assert lanes.keep(harness.topic("T", queues=3)) is lane
+    send_topics = SendTopics(harness.node)
+    send_topic = send_topics.open(fields("T"), 401, WALL)
+    assert (send_topic.topic, send_topic.queues, send_topic.write_queues) == ("T", 3, 3)
+    assert (send_topic.sys_flag, send_topic.retry_group) == (0, None)
+    assert send_topics.open(fields("M"), 401, WALL).sys_flag == 2
+    assert send_topics.open(fields("%RETRY%G"), 401, WALL).retry_group == "G"
+    assert send_topics.get("T") is send_topic
+    assert send_topics.keep(harness.topic("T", queues=3)) is send_topic
 
 
 def test_lanes_close_when_anything_changes() -> None:
     harness = BrokerHarness()
     harness.topic("T")
-    lanes = Lanes(harness.node)
+    send_topics = SendTopics(harness.node)
 
     def opened() -> bool:
-        lanes.refresh()
-        found = lanes.get("T") is not None
-        lanes.open(fields("T"), 401, WALL)
+        send_topics.refresh()
+        found = send_topics.get("T") is not None
+        send_topics.open(fields("T"), 401, WALL)
         return found
 
     assert not opened()
@@ -54,14 +54,14 @@ def test_lanes_close_when_anything_changes() -> None:
 def test_closing_hands_over_the_counts() -> None:
     harness = BrokerHarness()
     harness.topic("T")
-    lanes = Lanes(harness.node)
-    lane = lanes.open(fields("T"), 401, WALL)
-    lanes.used.append(lane)
-    lane.counts[1] += 5
-    lane.sizes[1] += 500
+    send_topics = SendTopics(harness.node)
+    send_topic = send_topics.open(fields("T"), 401, WALL)
+    send_topics.used.append(send_topic)
+    send_topic.counts[1] += 5
+    send_topic.sizes[1] += 500
     harness.topic("U")
-    lanes.refresh()
-    lanes.count()
+    send_topics.refresh()
+    send_topics.count()
     stats = harness.node.stats
     assert stats.find("TOPIC_PUT_NUMS", "U") is None
     for name, key, value in (

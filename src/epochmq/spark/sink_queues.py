@@ -1,7 +1,7 @@
 """Which queue a row goes to, under which number and id, and in which request: the same every time.
 
-A *lane* is what one partition sends to one queue. Its rows are cut into groups, whose rows have
-numbers that hold a checksum of the group (docs/adr/0040-spark-sink.md): brokers drop what they
+A *sink queue* is what one partition sends to one queue. Its rows are cut into groups, whose rows
+have numbers that hold a checksum of the group (docs/adr/0040-spark-sink.md): brokers drop what they
 hold already, and rows that are others than the first time are no repeats. Everything here depends
 on the rows and nothing else, so a repeated batch makes the same requests.
 """
@@ -65,7 +65,7 @@ class Cut:
     marked: bool
 
 
-class Lane:
+class SinkQueue:
     """Rows of one partition on their way to one queue."""
 
     def __init__(self, queue: MessageQueue, identity: Identity, part: int, named: str) -> None:
@@ -111,13 +111,15 @@ class Lane:
             yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
 
     def _next_id(self, row: Row) -> str:
-        """Lane, count and a sum over the lane up to here: other rows never get the same id."""
+        """SinkQueue, count and a sum over the sink queue up to here: other rows never get the same
+        id."""
         self._count += 1
         self._sum = crc32(row.text.encode(), crc32(row.body, self._sum))
         return f"{self._prefix}{self._count & 0xFFFFFFFF:08X}{_NO_TIME}{self._sum & 0xFFFF:04X}"
 
     def _marked(self, ids: list[str]) -> list[str]:
-        """The sink's properties of each row; the numbers are the lane's up to the group's end."""
+        """The sink's properties of each row; the numbers are the sink queue's up to the group's
+        end."""
         base = (self._groups & _GROUP_MASK) << _SUM_BITS | self._sum
         self._groups += 1
         number = base << _INDEX_BITS
@@ -195,44 +197,44 @@ class Layout:
         return found[queue_id % len(found)]
 
 
-class TopicLanes:
-    """All lanes of one partition to one topic."""
+class SinkQueues:
+    """All sink queues of one partition to one topic."""
 
     def __init__(self, layout: Layout, identity: Identity, how: Cut) -> None:
         self._layout = layout
         self._how = how
         count = len(layout.queues)
         named = f"{identity.sink_id}@{layout.mark}"
-        self.lanes = [
-            Lane(queue, identity, identity.partition * count + at, named)
+        self.sink_queues = [
+            SinkQueue(queue, identity, identity.partition * count + at, named)
             for at, queue in enumerate(layout.queues)
         ]
         self._turn = (identity.partition + identity.batch) % count
         self.size = 0
         """Bytes of bodies that are being gathered."""
 
-    def put(self, row: Row) -> Iterator[tuple[Lane, Request]]:
+    def put(self, row: Row) -> Iterator[tuple[SinkQueue, Request]]:
         """Take a row; the requests of groups that are whole now."""
         at = self._layout.index_of(row)
-        lane = self.lanes[self._turn if at is None else at]
-        lane.add(row)
+        sink_queue = self.sink_queues[self._turn if at is None else at]
+        sink_queue.add(row)
         self.size += len(row.body)
-        if len(lane.rows) >= GROUP_ROWS or lane.size >= GROUP_BYTES:
-            yield from self._cut(lane)
+        if len(sink_queue.rows) >= GROUP_ROWS or sink_queue.size >= GROUP_BYTES:
+            yield from self._cut(sink_queue)
 
-    def rest(self) -> Iterator[tuple[Lane, Request]]:
+    def rest(self) -> Iterator[tuple[SinkQueue, Request]]:
         """What is left at the end of the partition, or when too much is gathered."""
-        for lane in self.lanes:
-            if lane.rows:
-                yield from self._cut(lane)
+        for sink_queue in self.sink_queues:
+            if sink_queue.rows:
+                yield from self._cut(sink_queue)
 
-    def _cut(self, lane: Lane) -> Iterator[tuple[Lane, Request]]:
+    def _cut(self, sink_queue: SinkQueue) -> Iterator[tuple[SinkQueue, Request]]:
         """The next rows that may go anywhere go to the queue after this one."""
-        if lane is self.lanes[self._turn]:
-            self._turn = (self._turn + 1) % len(self.lanes)
-        self.size -= lane.size
-        for request in lane.cut(self._how):
-            yield lane, request
+        if sink_queue is self.sink_queues[self._turn]:
+            self._turn = (self._turn + 1) % len(self.sink_queues)
+        self.size -= sink_queue.size
+        for request in sink_queue.cut(self._how):
+            yield sink_queue, request
 
 
 def spread(queues: Sequence[MessageQueue]) -> Layout:

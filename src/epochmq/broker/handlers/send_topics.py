@@ -69,7 +69,7 @@ class SendFields(Protocol):
     def batch(self) -> bool | None: ...
 
 
-class Lane:
+class SendTopic:
     """One topic that may be sent to; counts what is sent, by queue."""
 
     __slots__ = (
@@ -99,30 +99,30 @@ class Lane:
         self.record_bytes = record.size_of(len(self.topic), 0, 0)
         """What a record takes besides body and properties."""
         self.used = False
-        """Whether it counted something since `Lanes.count`."""
+        """Whether it counted something since `SendTopics.count`."""
         self.counts = [0] * self.queues
         self.sizes = [0] * self.queues
 
 
-class Lanes:
-    """The open lanes of a broker; bounded by the number of topics."""
+class SendTopics:
+    """The states of topics that are sent to; bounded by the number of topics."""
 
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
-        self._lanes: dict[str, Lane] = {}
+        self._send_topics: dict[str, SendTopic] = {}
         self._version = node.topics.version
         self._options = node.options
         self._role = node.role
-        self.get = self._lanes.get
-        self.used: list[Lane] = []
-        """Lanes whose counts were not handed over yet, each once."""
-        self.opened: list[Lane] = []
-        """Lanes that are new to the native code."""
+        self.get = self._send_topics.get
+        self.used: list[SendTopic] = []
+        """Topics whose counts were not handed over yet, each once."""
+        self.opened: list[SendTopic] = []
+        """Topics that are new to the native code."""
         self.cleared = 0
-        """How often all lanes were closed."""
+        """How often all states were dropped."""
 
     def refresh(self) -> None:
-        """Called once a turn: close all lanes when topics or options changed."""
+        """Called once a turn: drop all states when topics or options changed."""
         node = self._node
         if (
             node.topics.version is not self._version
@@ -130,15 +130,15 @@ class Lanes:
             or node.role is not self._role
         ):
             self.count()
-            self._lanes.clear()
+            self._send_topics.clear()
             self.opened.clear()
             self.cleared += 1
             self._version = node.topics.version
             self._options = node.options
             self._role = node.role
 
-    def open(self, header: SendFields, version: int, wall: int) -> Lane:
-        """The lane to the topic that `header` names, made with the topic if need be; `Refused`."""
+    def open(self, header: SendFields, version: int, wall: int) -> SendTopic:
+        """The state of the topic that `header` names; creates the topic if need be. `Refused`."""
         node = self._node
         topic = header.topic
         if not is_writable(node.options.broker_permission) and node.topics.is_order(topic):
@@ -158,47 +158,47 @@ class Lanes:
             )
         return self.keep(config)
 
-    def keep(self, config: TopicConfig) -> Lane:
-        """The lane of a topic that exists. `Refused` when it may not be written."""
+    def keep(self, config: TopicConfig) -> SendTopic:
+        """The state of a topic that exists. `Refused` when it may not be written."""
         if not is_writable(config.perm):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
                 f"the topic[{config.topic_name}] sending message is forbidden",
             )
-        lane = self._lanes.get(config.topic_name)
-        if lane is None:
-            lane = self._lanes[config.topic_name] = Lane(config)
-            self.opened.append(lane)
-        return lane
+        send_topic = self._send_topics.get(config.topic_name)
+        if send_topic is None:
+            send_topic = self._send_topics[config.topic_name] = SendTopic(config)
+            self.opened.append(send_topic)
+        return send_topic
 
     def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
-        """Count stored messages of one queue, if its lane is still open."""
-        lane = self.get(topic)
-        if lane is not None:
-            if not lane.used:
-                lane.used = True
-                self.used.append(lane)
-            lane.counts[queue_id] += messages
-            lane.sizes[queue_id] += size
+        """Count stored messages of one queue, if the state of its topic is still here."""
+        send_topic = self.get(topic)
+        if send_topic is not None:
+            if not send_topic.used:
+                send_topic.used = True
+                self.used.append(send_topic)
+            send_topic.counts[queue_id] += messages
+            send_topic.sizes[queue_id] += size
 
     def count(self) -> None:
-        """Hand what the lanes counted to the statistics."""
+        """Hand the counts of all topics to the statistics."""
         stats = self._node.stats
         used, self.used = self.used, []
-        for lane in used:
+        for send_topic in used:
             total = total_bytes = 0
-            for queue_id, count in enumerate(lane.counts):
+            for queue_id, count in enumerate(send_topic.counts):
                 if count:
-                    size, key = lane.sizes[queue_id], f"{lane.topic}@{queue_id}"
+                    size, key = send_topic.sizes[queue_id], f"{send_topic.topic}@{queue_id}"
                     total += count
                     total_bytes += size
                     stats.add(stat.QUEUE_PUT_NUMS, key, count, count)
                     stats.add(stat.QUEUE_PUT_SIZE, key, size, count)
-                    lane.counts[queue_id] = lane.sizes[queue_id] = 0
-            lane.used = False
+                    send_topic.counts[queue_id] = send_topic.sizes[queue_id] = 0
+            send_topic.used = False
             stats.put_bytes.total += total_bytes
-            stats.add(stat.TOPIC_PUT_NUMS, lane.topic, total, total)
-            stats.add(stat.TOPIC_PUT_SIZE, lane.topic, total_bytes, total)
+            stats.add(stat.TOPIC_PUT_NUMS, send_topic.topic, total, total)
+            stats.add(stat.TOPIC_PUT_SIZE, send_topic.topic, total_bytes, total)
 
     def _create(self, header: SendFields, wall: int) -> TopicConfig | None:
         topics = self._node.topics

@@ -1,4 +1,4 @@
-"""Rows to requests: every row once, in the order of its lane, and the same way every time."""
+"""Rows to requests: every row once, in the order of its sink queue, and the same way every time."""
 
 from collections import defaultdict
 
@@ -12,9 +12,9 @@ from epochmq.model.batch import decode as decode_batch
 from epochmq.model.properties import decode
 from epochmq.model.queue import MessageQueue
 from epochmq.model.sink_mark import mark_of
-from epochmq.spark import sink_lanes
+from epochmq.spark import sink_queues
 from epochmq.spark.encode import Row
-from epochmq.spark.sink_lanes import Cut, Identity, Lane, Request, TopicLanes, spread
+from epochmq.spark.sink_queues import Cut, Identity, Request, SinkQueue, SinkQueues, spread
 
 QUEUES = [MessageQueue("T", broker, at) for broker in ("b", "a") for at in range(2)]
 IDENTITY = Identity("sink", 4, 3)
@@ -28,13 +28,13 @@ def row(number: int, key: str | None = None, queue_id: int | None = None, **more
     return Row("T", body, "a\x01b", key, queue_id, broker, 0, more.get("alone") is True, number)
 
 
-def lanes(
+def new_queues(
     identity: Identity = IDENTITY, *, rows: int = 3, size: int = 10, marked: bool = True
-) -> TopicLanes:
-    return TopicLanes(spread(QUEUES), identity, Cut(rows, size, marked))
+) -> SinkQueues:
+    return SinkQueues(spread(QUEUES), identity, Cut(rows, size, marked))
 
 
-def requests(topic: TopicLanes, rows: list[Row]) -> list[tuple[Lane, Request]]:
+def requests(topic: SinkQueues, rows: list[Row]) -> list[tuple[SinkQueue, Request]]:
     found = [pair for each in rows for pair in topic.put(each)]
     return [*found, *topic.rest()]
 
@@ -56,25 +56,27 @@ def test_queues_are_in_the_order_that_producers_use() -> None:
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of five rows."""
-    monkeypatch.setattr(sink_lanes, "GROUP_ROWS", 5)
+    monkeypatch.setattr(sink_queues, "GROUP_ROWS", 5)
 
 
 @pytest.mark.usefixtures("small_groups")
 def test_rows_without_a_key_fill_one_queue_after_another() -> None:
-    made = requests(lanes(), [row(n) for n in range(8)])
-    assert [(lane.queue, request.first_row, request.last_row) for lane, request in made] == [
+    made = requests(new_queues(), [row(n) for n in range(8)])
+    assert [
+        (sink_queue.queue, request.first_row, request.last_row) for sink_queue, request in made
+    ] == [
         (MessageQueue("T", "b", 1), 0, 2),  # partition 3 of batch 4: the fourth queue is first
         (MessageQueue("T", "b", 1), 3, 4),
         (MessageQueue("T", "a", 0), 5, 7),
     ]
     assert [request.size for _, request in made] == [3, 2, 3]
     following = Identity("sink", 5, 3)
-    assert requests(lanes(following), [row(0)])[0][0].queue == MessageQueue("T", "a", 0)
+    assert requests(new_queues(following), [row(0)])[0][0].queue == MessageQueue("T", "a", 0)
 
 
 @pytest.mark.usefixtures("small_groups")
 def test_what_brokers_know_repeats_by() -> None:
-    made = requests(lanes(), [row(n, queue_id=1, broker="b") for n in range(7)])
+    made = requests(new_queues(), [row(n, queue_id=1, broker="b") for n in range(7)])
     found = [pairs for _, request in made for _, pairs in messages(request)]
     mark = spread(QUEUES).mark
     assert (
@@ -94,31 +96,31 @@ def test_what_brokers_know_repeats_by() -> None:
 
 
 def test_numbers_never_have_more_digits_than_brokers_read() -> None:
-    assert len(str((sink_lanes._GROUP_MASK << 32 | 0xFFFFFFFF) << 12 | 0xFFF)) == 18
-    assert sink_lanes.GROUP_ROWS == 1 << 12
+    assert len(str((sink_queues._GROUP_MASK << 32 | 0xFFFFFFFF) << 12 | 0xFFF)) == 18
+    assert sink_queues.GROUP_ROWS == 1 << 12
 
 
 def test_at_least_once_sends_ids_only_and_to_any_queue() -> None:
-    made = requests(lanes(marked=False), [row(0), row(1), row(2), row(3, queue_id=0)])
-    (_, free), (lane, fixed) = sorted(made, key=lambda pair: pair[1].first_row)
+    made = requests(new_queues(marked=False), [row(0), row(1), row(2), row(3, queue_id=0)])
+    (_, free), (sink_queue, fixed) = sorted(made, key=lambda pair: pair[1].first_row)
     assert free.queue is None
-    assert fixed.queue == lane.queue
+    assert fixed.queue == sink_queue.queue
     assert all(set(pairs) == {"a", "UNIQ_KEY"} for _, pairs in messages(free))
 
 
 def test_bytes_end_a_request_and_a_row_alone_is_one() -> None:
     small = [row(0, body=b"x" * 6), row(1, body=b"y" * 6)]
     rows = [*small, row(2, alone=True), row(3, body=b"z" * 50), row(4), row(5)]
-    made = [request for _, request in requests(lanes(), rows)]
+    made = [request for _, request in requests(new_queues(), rows)]
     assert [(request.first_row, request.is_batch) for request in made] == [
         *((0, False), (1, False), (2, False), (3, False), (4, True)),
     ]
 
 
 def test_a_row_may_say_its_queue() -> None:
-    topic = lanes()
+    topic = new_queues()
     rows = [row(0, queue_id=1, broker="b"), row(1, queue_id=1), row(2, queue_id=0, broker="gone")]
-    where = {r.first_row: lane.queue for lane, r in requests(topic, rows)}
+    where = {r.first_row: sink_queue.queue for sink_queue, r in requests(topic, rows)}
     assert where[0] == MessageQueue("T", "b", 1)
     assert where[2] == MessageQueue("T", "a", 0)
     with pytest.raises(UsageError, match="row 5: topic T has no queue 2, only 0 to 1"):
@@ -129,7 +131,7 @@ def told(
     identity: Identity, rows: list[Row], queues: list[MessageQueue]
 ) -> tuple[list[str], list[str]]:
     """(ids, numbers) of rows on their way to one queue."""
-    topic = TopicLanes(spread(queues), identity, Cut(9, 99, True))
+    topic = SinkQueues(spread(queues), identity, Cut(9, 99, True))
     pairs = [each for _, request in requests(topic, rows) for _, each in messages(request)]
     return [each["UNIQ_KEY"] for each in pairs], [each["__SINK_SEQ"] for each in pairs]
 
@@ -177,8 +179,8 @@ def test_every_row_once_in_order_and_always_alike(
 ) -> None:
     rows = [row(n, key, body=body, alone=alone) for n, (key, body, alone) in enumerate(drawn)]
 
-    def make() -> list[tuple[Lane, Request]]:
-        return requests(lanes(rows=rows_max, size=bytes_max, marked=marked), rows)
+    def make() -> list[tuple[SinkQueue, Request]]:
+        return requests(new_queues(rows=rows_max, size=bytes_max, marked=marked), rows)
 
     made = make()
     assert [request for _, request in made] == [request for _, request in make()]
@@ -193,11 +195,11 @@ def test_every_row_once_in_order_and_always_alike(
         assert len(marks) == len(rows)
 
     queues = spread(QUEUES).queues
-    by_lane: dict[int, list[bytes]] = defaultdict(list)
-    for lane, request in made:
-        by_lane[lane.part] += [body for body, _ in messages(request)]
+    by_send_topic: dict[int, list[bytes]] = defaultdict(list)
+    for sink_queue, request in made:
+        by_send_topic[sink_queue.part] += [body for body, _ in messages(request)]
     for key in "abcdef":
         part = IDENTITY.partition * 4 + queues.index(by_key(queues, key))
         wanted = [each.body for each in rows if each.key == key]
-        left = iter(by_lane[part])
+        left = iter(by_send_topic[part])
         assert all(body in left for body in wanted)  # a subsequence: the key's order is kept
