@@ -76,7 +76,7 @@ class Beside:
     def __init__(self, disk: RealDisk) -> None:
         self._disk = disk
 
-    def take(
+    def snapshot(
         self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         if not table.dirty:

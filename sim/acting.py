@@ -127,7 +127,7 @@ class BrokerProcess(Served):
             for name in TOPICS
         )
         self.ready = True
-        self._hear(node, "take_role", self._took_role)
+        self._hear(node, "change_role", self._took_role)
         self._hear(node.offsets, "adopt", self._adopted)
         self._hear(node.offsets, "commit", self._commits)
         self._hear(node.store, "append", self._appends)

@@ -137,7 +137,7 @@ class Broker(Member):
         if node is None:
             self.shell.pump()
             return
-        while effects := node.take():
+        while effects := node.pop_effects():
             for effect in effects:
                 if isinstance(effect, Send):
                     self._write(effect.link, bytes(effect.data))

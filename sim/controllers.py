@@ -100,7 +100,7 @@ class ControllerProcess:
 
     def pump(self) -> None:
         """Carry out what the node wants; call it after each of its verbs."""
-        while effects := self.node.take():
+        while effects := self.node.pop_effects():
             for effect in effects:
                 if isinstance(effect, Send):
                     self._send(effect)

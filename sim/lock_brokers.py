@@ -253,7 +253,7 @@ class LockBroker:
             for name in self.members().values():
                 self.tell_member(name, wanted, wanted.mq_set, attempt, undo=False)
         elif header.lockUndo and attempt is not None:
-            locks.take_back(group, wanted.mq_set, client, attempt)
+            locks.undo_locks(group, wanted.mq_set, client, attempt)
         else:
             locks.unlock(group, wanted.mq_set, client, attempt)
 

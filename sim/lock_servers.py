@@ -79,7 +79,7 @@ class NameServerProcess:
         self._tell_notices()
 
     def _tell_notices(self) -> None:
-        for notice in self.node.table.take_notices():
+        for notice in self.node.table.pop_notices():
             self.host.world.mark("covered.notice")
             for address in notice.to:
                 self.rpc.call(

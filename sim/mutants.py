@@ -45,12 +45,12 @@ def put_once(broker: "SecondaryBroker") -> None:
 def timer_tries_again(broker: "SecondaryBroker") -> None:
     """A delivery that failed counts as made (rocketmq#7927)."""
     core = broker.timer.driver.core
-    settled = core.settled
+    settled = core.batch_put
 
     def all_held(held: Sequence[bool], wall: int, position: int) -> None:
         settled([True] * len(held), wall, position)
 
-    core.settled = all_held  # type: ignore[method-assign]
+    core.batch_put = all_held  # type: ignore[method-assign]
 
 
 def transaction_asks_the_log(broker: "SecondaryBroker") -> None:
@@ -92,7 +92,7 @@ def pop_offset_waits(broker: "SecondaryBroker") -> None:
         keep(taken, now, wall, done)
         for one in taken:
             if one.window is not None:
-                pop.settle(one.window, wall)
+                pop.finish_window(one.window, wall)
 
     pop.keep = kept  # type: ignore[method-assign]
 
@@ -100,14 +100,14 @@ def pop_offset_waits(broker: "SecondaryBroker") -> None:
 def pop_windows_in_order(broker: "SecondaryBroker") -> None:
     """A window that is safe is committed though one before it is not."""
     windows = broker.owned.pop.windows
-    settled = windows.settled
+    settled = windows.offset_to_commit
 
     def settle(window: Window) -> int | None:
         live = window.live
         found = settled(window)
         return window.after if live else found
 
-    windows.settled = settle  # type: ignore[method-assign]
+    windows.offset_to_commit = settle  # type: ignore[method-assign]
 
 
 def pop_progress_waits(broker: "SecondaryBroker") -> None:
@@ -216,7 +216,7 @@ def order_acks_of_its_batch(broker: "SecondaryBroker") -> None:
 
 def order_settles_first(broker: "SecondaryBroker") -> None:
     """Batches and offsets stay as they were copied, each by itself (ADR 0055)."""
-    broker.owned.pop.settle_orders = lambda now, wall: None  # type: ignore[method-assign]
+    broker.owned.pop.apply_committed_orders = lambda now, wall: None  # type: ignore[method-assign]
 
 
 def order_told_by_who_leads(broker: "SecondaryBroker") -> None:
@@ -312,7 +312,7 @@ def pre_online_version_check(process: "BrokerProcess") -> None:
     """A broker that comes back takes nothing over: its own tables count as the newest."""
     back = process.member.pre_online
     if back is not None:
-        back._merge.take = lambda _table, _body, _wall: None  # type: ignore[method-assign]
+        back._merge.merge_table = lambda _table, _body, _wall: None  # type: ignore[method-assign]
 
 
 def escape_advances_after_ack(process: "BrokerProcess") -> None:
@@ -330,7 +330,7 @@ def escape_advances_after_ack(process: "BrokerProcess") -> None:
 def slaves_copy_offsets(process: "BrokerProcess") -> None:
     """A slave asks for its master's offsets, and keeps none of them."""
     tables = process.member.sync.core._tables
-    tables.take_offsets = lambda _body, *, delta: None  # type: ignore[method-assign]
+    tables.apply_offsets = lambda _body, *, delta: None  # type: ignore[method-assign]
 
 
 def ended_are_handed_over(process: "BrokerProcess") -> None:

@@ -52,7 +52,7 @@ class RaftShell:
     def pump(self) -> None:
         """Carry out what the node wants; call it after each of its verbs."""
         world = self.host.world
-        for effect in self.raft.take():
+        for effect in self.raft.pop_effects():
             if type(effect) is not Send:
                 self._act(effect)
                 continue

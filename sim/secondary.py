@@ -16,7 +16,7 @@ from epochmq.broker.acks import Acks
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.members import Member as Producer
 from epochmq.broker.handlers.heartbeat import session_closed
-from epochmq.broker.handlers.pop import PopHarness
+from epochmq.broker.handlers.pop import PopHandler
 from epochmq.broker.handlers.pull import PullHandler
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.handlers.send_special import half_message, timed_draft
@@ -98,7 +98,7 @@ class SecondaryBroker(Broker):
         self._own_levels(owned)
         self.later: list[Callable[[], None]] = []
         owned.soon = self.later.append
-        self.pulls, self.pops = PullHandler(owned), PopHarness(owned)
+        self.pulls, self.pops = PullHandler(owned), PopHandler(owned)
         self.saver = Saver(host, self.shell.latency)
         self.sync = ReplicaSync(Tables(owned), history.options.slave_metadata_period)
         self.swaps = 0
@@ -111,7 +111,7 @@ class SecondaryBroker(Broker):
         owned.topics.add_system(_topics(history.options.revive_queue_num))
         self._open_timer(owned, host)
         owned.pop.orders.begin(host.now, host.wall)
-        owned.take_role(Role.FENCED)
+        owned.change_role(Role.FENCED)
         watch_pops(self)
         history.alter(self)
 
@@ -159,7 +159,7 @@ class SecondaryBroker(Broker):
         super().wake(now)
         owned, wall = self.owned, self.host.wall
         self._copy_tables(now)
-        self.roles.settled()
+        self.roles.earlier_confirmed()
         if owned.delivers:
             owned.delivery.tick(wall)
         owned.transactions.tick(now, wall)
@@ -236,7 +236,7 @@ class SecondaryBroker(Broker):
             self.world.mark("timer.unsaved")
 
     def _save_when_synced(self, table: Saved) -> None:
-        write = self.saver.take(table)
+        write = self.saver.snapshot(table)
         if write is not None:
             save = write
             end = self.store.pointers.appended
@@ -275,7 +275,7 @@ class SecondaryBroker(Broker):
             owned.lease_until_ms = lease.until_ms if self.membership.is_master else 0
 
     def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
-        self.owned.place.own_id = self.membership.broker_id or 0
+        self.owned.group_position.own_id = self.membership.broker_id or 0
         if isinstance(switch, BecomeMaster):
             self.sync.stop()
             super().become(switch, done)
@@ -300,8 +300,8 @@ class SecondaryBroker(Broker):
 
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
         super().set_committed(members, set_epoch)
-        self.owned.place.members = members
-        self.owned.place.set_epoch = set_epoch
+        self.owned.group_position.members = members
+        self.owned.group_position.set_epoch = set_epoch
 
     def _role_changed(self) -> None:
         self.swaps += 1

@@ -30,11 +30,11 @@ class Saver:
         self._busy = False
 
     def save(self, table: Saved) -> None:
-        write = self.take(table)
+        write = self.snapshot(table)
         if write is not None:
             write()
 
-    def take(
+    def snapshot(
         self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         """The table's content of now, to be written when the result is called."""

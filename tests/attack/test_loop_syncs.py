@@ -152,7 +152,7 @@ async def test_a_new_topic_on_a_slow_disk_costs_no_lease(tmp_path: Path) -> None
             assert (await maker.next()).code == 0
             assert answers == [0] * 20
             assert master.node.rights.writable
-            assert master.node.place.epoch == 1
+            assert master.node.group_position.epoch == 1
             await maker.close()
             await bystander.close()
         finally:

@@ -40,9 +40,9 @@ async def test_nobody_takes_over_the_link_of_a_living_replica(group: InProcess) 
     port = master.node.options.ha_listen_port
     for number in range(1, 6):
         for replica in replicas:
-            assert await claim(port, replica.node.place.own_id) == b""
+            assert await claim(port, replica.node.group_position.own_id) == b""
         await put_until_stored(master, b"%d" % number)
-    assert len(master.node.place.members) == 3
+    assert len(master.node.group_position.members) == 3
     for replica in replicas:
         await until(lambda replica=replica: len(bodies(replica)) == 6)
 
@@ -54,12 +54,12 @@ async def test_an_id_that_no_controller_knows_gets_nothing_and_causes_nothing(
     master = await group.whole()
     await put_until_stored(master, b"0")
     port = master.node.options.ha_listen_port
-    before = master.node.place.members, master.node.place.set_epoch
+    before = master.node.group_position.members, master.node.group_position.set_epoch
     for number in (7, 77, 2**31 - 1, 2**31 + 5):
         assert await claim(port, number) == b""
         replication = master.node.replica.replication.node.master  # type: ignore[union-attr]
         assert number not in replication.in_sync.replicas
-    assert (master.node.place.members, master.node.place.set_epoch) == before
+    assert (master.node.group_position.members, master.node.group_position.set_epoch) == before
     await put_until_stored(master, b"1")
     group.brokers.append(
         await group.start_broker(3, all_ack_in_sync_state_set=True, min_in_sync_replicas=2)
@@ -79,7 +79,7 @@ async def test_while_no_controller_answers_a_stranger_waits_and_members_come_bac
     writer.write(struct.pack(">ihhq", 1, 0, 0, 77))
     replication = master.node.replica.replication.node  # type: ignore[union-attr]
     await until(lambda: len(replication.master._unconfirmed) == 1)
-    assert sorted(replication.master.in_sync.replicas) == sorted(master.node.place.members)
+    assert sorted(replication.master.in_sync.replicas) == sorted(master.node.group_position.members)
     await group.let_in(0)
     assert await reader.read() == b""
     writer.close()

@@ -52,7 +52,7 @@ async def test_a_group_outlives_forged_notices_and_a_restart(group: InProcess, e
     await put_until_stored(group)
     before = states(group)
     for broker in group.brokers:
-        for named in (77, broker.node.place.own_id):
+        for named in (77, broker.node.group_position.own_id):
             body = encode_body(SyncStateSet([named], 1))
             await tell(broker, forged(epoch, named), body)
             await tell(broker, forged(epoch, named))

@@ -89,7 +89,7 @@ def test_no_flipped_bit_of_the_memory_of_sinks_is_believed() -> None:
     memory = SinkMemory()
     for seq in range(3):
         memory.note(SinkMark(SinkKey("s", 0, "T"), 0, seq), Place(seq * 100, 100, 1, seq))
-    memory.settle(200)
+    memory.forget_confirmed(200)
     wanted = memory.encode()
     data = encode_file(memory)
     refused = 0

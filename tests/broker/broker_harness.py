@@ -132,7 +132,7 @@ class Client:
 
     def take(self) -> list[Command]:
         """What the broker has said since the last call."""
-        data = b"".join(map(bytes, self.session.take_outbox()))
+        data = b"".join(map(bytes, self.session.pop_outbox()))
         return [decode(f.header, f.binary, bytes(f.body)) for f in self._answers.feed(data)]
 
     def ask(self, command: Command) -> Command:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
-from epochmq.broker.place import FOREVER
+from epochmq.broker.group_position import FOREVER
 from epochmq.broker.pop.pop_names import mark_of
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all

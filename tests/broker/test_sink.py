@@ -24,7 +24,7 @@ class News:
 
     def tick(self, now: int) -> None:
         self.ticks.append(now)
-        self._topics.take_changed(lambda name: False)
+        self._topics.pop_changed(lambda name: False)
 
     def when_settled(self, now: int, done: Callable[[], None], within_ms: int = 0) -> None:
         self.waiting.append(done)
@@ -35,7 +35,7 @@ class News:
 def harness() -> BrokerHarness:
     harness = BrokerHarness()
     harness.topic("T")
-    harness.node.topics.take_changed(lambda name: False)
+    harness.node.topics.pop_changed(lambda name: False)
     return harness
 
 

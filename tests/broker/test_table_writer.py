@@ -61,9 +61,9 @@ async def test_what_changed_is_written_once() -> None:
 async def test_what_was_taken_is_written_as_it_was() -> None:
     disk, table = FakeDisk(), Counting()
     table_writer = TableWriter(disk, Inline())
-    assert table_writer.take(table) is None
+    assert table_writer.snapshot(table) is None
     table.add()
-    write = table_writer.take(table)
+    write = table_writer.snapshot(table)
     assert write is not None
     table.add()
     write()
@@ -113,7 +113,7 @@ async def test_after_the_end_nothing_old_is_written() -> None:
     disk, table = FakeDisk(), Counting()
     table_writer = TableWriter(disk, Inline())
     table.add()
-    write = table_writer.take(table)
+    write = table_writer.snapshot(table)
     await table_writer.close()
     assert write is not None
     write()

@@ -34,12 +34,12 @@ def core_with(handler: object, *, leads: bool = True) -> ControllerCore:
     core = ControllerCore(Machine(), options(), {9: (handler, True)})  # type: ignore[dict-item]
     if leads:
         core.became_leader(3, 100)
-        core.take()
+        core.pop_effects()
     return core
 
 
 def answers(core: ControllerCore) -> list[Reply]:
-    return [effect.reply for effect in core.take() if isinstance(effect, Answer)]
+    return [effect.reply for effect in core.pop_effects() if isinstance(effect, Answer)]
 
 
 ASKED: Command = request(9)
@@ -48,7 +48,7 @@ ASKED: Command = request(9)
 def test_a_write_is_answered_when_it_is_applied() -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, Propose)
     core.applied(effect.ticket, DONE, 110)
     assert [reply.code for reply in answers(core)] == [0]
@@ -59,7 +59,7 @@ def test_a_write_is_answered_when_it_is_applied() -> None:
 def test_a_write_whose_fate_is_unknown_is_sent_to_the_leader(lost: str) -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, Propose)
     core.context.leader_id = None
     if lost == "dropped":
@@ -69,7 +69,7 @@ def test_a_write_whose_fate_is_unknown_is_sent_to_the_leader(lost: str) -> None:
     (reply,) = answers(core)
     assert reply.code == 2007
     core.applied(effect.ticket, DONE, 120)
-    assert core.take() == []
+    assert core.pop_effects() == []
 
 
 def test_what_a_heartbeat_wrote_is_tried_again_after_a_change_of_leaders() -> None:
@@ -86,7 +86,7 @@ def test_what_a_heartbeat_wrote_is_tried_again_after_a_change_of_leaders() -> No
 def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
     core = core_with(waiting(Confirm()))
     core.request(1, ASKED, 0, 100)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, ReadBarrier)
     core.read_ready(effect.ticket, 110)
     assert [reply.code for reply in answers(core)] == [0]
@@ -95,7 +95,7 @@ def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
     core.request(2, ASKED, 0, 499)
     assert [reply.code for reply in answers(core)] == [0]
     core.request(3, ASKED, 0, 500)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, ReadBarrier)
     core.read_failed(effect.ticket, 501)
     assert [reply.code for reply in answers(core)] == [2007]
@@ -104,7 +104,7 @@ def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
 def test_an_election_that_does_not_end_ends_the_waiting() -> None:
     core = core_with(waiting(Election(KEY, 700)))
     core.request(1, ASKED, 0, 100)
-    assert core.take() == []
+    assert core.pop_effects() == []
     assert core.next_deadline() <= 700
     core.tick(699)
     assert answers(core) == []
@@ -115,7 +115,7 @@ def test_an_election_that_does_not_end_ends_the_waiting() -> None:
 def test_an_answer_that_comes_too_late_is_given_up() -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
-    core.take()
+    core.pop_effects()
     core.tick(100 + CALL_MS)
     (reply,) = answers(core)
     assert reply.code == 1
@@ -240,19 +240,19 @@ def test_what_is_told_of_an_unknown_ticket_changes_nothing() -> None:
     core.read_ready(77, 100)
     core.read_failed(77, 100)
     core.notified(77, True, 100)
-    assert core.take() == []
+    assert core.pop_effects() == []
 
 
 def test_an_outcome_that_comes_after_the_call_was_given_up_is_no_answer() -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, Propose)
     core.tick(100 + CALL_MS)
     assert len(answers(core)) == 1
     core.applied(effect.ticket, DONE, 100 + CALL_MS + 1)
     core.tick(100 + 2 * CALL_MS)
-    assert core.take() == []
+    assert core.pop_effects() == []
 
 
 def test_an_election_that_ends_after_its_waiter_gave_up_resumes_nobody() -> None:
@@ -273,7 +273,7 @@ def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
     core = core_with(handler)
     core.request(1, ASKED, 0, 100)
     core.elections.stop()
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, Propose)
     core.tick(700)
     assert answers(core) == []
@@ -284,7 +284,7 @@ def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
 def test_a_read_that_waits_while_the_lead_is_lost_is_sent_away_once() -> None:
     core = core_with(waiting(Confirm()))
     core.request(1, ASKED, 0, 100)
-    (effect,) = core.take()
+    (effect,) = core.pop_effects()
     assert isinstance(effect, ReadBarrier)
     core.lost_leadership(110)
     assert [reply.code for reply in answers(core)] == [2007]

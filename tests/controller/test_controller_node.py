@@ -83,7 +83,7 @@ def test_another_leaders_entry_in_the_place_of_ours_is_not_ours() -> None:
     node = world.leader
     heard: list[object] = []
     node.core.context.write(SetSetting("", "k", value="v"), heard.append)
-    (ours,) = node.core.take()
+    (ours,) = node.core.pop_effects()
     assert isinstance(ours, Propose)
     index = node.machine.applied + 1
     node._proposed[index] = (3, ours.ticket)
@@ -179,4 +179,4 @@ def test_a_follower_whose_clock_stood_still_changes_nothing() -> None:
     follower = next(node for node in world.nodes.values() if node is not world.leader)
     follower.look_at_clocks(world.now, 0)
     assert follower.look_at_clocks(world.now, 5_000)
-    assert follower.take() == []
+    assert follower.pop_effects() == []

@@ -326,7 +326,7 @@ def test_the_choice_is_in_the_command(found: list[Broker]) -> None:
     world = found[0].world
     proposed: list[ElectMaster] = []
     core = world.leader.core
-    take = core.take
+    take = core.pop_effects
 
     def watched() -> list[object]:
         effects = take()
@@ -337,7 +337,7 @@ def test_the_choice_is_in_the_command(found: list[Broker]) -> None:
                     proposed.append(event)
         return effects  # type: ignore[return-value]
 
-    core.take = watched  # type: ignore[assignment,method-assign]
+    core.pop_effects = watched  # type: ignore[assignment,method-assign]
     found[0].close(refused=True)
     world.run(1)
     assert [(event.master, event.members, event.new_epoch) for event in proposed] == [

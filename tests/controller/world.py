@@ -156,7 +156,7 @@ class World:
     def _carry_out(self, name: str) -> None:
         node = self.nodes[name]
         while True:
-            for effect in node.take():
+            for effect in node.pop_effects():
                 self._do(name, node, effect)
             call = node.pending_sync()
             if call is not None:

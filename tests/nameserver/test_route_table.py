@@ -356,16 +356,16 @@ def test_the_smallest_replica_is_shown_as_master_where_that_is_supported() -> No
 def test_changes_of_the_smallest_id_are_noted_where_asked_for() -> None:
     it = table(notify_min_broker_id_changed=True)
     it.register(told(1, acting=True), 0)
-    assert it.take_notices() == []
+    assert it.pop_notices() == []
     it.register(told(0, acting=True, ha_addr="ha"), 0)
-    (notice,) = it.take_notices()
+    (notice,) = it.pop_notices()
     assert (notice.to, notice.min_id, notice.ha_addr) == (("10.0.0.1:10911",), 0, "ha")
     it.unregister("c", "b", "10.0.0.0:10911")
-    (notice,) = it.take_notices()
+    (notice,) = it.pop_notices()
     assert (notice.min_id, notice.offline_addr) == (1, "10.0.0.0:10911")
     it.register(told(2, acting=True), 0)
     it.unregister("c", "b", "10.0.0.2:10911")
-    assert it.take_notices() == []
+    assert it.pop_notices() == []
 
 
 def test_nothing_is_noted_by_default() -> None:

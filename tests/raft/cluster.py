@@ -105,11 +105,11 @@ class Cluster:
     def collect(self, name: str) -> None:
         """Sync if that goes by itself, and sort the effects of one node."""
         node = self.nodes[name]
-        self._sort(name, node.take())
+        self._sort(name, node.pop_effects())
         while self.autosync and (call := node.pending_sync()) is not None:
             call()
             node.synced(self.now)
-            self._sort(name, node.take())
+            self._sort(name, node.pop_effects())
 
     def sync(self, name: str) -> bool:
         """One sync; False when nothing waits."""

@@ -109,7 +109,7 @@ def test_what_is_saved_during_a_sync_goes_with_the_next() -> None:
     journal = journal_on(disk)
     journal.load(BOOTSTRAP)
     journal.save(ready(entry(1)))
-    first = journal.take()
+    first = journal.pop_writes()
     journal.save(ready(entry(2)))
     first()
     assert reopen(disk.crash(1)).entries == (entry(1),)
@@ -385,7 +385,7 @@ def test_without_a_descriptor_the_same_write_may_be_tried_again(anew: bool) -> N
         if not anew:
             entries = (entry(1), entry(2), *entries)
         journal.save(ready(*entries, state=state))
-        call = journal.take()
+        call = journal.pop_writes()
         for _ in range(2):
             with suppress(OutOfResources):
                 call()

@@ -75,10 +75,10 @@ def test_stable_only_what_was_written_and_not_replaced_since() -> None:
     """Entries that were cut and came again the same are not stable by the first write."""
     log = log_of()
     log.append([entry(1), entry(2)])
-    assert log.take_unwritten() == (entry(1), entry(2))
+    assert log.pop_unwritten() == (entry(1), entry(2))
     log.append([entry(2, 2)])
     log.append([entry(2)])
-    assert log.take_unwritten() == (entry(2),)
+    assert log.pop_unwritten() == (entry(2),)
     log.written()
     assert log.stable == 1
     log.written()
@@ -89,22 +89,22 @@ def test_applied_only_what_is_committed_and_stable() -> None:
     log = log_of()
     log.append([entry(1), entry(2), entry(3)])
     log.commit_to(3)
-    assert log.take_committed(10) == ()
-    log.take_unwritten()
+    assert log.pop_committed(10) == ()
+    log.pop_unwritten()
     log.written()
-    assert log.take_committed(2) == (entry(1), entry(2))
-    assert log.take_committed(2) == (entry(3),)
+    assert log.pop_committed(2) == (entry(1), entry(2))
+    assert log.pop_committed(2) == (entry(3),)
     assert log.applied == 3
 
 
 def test_restore_and_compact() -> None:
     log = log_of(1, 1, 1, commit=3)
-    log.take_committed(2)
+    log.pop_committed(2)
     with pytest.raises(OurBug, match="INV-04"):
         log.compact(3, MEMBERS, b"")
     log.compact(2, MEMBERS, b"s")
     assert (log.snapshot.index, log.last_index) == (2, 3)
-    assert log.take_committed(5) == (entry(3),)
+    assert log.pop_committed(5) == (entry(3),)
     with pytest.raises(OurBug, match="INV-05"):
         log.restore(Snapshot(3, 1, MEMBERS))
     log.restore(Snapshot(9, 4, MEMBERS))
@@ -138,7 +138,7 @@ class AgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.log.has_unwritten)
     @rule()
     def write(self) -> None:
-        entries = self.log.take_unwritten()
+        entries = self.log.pop_unwritten()
         before = self.writes[-1] if self.writes else self.device
         self.writes.append(before[: entries[0].index] + [e.term for e in entries])
 
@@ -151,7 +151,7 @@ class AgainstAList(RuleBasedStateMachine):
     @rule(index=st.integers(0, 20))
     def commit(self, index: int) -> None:
         self.log.commit_to(min(index, self.log.last_index))
-        self.log.take_committed(3)
+        self.log.pop_committed(3)
 
     @precondition(lambda self: self.log.applied > self.log.snapshot.index)
     @rule()

@@ -29,22 +29,22 @@ def outbox_with(*messages: AnyMessage, safe: Safeguards = SAFE) -> Outbox:
 
 def test_all_wait_for_the_promise_and_acks_for_the_entries() -> None:
     outbox = outbox_with(VOTE, ACK, REFUSAL, APPEND, BEAT)
-    assert outbox.take(0) == []
-    assert outbox.take(1) == [VOTE, REFUSAL, APPEND, BEAT]
-    assert outbox.take(1) == []
-    assert outbox.take(2) == [ACK]
+    assert outbox.pop_ready(0) == []
+    assert outbox.pop_ready(1) == [VOTE, REFUSAL, APPEND, BEAT]
+    assert outbox.pop_ready(1) == []
+    assert outbox.pop_ready(2) == [ACK]
 
 
 def test_a_leaders_appends_do_not_wait_for_its_own_entries() -> None:
     outbox = Outbox(SAFE)
     outbox.put(batch(APPEND), 1, 1, promised=False)
-    assert outbox.take(0) == [APPEND]
+    assert outbox.pop_ready(0) == [APPEND]
 
 
 def test_switches() -> None:
     vote = replace(SAFE, sync_before_vote=False)
-    assert outbox_with(VOTE, ACK, safe=vote).take(0) == [VOTE]
+    assert outbox_with(VOTE, ACK, safe=vote).pop_ready(0) == [VOTE]
     ack = replace(SAFE, sync_before_append_ack=False)
-    assert outbox_with(VOTE, ACK, safe=ack).take(0) == [ACK]
+    assert outbox_with(VOTE, ACK, safe=ack).pop_ready(0) == [ACK]
     nothing = replace(SAFE, persist_before_reply=False)
-    assert outbox_with(VOTE, ACK, safe=nothing).take(0) == [VOTE, ACK]
+    assert outbox_with(VOTE, ACK, safe=nothing).pop_ready(0) == [VOTE, ACK]

@@ -50,7 +50,7 @@ def test_one_sync_covers_all_that_came_during_the_last_one() -> None:
     assert node.pending_sync() is None, "one at a time"
     call()
     node.synced(cluster.now)
-    assert [effect.data for effect in node.take() if isinstance(effect, Apply)] == [b"first"]
+    assert [effect.data for effect in node.pop_effects() if isinstance(effect, Apply)] == [b"first"]
     syncs = cluster.disks["n0"].operations
     assert cluster.sync("n0")
     assert cluster.disks["n0"].operations - syncs == 2, "one write, one sync"
@@ -187,7 +187,7 @@ def test_garbage_and_strangers_are_the_peers_fault() -> None:
     with pytest.raises(PeerError):
         node.receive(b"\x01garbage", cluster.now)
     cluster.nodes["n1"].tick(10_000)
-    for effect in cluster.nodes["n1"].take():
+    for effect in cluster.nodes["n1"].pop_effects():
         with pytest.raises(PeerError):
             cluster.nodes["n1"].receive(effect.data, cluster.now)  # type: ignore[union-attr]
 

@@ -128,7 +128,7 @@ class Cable:
     def _effects(self) -> bool:
         moved = False
         for broker, is_master in ((self.master, True), (self.follower, False)):
-            for effect in broker.node.take():
+            for effect in broker.node.pop_effects():
                 moved = True
                 if isinstance(effect, Trouble):
                     broker.troubles.append(effect.text)

@@ -82,9 +82,9 @@ def test_waits_are_released_in_order_up_to_a_position() -> None:
 
 def test_who_asks_for_less_comes_first() -> None:
     waits = Waits()
-    assert waits.comes_first(99)
+    assert waits.is_first(99)
     waits.add(20, 1000, lambda _status: None)
-    assert [offset for offset in (10, 20, 30) if waits.comes_first(offset)] == [10, 20]
+    assert [offset for offset in (10, 20, 30) if waits.is_first(offset)] == [10, 20]
 
 
 def test_waits_end_at_their_deadline() -> None:

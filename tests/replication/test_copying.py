@@ -42,7 +42,7 @@ def test_damaged_bytes_end_the_connection() -> None:
     assert space is not None
     space[: chunk.size] = b"\xff" * chunk.size
     slave.node.direct_received(chunk.size, 0)
-    trouble, close = slave.node.take()[-2:]
+    trouble, close = slave.node.pop_effects()[-2:]
     assert isinstance(trouble, Trouble)
     assert isinstance(close, Close)
     assert (trouble.text, close.link) == (close.reason, OWN_LINK)
@@ -57,4 +57,4 @@ def test_without_a_role_nothing_comes_in() -> None:
     node.hung_up(0)
     assert node.direct_space() is None
     assert (node.reading, node.established, node.suspended) == (False, False, False)
-    assert node.take() == []
+    assert node.pop_effects() == []

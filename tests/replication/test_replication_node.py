@@ -359,7 +359,7 @@ def test_without_a_role_nothing_is_acknowledged() -> None:
     assert a.node.refusal(0) is AckStatus.FENCED
     assert a.node.statistics() == {}
     a.node.link_accepted(9, "somebody", 0)
-    assert len(a.node.take()) == 1
+    assert len(a.node.pop_effects()) == 1
 
 
 def test_the_lease_is_looked_at_again_before_anything_is_acknowledged() -> None:

@@ -46,14 +46,14 @@ def test_one_question_is_under_way_and_who_comes_meanwhile_waits_for_the_next() 
     assert not unconfirmed.hold(third, hello(5))
     assert len(unconfirmed) == 3
     unconfirmed.drop(3)
-    waited, again = unconfirmed.told(frozenset({4}))
+    waited, again = unconfirmed.set_registered(frozenset({4}))
     assert [each.number for each, _ in waited] == [1], "whether it is registered or not"
     assert again, "4 may have registered since the question was put"
     assert unconfirmed.is_known(hello(4), SET)
-    waited, again = unconfirmed.told(frozenset({4}))
+    waited, again = unconfirmed.set_registered(frozenset({4}))
     assert [each.number for each, _ in waited] == [2]
     assert not again
-    assert unconfirmed.told(frozenset()) == ([], False)
+    assert unconfirmed.set_registered(frozenset()) == ([], False)
 
 
 def test_who_hangs_up_keeps_nobody_from_being_let_in() -> None:
@@ -64,11 +64,11 @@ def test_who_hangs_up_keeps_nobody_from_being_let_in() -> None:
     unconfirmed.drop(1)
     assert not unconfirmed.hold(link(3), hello(9))
     unconfirmed.drop(3)
-    assert unconfirmed.told(frozenset({4})) == ([], True)
+    assert unconfirmed.set_registered(frozenset({4})) == ([], True)
     assert not unconfirmed.hold(link(4), hello(9))
-    waited, again = unconfirmed.told(frozenset({4}))
+    waited, again = unconfirmed.set_registered(frozenset({4}))
     assert [each.number for each, _ in waited] == [2]
     assert again
     unconfirmed.drop(4)
-    assert unconfirmed.told(frozenset({4})) == ([], False)
+    assert unconfirmed.set_registered(frozenset({4})) == ([], False)
     assert unconfirmed.hold(link(5), hello(9))

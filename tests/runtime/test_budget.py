@@ -17,24 +17,24 @@ class Held:
 def test_what_was_given_back_is_noticed_at_the_limit() -> None:
     held = Held(100, a=10, b=20)
     held.budget.seen = 101
-    assert held.budget.settle("a", 30)
+    assert held.budget.enforce("a", 30)
     assert (held.budget.seen, held.cut) == (60, {})
 
 
 def test_the_largest_go_until_a_quarter_is_free() -> None:
     held = Held(100, a=30, b=50, c=10, d=40)
-    assert held.budget.settle("a")
+    assert held.budget.enforce("a")
     assert (held.budget.seen, sorted(held.cut)) == (40, ["b", "d"])
     assert held.cut["b"] == "all peers together hold 130 bytes, this one the most"
 
 
 def test_who_asks_may_be_the_one_to_go() -> None:
     held = Held(100, a=1, b=50)
-    assert not held.budget.settle("a", 90)
+    assert not held.budget.enforce("a", 90)
     assert (held.budget.seen, sorted(held.cut)) == (50, ["a"])
 
 
 def test_who_is_not_known_yet_counts_too() -> None:
     held = Held(100, b=50)
-    assert not held.budget.settle("new", 90)
+    assert not held.budget.enforce("new", 90)
     assert held.budget.seen == 50

@@ -36,7 +36,7 @@ def taken(
     native = library()
     assert native is not None
     maker = Whole(tuple(names), raw, rows, "broker-a")
-    return maker.take(native, np.frombuffer(data, np.uint8), at, limit, stop_flags)
+    return maker.decode(native, np.frombuffer(data, np.uint8), at, limit, stop_flags)
 
 
 def one_by_one(

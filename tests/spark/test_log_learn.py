@@ -89,7 +89,7 @@ def taken(log: LogImage, cuts: list[int]) -> tuple[list[int], list[tuple[int, in
     offsets: list[int] = []
     damaged: list[tuple[int, int]] = []
     for piece in ranges.pieces:
-        for data, base, found in whole.take(piece):
+        for data, base, found in whole.add_range(piece):
             for each in found:
                 assert base <= each.start < each.end <= base + len(data)
                 if isinstance(each, Run):

@@ -229,7 +229,7 @@ def test_a_cut_forgets_what_was_computed_while_it_was_written() -> None:
     world = filled(3 * BLOCK_BYTES)
     store = world.store
     assert store is not None
-    store.checksums.take_back(BLOCK_BYTES)
+    store.checksums.invalidate_step(BLOCK_BYTES)
     assert store.checksums.covered == 0
     store.checksums.record_written(store.pointers.synced)
     assert store.checksums.covered == 0

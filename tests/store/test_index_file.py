@@ -71,7 +71,7 @@ def test_a_chain_that_bites_its_tail_ends() -> None:
     raw.write(40, (99).to_bytes(4))
     raw.write(44 + 20 * 3 + 16, (3).to_bytes(4))
     again = IndexFile(disk, "f", 1, 8, create=False)
-    again.settle()
+    again.repair_slots()
     assert found(again, 7) == []
 
 

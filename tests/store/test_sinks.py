@@ -47,11 +47,11 @@ def test_what_is_noted_is_found_with_its_place() -> None:
 
 def test_only_what_is_settled_outlives_its_place() -> None:
     memory = noted(4, 2, 9)
-    memory.settle(199)
+    memory.forget_confirmed(199)
     assert memory.covered == 100
     assert memory.find(mark(4)) is SETTLED
     assert memory.find(mark(2)) == Place(100, 100, 1, 1)
-    memory.settle(1000)
+    memory.forget_confirmed(1000)
     assert memory.covered == 1000
     assert {memory.find(mark(seq)) for seq in (2, 4, 9)} == {SETTLED}
     assert memory.find(mark(3)) is None  # a gap stays open: numbers come in any order
@@ -61,12 +61,12 @@ def test_older_batches_are_done_once_a_newer_one_is_settled() -> None:
     memory = noted(1)
     memory.note(mark(7, batch=5), Place(500, 100, 0, 0))
     assert memory.find(mark(2)) is None
-    memory.settle(1000)
+    memory.forget_confirmed(1000)
     assert memory.find(mark(2)) is SETTLED
     assert memory.find(mark(7, batch=5)) is SETTLED
     assert memory.find(mark(1, batch=5)) is None
     memory.note(mark(3, batch=4), Place(1100, 100, 0, 0))  # a late one takes nothing away
-    memory.settle(2000)
+    memory.forget_confirmed(2000)
     assert memory.find(mark(7, batch=5)) is SETTLED
 
 
@@ -90,7 +90,7 @@ def test_a_copy_does_not_hide_the_first_one() -> None:
 
 def test_a_cut_of_what_was_settled_forgets_all() -> None:
     memory = noted(0, 1)
-    memory.settle(150)
+    memory.forget_confirmed(150)
     assert memory.cut(50)
     assert memory.find(mark(0)) is None
     assert (memory.covered, memory.dirty) == (0, True)
@@ -100,7 +100,7 @@ def test_a_cut_of_what_was_settled_forgets_all() -> None:
 
 def test_records_read_again_change_nothing() -> None:
     memory = noted(0, 1)
-    memory.settle(100)
+    memory.forget_confirmed(100)
     memory.note(mark(8), Place(0, 100, 1, 0))
     memory.note(mark(9), Place(100, 100, 1, 1))
     assert memory.find(mark(8)) is memory.find(mark(9)) is None
@@ -108,7 +108,7 @@ def test_records_read_again_change_nothing() -> None:
 
 def test_a_deleted_topic_is_forgotten() -> None:
     memory = noted(0)
-    memory.settle(100)
+    memory.forget_confirmed(100)
     memory.note(mark(1), Place(100, 100, 1, 1))
     memory.note(mark(1, key=SinkKey("s", 0, "U")), Place(200, 100, 1, 1))
     memory.forget_topic("T")
@@ -122,11 +122,11 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = SinkMemory()
     for n in range(20):
         memory.note(mark(1, key=SinkKey("s", n % 8, "T")), Place(n * 100, 100, 0, n))
-        memory.settle(n * 50)
+        memory.forget_confirmed(n * 50)
         figures = memory.statistics()
         assert figures["sink_weight"] <= 10
         assert figures["sink_recent"] <= 7
-    memory.settle(5000)
+    memory.forget_confirmed(5000)
     assert memory.find(mark(1, key=SinkKey("s", 3, "T"))) is SETTLED  # used last
     assert memory.find(mark(1, key=SinkKey("s", 4, "T"))) is None
 
@@ -186,7 +186,7 @@ def test_runs_are_their_messages(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
         elif what < 8:
             limit = rng.randrange(both.end + 1)
             for memory in (both.runs, both.ones):
-                memory.settle(limit)
+                memory.forget_confirmed(limit)
         elif what < 9:
             end = max(both.end - rng.randrange(2000), both.ones.covered) // 100 * 100
             if end >= both.ones.covered:
@@ -207,7 +207,7 @@ def test_a_run_read_again_changes_nothing() -> None:
     memory = noted(0, 1)
     memory.note_run(run(7, 2, 100))
     assert memory.find(mark(7)) is None
-    memory.settle(250)
+    memory.forget_confirmed(250)
     memory.note_run(run(7, 2, 200))
     assert memory.find(mark(7)) is None
     memory.note_run(run(7, 2, 300))
@@ -217,7 +217,7 @@ def test_a_run_read_again_changes_nothing() -> None:
 def test_snapshots() -> None:
     disk, memory = SimDisk(), noted(*range(5000), 6000)
     assert load_snapshot(disk, SinkMemory()) == ""
-    memory.settle(4999 * 100)
+    memory.forget_confirmed(4999 * 100)
     disk.write_file(FILE, memory.encode(), backup=True)
     again = SinkMemory()
     assert load_snapshot(disk, again) is None
@@ -231,7 +231,7 @@ def test_snapshots() -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"covered":1,"crc":0,"sinks":[]}', None])
 def test_a_damaged_snapshot_gives_way_to_the_one_before(damage: bytes | None) -> None:
     disk, memory = SimDisk(), noted(0)
-    memory.settle(100)
+    memory.forget_confirmed(100)
     good = memory.encode()
     bad = good.replace(b'"part":0', b'"part":1') if damage is None else damage
     disk.write_file(FILE, good, backup=True)
@@ -264,7 +264,7 @@ def put(store: Store, one: Draft, wall: int = WALL) -> Appended:
 
 
 def save(store: Store, disk: SimDisk) -> None:
-    store.settle_sinks()
+    store.forget_confirmed_sinks()
     disk.write_file(FILE, store.sinks.encode(), backup=True)
 
 
@@ -294,7 +294,7 @@ class SinkMachine(ReplicaMachine):
 
     @rule()
     def take_snapshot(self) -> None:
-        self.store.settle_sinks()
+        self.store.forget_confirmed_sinks()
         self.taken = self.store.sinks.encode()
 
     @rule()

@@ -97,7 +97,7 @@ def test_what_was_cut_is_never_shown() -> None:
     visibility.hold(30, [one])
     visibility.advance(10)
     for each in (one, two):
-        each.take_back(10)
+        each.truncate(10)
     visibility.cut(10)
     assert (one.next, two.next) == (1, 0)
     visibility.advance(99)

@@ -47,7 +47,7 @@ def frames(*commands: Command) -> list[RawFrame]:
 
 
 def answers(session: Session) -> list[Command]:
-    data = b"".join(bytes(chunk) for chunk in session.take_outbox())
+    data = b"".join(bytes(chunk) for chunk in session.pop_outbox())
     return [decode(f.header, f.binary, bytes(f.body)) for f in FrameReader().feed(data)]
 
 

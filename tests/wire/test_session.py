@@ -42,7 +42,7 @@ def make() -> tuple[Session, FakeTransport]:
 
 
 def sent(session: Session) -> list[Command]:
-    data = b"".join(bytes(chunk) for chunk in session.take_outbox())
+    data = b"".join(bytes(chunk) for chunk in session.pop_outbox())
     return [decode(f.header, f.binary, bytes(f.body)) for f in FrameReader().feed(data)]
 
 
@@ -51,7 +51,7 @@ def test_chunks_of_a_turn_wake_once() -> None:
     session.send(b"ab", memoryview(b"c"))
     session.send(b"d")
     assert (transport.wakes, session.outbox_bytes) == (1, 4)
-    chunks: list[Buffer] = session.take_outbox()
+    chunks: list[Buffer] = session.pop_outbox()
     assert b"".join(chunks) == b"abcd"
     assert session.outbox_bytes == 0
     session.send(b"e")
@@ -63,11 +63,11 @@ def test_what_is_held_leaves_with_the_last_release() -> None:
     session.hold()
     session.hold()
     session.send(b"ab")
-    assert session.take_outbox() == []
+    assert session.pop_outbox() == []
     session.release()
-    assert (session.take_outbox(), transport.wakes) == ([], 1)
+    assert (session.pop_outbox(), transport.wakes) == ([], 1)
     session.release()
-    assert (session.take_outbox(), transport.wakes) == ([b"ab"], 2)
+    assert (session.pop_outbox(), transport.wakes) == ([b"ab"], 2)
     session.hold()
     session.release()
     assert transport.wakes == 2

@@ -10,6 +10,7 @@ from epochmq.broker.assignment.route_book import Waiter
 from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.filters.consumer_filters import Filters
+from epochmq.broker.group_position import FOREVER, GroupPosition, Replica
 from epochmq.broker.handlers.key_searches import KeySearches
 from epochmq.broker.handlers.send_sync import Group
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute
@@ -24,7 +25,6 @@ from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.metadata.topics import TopicTable
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.place import FOREVER, Place, Replica
 from epochmq.broker.pop.state import PopState
 from epochmq.broker.replica_sync.stamps import Watchers
 from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
@@ -127,7 +127,7 @@ class BrokerNode:
         """Past the lease: whether the whole set is behind this master (ADR 0044)."""
         self.acks: Acks | None = None
         """The replicas that sends wait for; None without replication."""
-        self.place = Place(options.broker_id)
+        self.group_position = GroupPosition(options.broker_id)
         self.replica: Replica | None = None
         """Membership and replication; None for a broker without replicas."""
         self.ha_address = format_addr(options.broker_ip2.strip("[]"), options.ha_listen_port)
@@ -265,20 +265,20 @@ class BrokerNode:
     @property
     def route_id(self) -> int:
         """What routes call this broker: the master is 0, whatever its own number."""
-        return 0 if self.role is Role.MASTER else self.place.own_id
+        return 0 if self.role is Role.MASTER else self.group_position.own_id
 
     @property
     def is_master(self) -> bool:
         return self.role is Role.MASTER
 
-    def take_role(self, role: Role) -> None:
+    def change_role(self, role: Role) -> None:
         """The one swap of the row; only a master's tables take what is made in passing."""
         self.role = role
         self.tenure += 1
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
         if ROLES[role].consumes:
-            self.pop.settle_orders(self.clock.now_ms(), self.clock.wall_ms())
+            self.pop.apply_committed_orders(self.clock.now_ms(), self.clock.wall_ms())
         self.delivery.role_changed()
         self.pending_writes.role_changed()
 
@@ -302,9 +302,9 @@ class BrokerNode:
         group = Group(lambda code: done(code == ResponseCode.SUCCESS), 0, sync + (acks is not None))
         if sync:
             failed = ResponseCode.SERVICE_NOT_AVAILABLE
-            self.store.when_synced(end, lambda ok: group.come(0 if ok else failed))
+            self.store.when_synced(end, lambda ok: group.condition_met(0 if ok else failed))
         if acks is not None:
-            acks.when_acked(end, self.clock.now_ms() + options.slave_timeout, group.come)
+            acks.when_acked(end, self.clock.now_ms() + options.slave_timeout, group.condition_met)
 
     def next_number(self) -> int:
         """A number that rises by one at each call, to spread messages over queues."""

@@ -159,7 +159,7 @@ class Broker:
         node.open_timer()
         self._closers.append(self._close_timer)
         node.pop.orders.begin(self._clock.now_ms(), wall)
-        node.pop.settle_orders(self._clock.now_ms(), wall)
+        node.pop.apply_committed_orders(self._clock.now_ms(), wall)
         self.sink = BrokerSink(node, self._label)
         if options.enable_controller_mode:
             self.member = build_member(node, self._blocking, self._role_changed)
@@ -246,7 +246,7 @@ class Broker:
         if self.member is not None:
             await self.member.start()
         self._tick(now)
-        await self.registrar.settle()
+        await self.registrar.wait_registered()
         self._ticker = loop.create_task(self._run())
 
     def _open_ways_out(self) -> None:
@@ -373,7 +373,7 @@ class Broker:
 
     def _save_when_synced(self, table: Table) -> None:
         """Write the table as it is now, once the log as it is now is on the device."""
-        write = self._table_writer.take(table)
+        write = self._table_writer.snapshot(table)
         if write is not None:
             save = write  # narrowed for the closure
             store = self.node.store
@@ -394,7 +394,7 @@ class Broker:
 
     def _save_sinks(self) -> None:
         """Only what is confirmed and on the device is in it."""
-        self.node.store.settle_sinks()
+        self.node.store.forget_confirmed_sinks()
         self._table_writer.save(self.node.store.sinks)
 
     def _tables(self) -> tuple[Table, ...]:
@@ -455,7 +455,7 @@ class Broker:
             for table in (node.delay_offsets, node.offsets):
                 table.dirty = True  # what still waited for a sync counts as not saved
             node.delay_offsets.step_version(self._clock.wall_ms())
-            node.store.settle_sinks()
+            node.store.forget_confirmed_sinks()
             node.store.sinks.dirty = True  # that it covers the whole log, above all
             save_dirty(node.disk, (*self._tables(), node.store.sinks))
             if node.timer is not None:

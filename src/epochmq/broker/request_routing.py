@@ -284,7 +284,7 @@ def check_role(node: BrokerNode, row: Row) -> None:
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
             "this broker is a replica: topics, groups, offsets and locks are changed at the master"
-            f" of the group {node.place.master_address}".rstrip(),
+            f" of the group {node.group_position.master_address}".rstrip(),
         )
 
 

@@ -87,7 +87,7 @@ class BrokerSink:
             },
         )
         for code in (Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST):
-            table[code] = self._told_first(table[code])
+            table[code] = self._known_first(table[code])
         self.dispatcher = Dispatcher(table)
 
     def opened(self, session: Session) -> None:
@@ -110,14 +110,14 @@ class BrokerSink:
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
-        return self.stage.take_raw(session, data, start, size)
+        return self.stage.stage_raw(session, data, start, size)
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
         """All frames of one read; garbage cuts the connection."""
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
-        take = self.stage.take
+        take = self.stage.stage_message
         topics, groups = self.node.topics, self.node.groups
         versions = topics.version, groups.version
         is_saving = topics.touched or self.node.keeper.is_busy
@@ -274,7 +274,7 @@ class BrokerSink:
             )
             self._refuse(session, envelope.opaque, error)
             return
-        self.pulls.take(session, envelope.code, envelope.version, envelope.opaque, fields, now)
+        self.pulls.pull(session, envelope.code, envelope.version, envelope.opaque, fields, now)
 
     def _refuse(self, session: Session, opaque: int, error: PeerError | Refused) -> None:
         code = error.code if isinstance(error, Refused) else ResponseCode.SYSTEM_ERROR
@@ -293,10 +293,12 @@ class BrokerSink:
         if header.batch:
             take_batch(self.stage, session, command, header, body, now)
         else:
-            self.stage.take(session, command.opaque, command.version, header, body, command)
+            self.stage.stage_message(
+                session, command.opaque, command.version, header, body, command
+            )
         return HELD
 
-    def _told_first(self, handler: Handler) -> Handler:
+    def _known_first(self, handler: Handler) -> Handler:
         """`handler`, whose answer waits until name servers and replicas know of what it changed.
 
         Whoever created a topic asks for its route next; RocketMQ registers before it answers. And
@@ -330,7 +332,7 @@ class BrokerSink:
     def _pull(self, command: Command, session: Session, now: int) -> Reply | Held:
         header = decode_header(PullHeader, command.ext)
         if not command.is_oneway:
-            self.pulls.take(
+            self.pulls.pull(
                 session, command.code, command.version, command.opaque, header, now,
                 binary=command.binary,
             )  # fmt: skip

@@ -32,11 +32,11 @@ class TableWriter:
 
     def save(self, table: Saved) -> None:
         """Write the table as it is now, if it changed since its last save."""
-        taken = self.take(table)
+        taken = self.snapshot(table)
         if taken is not None:
             taken()
 
-    def take(
+    def snapshot(
         self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         """The table's content of now, to be written by calling the result later, or never.

@@ -22,7 +22,7 @@ class Agreed:
         self._context = context
         self._lowering = False
 
-    def settle(self) -> None:
+    def propose_missing(self) -> None:
         """We lead: say what nobody said yet, and keep to what was said."""
         self._lowering = False
         context = self._context

@@ -127,7 +127,7 @@ class ControllerCore:
         """
         self.context.now = self.context.leader_since = now
         self.context.term = term
-        self.agreed.settle()
+        self.agreed.propose_missing()
         self.elections.start()
 
     def lost_leadership(self, now: int) -> None:
@@ -155,7 +155,7 @@ class ControllerCore:
 
     # What is to be done -----------------------------------------------------------------------
 
-    def take(self) -> list[Effect]:
+    def pop_effects(self) -> list[Effect]:
         """The effects since the last call, in order."""
         effects, self.context.effects = self.context.effects, []
         return effects

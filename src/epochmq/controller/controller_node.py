@@ -149,7 +149,7 @@ class ControllerNode:
         self.raft.synced(now)
         self._run(now)
 
-    def take(self) -> list[Effect]:
+    def pop_effects(self) -> list[Effect]:
         """Effects to carry out now, in their order."""
         effects, self._effects = self._effects, []
         return effects
@@ -162,12 +162,12 @@ class ControllerNode:
     def _run(self, now: int) -> None:
         """Carry effects between Raft and the core until neither has any."""
         while True:
-            from_raft = self.raft.take()
+            from_raft = self.raft.pop_effects()
             if from_raft:
                 self._look_at_raft()
                 for effect in from_raft:
                     self._of_raft(effect, now)
-            from_core = self.core.take()
+            from_core = self.core.pop_effects()
             for wanted in from_core:
                 if isinstance(wanted, Propose):
                     self._propose(wanted, now)

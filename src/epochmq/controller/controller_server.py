@@ -245,7 +245,7 @@ class Controller:
         self._scheduled = False
         if self._stopped:
             return
-        for effect in self.node.take():
+        for effect in self.node.pop_effects():
             match effect:
                 case Answer(token, request, reply):
                     self._asking.pop(token).answer(request, reply)

@@ -96,7 +96,7 @@ class KvConfig:
         """Save `data` with its checksum; blocks, and may run beside the loop."""
         self._disk.write_file(self._name, seal(data), backup=True)
 
-    def settle(self, data: bytes, error: EpochError | None) -> Refused | None:
+    def write_done(self, data: bytes, error: EpochError | None) -> Refused | None:
         """`data` was written, or could not be: then the table is again what the file has.
 
         What to answer to whoever made the changes; None for success.
@@ -115,7 +115,7 @@ class KvConfig:
             self.write(data)
         except EpochError as caught:
             error = caught
-        refused = self.settle(data, error)
+        refused = self.write_done(data, error)
         if refused is not None:
             raise refused
 

@@ -132,7 +132,7 @@ class NameServer:
                 await self._kv_thread.run(partial(self._kv.write, data))
             except EpochError as caught:
                 error = caught
-            refused = self._kv.settle(data, error)
+            refused = self._kv.write_done(data, error)
             reply = Reply()
             if refused is not None:
                 self.node.routes.forget()
@@ -154,7 +154,7 @@ class NameServer:
 
     def send_notices(self) -> None:
         """Tell brokers of changes of their group's smallest id; nobody waits for that."""
-        for notice in self.node.table.take_notices():
+        for notice in self.node.table.pop_notices():
             for addr in notice.to:
                 task = asyncio.create_task(self._notify(addr, notice))
                 self._sending.add(task)

@@ -114,7 +114,7 @@ class RouteTable:
         live = self._set_live(told, filters, now)
         if smallest is not None and told.broker_id < smallest:
             self._notify(notice_of_arrival(group, told.broker_id, told.ha_addr))
-        yield from self._take_topics(group, told, news, live)
+        yield from self._apply_topics(group, told, news, live)
         return self._master_of(group, told)
 
     def is_from(self, cluster: str, addr: str, session_id: int) -> bool:
@@ -202,7 +202,7 @@ class RouteTable:
     def _filters(self, told: Registration) -> list[str]:
         return self._filters_now(told) if told.filter_servers is None else told.filter_servers
 
-    def _take_topics(
+    def _apply_topics(
         self, group: Group, told: Registration, news: bool, live: Live
     ) -> Generator[None, None, None]:
         """Topics count only from the master, or from the smallest id of an acting-master group."""
@@ -317,7 +317,7 @@ class RouteTable:
         if notice is not None and self.options.notify_min_broker_id_changed:
             self.notices.append(notice)
 
-    def take_notices(self) -> list[MinIdNotice]:
+    def pop_notices(self) -> list[MinIdNotice]:
         notices, self.notices = self.notices, []
         return notices
 

@@ -184,7 +184,7 @@ class Journal:
         """Something is remembered, urgent or not."""
         return bool(self._batch.records) or self._batch.whole is not None
 
-    def take(self) -> Callable[[], None]:
+    def pop_writes(self) -> Callable[[], None]:
         """The blocking call that puts everything remembered so far on the device.
 
         `SyncFailed`, `DiskFailed`, `DiskFull`: the node must stop; what is there is seen anew at
@@ -196,7 +196,7 @@ class Journal:
 
     def sync(self) -> None:
         """Put everything remembered so far on the device, here and now."""
-        self.take()()
+        self.pop_writes()()
 
     def _write(self, batch: _Batch) -> None:
         self._is_whole = False
@@ -259,7 +259,7 @@ class Journal:
                     scan.born_bytes = int.from_bytes(birth.born_bytes, "big")
                     self._check_owner(birth.owner)
                 else:
-                    replay.take(kind, body, scan.synced)
+                    replay.add_record(kind, body, scan.synced)
             except msgspec.DecodeError as problem:
                 raise StoreDamaged(f"{self._path}: a record makes no sense: {problem}") from None
         commit_last = birth.order == COMMIT_LAST
@@ -288,7 +288,7 @@ class _Replay:
         self._commit_before = 0
         """The commit index as of the write before that one."""
 
-    def take(self, kind: Kind, body: bytes, synced: int) -> None:
+    def add_record(self, kind: Kind, body: bytes, synced: int) -> None:
         """Add one record, which was written when `synced` bytes of the file were on the device."""
         if synced != self._write_began_at:
             self._write_began_at, self._commit_before = synced, self._hard_state.commit
@@ -297,9 +297,9 @@ class _Replay:
         elif kind is Kind.SNAPSHOT:
             self._snapshot = msgspec.msgpack.decode(body, type=Snapshot)
         else:
-            self._take_entry(msgspec.msgpack.decode(body, type=Entry))
+            self._add_entry(msgspec.msgpack.decode(body, type=Entry))
 
-    def _take_entry(self, entry: Entry) -> None:
+    def _add_entry(self, entry: Entry) -> None:
         first = 1 if self._snapshot is None else self._snapshot.index + 1
         at = entry.index - first
         if not 0 <= at <= len(self._entries):

@@ -117,7 +117,7 @@ class RaftLog:
     def has_unwritten(self) -> bool:
         return self._handed < self.last_index
 
-    def take_unwritten(self) -> tuple[Entry, ...]:
+    def pop_unwritten(self) -> tuple[Entry, ...]:
         """Entries to write; they become stable by `written`, in the order they were taken."""
         new = tuple(self._entries[self._handed - self.snapshot.index :])
         self._handed = self.last_index
@@ -133,7 +133,7 @@ class RaftLog:
         """How far entries may be applied now."""
         return min(self.commit, self.stable)
 
-    def take_committed(self, count_max: int) -> tuple[Entry, ...]:
+    def pop_committed(self, count_max: int) -> tuple[Entry, ...]:
         """Entries to apply, at most so many; they count as applied."""
         start = self.applied - self.snapshot.index
         stop = min(self.applicable - self.snapshot.index, start + count_max)

@@ -36,7 +36,7 @@ class Outbox:
             return newest_urgent if self._safe.sync_before_append_ack else 0
         return self._promise if self._safe.sync_before_vote else 0
 
-    def take(self, synced: int) -> list[AnyMessage]:
+    def pop_ready(self, synced: int) -> list[AnyMessage]:
         """Messages that may go, as batches up to `synced` are on the device; in their order."""
         if not self._held or synced < self._earliest:
             return []

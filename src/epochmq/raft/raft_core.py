@@ -234,14 +234,14 @@ class RaftCore:
         check(state.term >= before.term and state.commit >= before.commit, "INV-05 never back")
         if state.term == before.term and self._safe.one_vote_a_term:
             check(before.vote in (None, state.vote), "INV-01 one vote a term")
-        entries = self.log.take_unwritten() if self.log.has_unwritten else ()
+        entries = self.log.pop_unwritten() if self.log.has_unwritten else ()
         promised = (state.term, state.vote) != (before.term, before.vote)
         ready = Ready(
             hard_state=state if state != before else None,
             entries=entries,
             snapshot=self._received,
             messages=tuple(self._messages),
-            committed=self.log.take_committed(APPLY_COUNT_MAX),
+            committed=self.log.pop_committed(APPLY_COUNT_MAX),
             read_states=tuple(self._read_states),
             must_sync=promised or bool(entries) or self._received is not None,
         )

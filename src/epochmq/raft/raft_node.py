@@ -265,17 +265,17 @@ class RaftNode:
         if self._syncing is not None or not self._journal.must_sync:
             return None
         self._syncing = self._number
-        return self._journal.take()
+        return self._journal.pop_writes()
 
     def synced(self, now: int) -> None:
         """The call that `pending_sync` gave is done."""
         assert self._syncing is not None
         self._synced, self._syncing = max(self._synced, self._syncing), None
         if self._safe.persist_before_reply:
-            self._settle()
+            self._report_written()
         self._pump()
 
-    def _settle(self) -> None:
+    def _report_written(self) -> None:
         """Tell the core which batches are on the device."""
         while self._unsynced and self._unsynced[0][0] <= self._synced:
             _number, ready = self._unsynced.popleft()
@@ -285,7 +285,7 @@ class RaftNode:
 
     # Effects ----------------------------------------------------------------------------------
 
-    def take(self) -> list[Effect]:
+    def pop_effects(self) -> list[Effect]:
         """Effects to carry out now, in their order."""
         effects, self._effects = self._effects, []
         return effects
@@ -293,7 +293,7 @@ class RaftNode:
     def _pump(self) -> None:
         """Turn what the core has ready into effects."""
         while self.core.has_ready():
-            self._take_batch(self.core.ready())
+            self._write_batch(self.core.ready())
         if self._confirmed != self.core.confirmation.given:
             self._confirmed = self.core.confirmation.given
             self._rewrite()
@@ -301,12 +301,12 @@ class RaftNode:
             self._members = self.core.members
             self._effects.append(MembersChanged(self._members))
         self._effects += [
-            Send(message.to, encode(message)) for message in self._outbox.take(self._synced)
+            Send(message.to, encode(message)) for message in self._outbox.pop_ready(self._synced)
         ]
         self._tell_of_leadership()
         self._answer_reads()
 
-    def _take_batch(self, ready: Ready) -> None:
+    def _write_batch(self, ready: Ready) -> None:
         self._number += 1
         if ready.must_sync:
             self._urgent = self._number
@@ -325,7 +325,7 @@ class RaftNode:
         self._apply(ready.committed)
         if not self._safe.persist_before_reply:
             self._synced = self._number
-            self._settle()
+            self._report_written()
 
     def _apply(self, entries: tuple[Entry, ...]) -> None:
         for entry in entries:

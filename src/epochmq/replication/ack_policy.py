@@ -74,7 +74,7 @@ class Waits:
         else:
             self._waiting.append((offset, deadline_at_ms, done))
 
-    def comes_first(self, offset: int) -> bool:
+    def is_first(self, offset: int) -> bool:
         """Whether nobody waits for less: who asks again for an old offset need not queue up behind
         those whose own are not held yet."""
         return not self._waiting or offset <= self._waiting[0][0]

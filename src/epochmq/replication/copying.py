@@ -48,7 +48,7 @@ class Copying(ABC):
         self._now = 0
         self._wall = 0
 
-    def take(self) -> list[Outward]:
+    def pop_effects(self) -> list[Outward]:
         """What is to be done outside, in order; once."""
         out, self._out = self._out, []
         return out

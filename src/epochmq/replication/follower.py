@@ -168,7 +168,7 @@ class FollowerCore:
             self._inbox.clear()
         effects: Effects = []
         try:
-            self._take(memoryview(data), effects, now)
+            self._consume(memoryview(data), effects, now)
             self._finish(effects, now)
         except PeerError as error:
             self._drop(str(error), effects)
@@ -194,7 +194,7 @@ class FollowerCore:
                 self._transfer(effects, now)
             waiting = bytes(self._inbox)
             self._inbox.clear()
-            self._take(memoryview(waiting), effects, now)
+            self._consume(memoryview(waiting), effects, now)
             self._finish(effects, now)
         except PeerError as error:
             self._drop(str(error), effects)
@@ -204,7 +204,7 @@ class FollowerCore:
         self.closed()
         effects.append(Close(OWN_LINK, reason))
 
-    def _take(self, view: memoryview, effects: Effects, now: int) -> None:
+    def _consume(self, view: memoryview, effects: Effects, now: int) -> None:
         """Use up whole frames and pieces of bodies; keep the rest for later."""
         at = 0
         while not self.held:

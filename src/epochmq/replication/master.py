@@ -192,7 +192,7 @@ class MasterCore:
     def replicas_told(self, registered: frozenset[int], now: int) -> Effects:
         """The controllers said whose ids are registered in this group; see `unconfirmed`."""
         effects: Effects = []
-        waited, ask_again = self._unconfirmed.told(registered)
+        waited, ask_again = self._unconfirmed.set_registered(registered)
         if ask_again:
             effects.append(AskReplicas())
         for link, hello in waited:
@@ -329,7 +329,7 @@ class MasterCore:
         """`done` once as many replicas as the options say hold the log up to `offset`."""
         if self.fenced is not None:
             done(AckStatus.FENCED)
-        elif self.waits.comes_first(offset) and self._acknowledged(self._log.safe) >= offset:
+        elif self.waits.is_first(offset) and self._acknowledged(self._log.safe) >= offset:
             done(AckStatus.ACKED)
         else:
             self.waits.add(offset, deadline_at_ms, done)

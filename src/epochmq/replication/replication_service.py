@@ -49,7 +49,7 @@ class Node(Protocol):
 
     store: Store
 
-    def take(self) -> Sequence[Send | Close | Propose | AskReplicas | Trouble]: ...
+    def pop_effects(self) -> Sequence[Send | Close | Propose | AskReplicas | Trouble]: ...
 
     def tick(self, now: int, wall: int = 0) -> None: ...
 
@@ -190,7 +190,7 @@ class Shell:
 
     def _after(self) -> None:
         """What the node wants done outside, in order."""
-        for effect in self._node.take():
+        for effect in self._node.pop_effects():
             if isinstance(effect, Send):
                 if effect.link:
                     if self._server is not None:

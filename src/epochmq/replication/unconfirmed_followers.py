@@ -49,7 +49,7 @@ class UnconfirmedFollowers:
         self._asked.pop(number, None)
         self._later.pop(number, None)
 
-    def told(self, registered: frozenset[int]) -> tuple[list[Guest], bool]:
+    def set_registered(self, registered: frozenset[int]) -> tuple[list[Guest], bool]:
         """What the controllers answered: who waited for it, and whether to ask again for others."""
         self.registered = registered
         waited, self._asked = list(self._asked.values()), {}

@@ -34,7 +34,7 @@ class Budget(Generic[H]):
         self._cut = cut
         self._what = what
 
-    def settle(self, asking: H, wanted: int = 0) -> bool:
+    def enforce(self, asking: H, wanted: int = 0) -> bool:
         """Count exactly, `wanted` bytes more for `asking`; cut the largest while it is too much.
 
         False when `asking` was cut.

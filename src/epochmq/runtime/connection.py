@@ -176,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         if whole is None:
             self._kept(nbytes)
             return nbytes
-        self._take(whole, now)
+        self._receive_whole(whole, now)
         if self.closing_since is not None or self.session.closed:
             return nbytes
         return start + raw(self.session, buffer, start, nbytes)
@@ -186,11 +186,11 @@ class Connection(asyncio.BufferedProtocol):
         before = self.half_frame
         whole = self._reader.filled(nbytes)
         if whole is not None:
-            self._take(whole, now)
+            self._receive_whole(whole, now)
         elif (more := self.half_frame - before) > 0:
             self._count_half_frame(more)
 
-    def _take(self, whole: bytearray, now: int) -> None:
+    def _receive_whole(self, whole: bytearray, now: int) -> None:
         """One frame that came in pieces."""
         raw = self._raw
         if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
@@ -275,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         """Write the session's whole outbox; a peer with too much unread is cut."""
         session = self.session
         total = session.outbox_bytes
-        chunks = session.take_outbox()
+        chunks = session.pop_outbox()
         transport = self._transport
         if not chunks or self.closing_since is not None or transport.is_closing():
             return
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         budget = self._unsent
         if budget is not None:
             budget.seen += total
-            if budget.seen > budget.limit and not budget.settle(self, total):
+            if budget.seen > budget.limit and not budget.enforce(self, total):
                 return
         if total <= PIECE_BYTES:
             transport.write(b"".join(chunks))
@@ -316,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
         if budget is not None:
             budget.seen += more
             if budget.seen > budget.limit:
-                budget.settle(self)
+                budget.enforce(self)
 
     def _end(self, reason: str) -> None:
         self._reason = reason

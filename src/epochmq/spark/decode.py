@@ -94,7 +94,7 @@ class Decoder:
             if (
                 native
                 and ordinary
-                and (taken := ordinary.take(native, raw, at, limit, self._unusual))
+                and (taken := ordinary.decode(native, raw, at, limit, self._unusual))
             ):
                 if self._check_crc and not native.bodies(address(raw[at:]), taken.end - at):
                     ordinary = None  # one by one, up to the damaged one

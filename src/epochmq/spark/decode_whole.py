@@ -122,7 +122,7 @@ class Whole:
             numbers.append(_linear(kind.told, kind.times, kind.more) if kind else _linear(_NO))
         self._numbers = np.array(numbers, np.int64)
 
-    def take(
+    def decode(
         self, native: Library, raw: Bytes, at: int, limit: int, stop_flags: int
     ) -> Taken | None:
         """The records that begin in `at..limit`, or the first of them; None where that is for

@@ -110,7 +110,7 @@ class LogExport:
         learner = link.learner
         while not self.done:
             link.heads()
-            end = self._settle(learner)
+            end = self._choose_end(learner)
             if self.offset >= end:
                 return
             epoch, epoch_end = learner.epoch_at(self.offset)
@@ -121,7 +121,7 @@ class LogExport:
             self.offset += filled
             yield LogRange(self.offset - filled, epoch, block[:filled])
 
-    def _settle(self, learner: Learner) -> int:
+    def _choose_end(self, learner: Learner) -> int:
         """Where to end: the first frame says where the log begins and what is confirmed."""
         self.entries = [*self._older(learner), *learner.entries]
         if not self._settled:

@@ -63,7 +63,7 @@ def rows_of(export: LogExport, broker: str, options: LogOptions) -> Iterator["pa
     maker = RowMaker(options)
     whole = WholeRecords(export, options.check_crc)
     for piece in export.ranges():
-        for data, base, found in whole.take(piece):
+        for data, base, found in whole.add_range(piece):
             if options.epochs is None or piece.epoch in options.epochs:
                 place = _place(piece, export, broker)
                 yield from maker.rows(data, base, found, base, base + len(data), place)
@@ -84,7 +84,7 @@ class WholeRecords:
         self._skip_to = 0
         """Behind a filler nothing comes before the next file."""
 
-    def take(self, piece: LogRange) -> Iterator[tuple[bytes, int, list[Run | Damage]]]:
+    def add_range(self, piece: LogRange) -> Iterator[tuple[bytes, int, list[Run | Damage]]]:
         """(bytes, log offset of the first, what is in them); the rest waits for the next range."""
         if piece.end <= self._skip_to:
             return

@@ -286,7 +286,7 @@ class Appender:
         try:
             self._log.write(data)
         except (DiskFull, DiskFailed) as error:
-            self._take_back(touched, staged)
+            self._undo(touched, staged)
             self.on_failure(error)
             return False
         self.count += count
@@ -364,7 +364,7 @@ class Appender:
             self.staged.append(keys)
         return self._put(run.records, run.count, queues, staged)
 
-    def takes(self, topic: str) -> bool:
+    def is_plain_topic(self, topic: str) -> bool:
         """Whether a topic may have queues that keep one message a record."""
         return self._is_name(topic) and not self._queues.is_batched(topic)
 
@@ -386,7 +386,7 @@ class Appender:
         )
         # fmt: on
 
-    def _take_back(self, touched: list[ConsumeQueue], staged: int) -> None:
+    def _undo(self, touched: list[ConsumeQueue], staged: int) -> None:
         for queue in touched:
             queue.undo()
         del self.staged[staged:]

@@ -126,10 +126,10 @@ class BatchQueue(ConsumeQueue):
         unit = self.at(self.run.end_before(log_offset))
         return self.next if unit is None else unit[_BASE]
 
-    def take_back(self, log_offset: int) -> None:
+    def truncate(self, log_offset: int) -> None:
         run, end, visible = self.run, self.run.next, self.visible
         run.settled = run.next
-        run.take_back(log_offset)
+        run.truncate(log_offset)
         if run.next < end:
             self._adopt(self.min)
             self.visible = min(visible, self.next)

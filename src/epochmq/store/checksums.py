@@ -320,9 +320,9 @@ class BlockChecksums:
         To be called before those bytes change. An error is raised: with an old entry, new bytes
         would count as damage.
         """
-        self.take_back(offset)()
+        self.invalidate_step(offset)()
 
-    def take_back(self, offset: int) -> Step:
+    def invalidate_step(self, offset: int) -> Step:
         """As `invalidate`: forgets here and now, and returns the step that makes it durable."""
         self._change()
         gone = [int(name) for name in reversed(self._names()) if int(name) >= offset]
@@ -348,7 +348,8 @@ class BlockChecksums:
         return step
 
     def read_again(self, offset: int) -> None:
-        """The step of `take_back` is done: a table that was read before it may be an old one."""
+        """The step of `invalidate_step` is done: a table that was read before it may be an old
+        one."""
         for start in [start for start in self._tables if start + self._log.file_bytes > offset]:
             del self._tables[start]
 
@@ -419,7 +420,7 @@ class BlockChecksums:
 
     def restart_step(self, offset: int) -> Step:
         """As `restart`: forgets here and now, and returns the step that makes it durable."""
-        step = self.take_back(0)
+        step = self.invalidate_step(0)
         self.covered = offset
         return step
 

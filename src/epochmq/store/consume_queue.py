@@ -241,7 +241,7 @@ class ConsumeQueue:
         """The queue offset behind the last unit whose record begins below `log_offset`."""
         return self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
 
-    def take_back(self, log_offset: int) -> None:
+    def truncate(self, log_offset: int) -> None:
         """The log was cut to `log_offset`: drop later units, in memory and in the files.
 
         What a crash brings back of them recovery drops again, see `truncation`.
@@ -294,7 +294,7 @@ class ConsumeQueue:
             at = self.written * self.unit_bytes
             room = self.file_bytes - at % self.file_bytes
             low = at - self.tail_start * self.unit_bytes
-            data = bytes(self.tail[low : min(low + room, self._settled_bytes())])
+            data = bytes(self.tail[low : min(low + room, self._stored_bytes())])
             path = self._path(at)
             file = self._files.get(path, self.file_bytes)
             if self.written == self.min and at % self.file_bytes:
@@ -329,7 +329,7 @@ class ConsumeQueue:
             self._files.get(self._path(at)).write(at % self.file_bytes, hole)
             self._files.unsynced.add(self._path(at))
 
-    def _settled_bytes(self) -> int:
+    def _stored_bytes(self) -> int:
         return (self.settled - self.tail_start) * self.unit_bytes
 
     def _pre_blank(self, path: str, size: int) -> None:

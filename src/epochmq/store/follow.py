@@ -183,7 +183,7 @@ class Follower:
         start = segment.start
         limit = min(self._log.end, segment.end) - start
         if self._native is not None:
-            self._take(self._native, segment, limit)
+            self._add_by_native(self._native, segment, limit)
         stop, rolled = _whole(segment.view, self.whole_end - start, limit)
         if stop > self.whole_end - start:
             self._walk(segment, stop)
@@ -203,12 +203,12 @@ class Follower:
         if self.whole_end < start + stop:
             raise DamagedStream(f"bad record from the master at {end.offset}: {end.reason}")
 
-    def _take(self, native: NativeRecords, segment: Segment, limit: int) -> None:
+    def _add_by_native(self, native: NativeRecords, segment: Segment, limit: int) -> None:
         """As far as queues go on as they should, let the native code take what is whole; single
         records that it leaves are taken here, more and more of them when it leaves many."""
         most = 1
         while self.whole_end + BLANK.size <= self._log.end:
-            taken = self._taken(native, segment, limit)
+            taken = self._decode_by_native(native, segment, limit)
             if taken is not None:
                 if not self._dispatcher.add_taken(taken):
                     return
@@ -221,13 +221,15 @@ class Follower:
             self._walk(segment, stop)
             most *= 2
 
-    def _taken(self, native: NativeRecords, segment: Segment, limit: int) -> Taken | None:
+    def _decode_by_native(
+        self, native: NativeRecords, segment: Segment, limit: int
+    ) -> Taken | None:
         """From the window where records are still in it; a fresh mapping costs a fault a page."""
         base = self._window_at
         if self.whole_end >= base:
-            return native.take(self._buffer, base, self.whole_end - base, self._log.end - base)
+            return native.decode(self._buffer, base, self.whole_end - base, self._log.end - base)
         start = segment.start
-        return native.take(segment.view, start, self.whole_end - start, limit, 1)
+        return native.decode(segment.view, start, self.whole_end - start, limit, 1)
 
     def _write_out(self) -> None:
         for queue in self._dispatcher.touched:

@@ -73,7 +73,7 @@ class Index:
                 continue
             self.files.append(file)
         if self.files and not clean:
-            self.files[-1].settle()
+            self.files[-1].repair_slots()
             self.unsynced = [self.files[-1]]
         return rebuild
 

@@ -195,7 +195,7 @@ class IndexFile:
         """After a failed write: write all slots next time."""
         self._dirty = bytearray(b"\1" * len(self._dirty))
 
-    def settle(self) -> None:
+    def repair_slots(self) -> None:
         """After a crash: lead slots that point beyond the header's count back to counted items."""
         slots = self._load()
         count = self.count

@@ -354,7 +354,7 @@ class Recovery:
                 if len(dispatcher.staged) >= _STAGED_MAX:
                     self._stage(dispatcher)
                 if not found.records % _STAGED_MAX:
-                    self._sinks.settle(min(offset, self._confirmed))
+                    self._sinks.forget_confirmed(min(offset, self._confirmed))
         if self._sinks.covered > end.offset:
             self._sinks.restart(self._log.start)  # the log lost what the snapshot claims
             raise QueueGap

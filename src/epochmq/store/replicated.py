@@ -134,9 +134,9 @@ class StoreReplication:
             return None
         return segment.file, offset - segment.start, min(segment.end, end) - offset
 
-    def settle_sinks(self) -> None:
+    def forget_confirmed_sinks(self) -> None:
         """Messages of sinks that nothing can take any more need not be remembered by place."""
-        self.sinks.settle(min(self.pointers.confirmed, self.pointers.synced))
+        self.sinks.forget_confirmed(min(self.pointers.confirmed, self.pointers.synced))
 
     # A follower's log -------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class StoreReplication:
             self._gate.follow(False)
         if not self._safeguards.queue_offsets_from_whole_log:
             for queue in self._queues.all():
-                queue.take_back(self.pointers.confirmed)
+                queue.truncate(self.pointers.confirmed)
         return self._log.end
 
     # Cutting ----------------------------------------------------------------------------------

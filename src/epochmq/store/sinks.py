@@ -173,7 +173,7 @@ class SinkMemory:
         if place is not None and place.offset == offset:
             del self._places[mark]
 
-    def settle(self, limit: int) -> None:
+    def forget_confirmed(self, limit: int) -> None:
         """The log is confirmed and synced up to `limit`: nothing takes that away any more."""
         recent = self._recent
         while recent:

@@ -74,7 +74,7 @@ class Store(StoreReads, StoreReplication):
         self.checksums = BlockChecksums(disk, self._log)
         self._visibility = Visibility()
         self._appender = Appender(self._log, self._queues, options, store_host)
-        self._use_native(options, store_host, self._log, self._appender.takes)
+        self._use_native(options, store_host, self._log, self._appender.is_plain_topic)
         self._flusher = Flusher(self._log, self.pointers)
         self.retention = Retention(
             disk, options, self._log, self._queues, self._index, self.pointers
@@ -480,7 +480,7 @@ class Store(StoreReads, StoreReplication):
         if self._look_at_sizes.due(now):
             self._check.look_at_sizes()
         self._claim_synced()
-        self.settle_sinks()
+        self.forget_confirmed_sinks()
         self._housekeeping.tick(now, wall)
 
     def _distrust(self) -> None:

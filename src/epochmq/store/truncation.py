@@ -151,7 +151,7 @@ class Truncation:
 
     def _cut_files(self, end: int) -> Steps:
         """Steps 2 and 3 on the device."""
-        take_back = self._checksums.take_back(end)
+        take_back = self._checksums.invalidate_step(end)
         if not self._durable:
             later = self._log.behind(end)
 
@@ -260,7 +260,7 @@ class Truncation:
             found = (queues.find(*name) for name in self._touched)
             touched = [queue for queue in found if queue is not None]
         for queue in touched:
-            queue.take_back(end)
+            queue.truncate(end)
         queues.prune()
         self._housekeeping.forget_claims()
         cut_rows(self._appender.staged, end)

@@ -146,14 +146,14 @@ class _Parser:
         self._at = match.end() if match else self._at
         return self._text[self._at : self._at + 1]
 
-    def _take(self, char: str) -> bool:
+    def _accept(self, char: str) -> bool:
         if self._peek() != char:
             return False
         self._at += 1
         return True
 
     def _need(self, char: str) -> None:
-        if not self._take(char):
+        if not self._accept(char):
             raise self._wrong(f"{char} expected")
 
     def _value(self, depth: int) -> Any:
@@ -171,7 +171,7 @@ class _Parser:
     def _object(self, depth: int) -> dict[str, Any]:
         self._need("{")
         result: dict[str, Any] = {}
-        while not self._take("}"):
+        while not self._accept("}"):
             if result:
                 self._need(",")
             key = self._key(depth)
@@ -190,7 +190,7 @@ class _Parser:
     def _array(self, depth: int) -> list[Any]:
         self._need("[")
         result: list[Any] = []
-        while not self._take("]"):
+        while not self._accept("]"):
             if result:
                 self._need(",")
             result.append(self._value(depth + 1))

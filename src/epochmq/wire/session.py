@@ -29,7 +29,7 @@ class Transport(Protocol):
     def wake(self) -> None:
         """Called when `Session.outbox` stops being empty: write all of it at the end of the turn.
 
-        The writer takes it with `Session.take_outbox`.
+        The writer takes it with `Session.pop_outbox`.
         """
         ...
 
@@ -123,7 +123,7 @@ class Session:
         for chunk in chunks:
             self.outbox_bytes += len(chunk)
 
-    def take_outbox(self) -> list[Buffer]:
+    def pop_outbox(self) -> list[Buffer]:
         """Hand the queued chunks to the writer and start a new queue; none while they are held."""
         if self._holds and not self.closed:
             return []
@@ -165,7 +165,7 @@ class Session:
         if self.closed:
             on_answer(None)
             return
-        opaque = self._take_opaque()
+        opaque = self._allocate_opaque()
         command.opaque = opaque
         data = encode_frame(command)
         cancel = self._transport.after(timeout_ms, lambda: self._expired(opaque))
@@ -174,13 +174,13 @@ class Session:
 
     def oneway(self, command: Command) -> None:
         """Tell the peer something without wanting an answer."""
-        command.opaque = self._take_opaque()
+        command.opaque = self._allocate_opaque()
         command.mark_oneway()
         self.send(encode_frame(command))
 
     def answered(self, response: Command) -> bool:
         """Give a response to whoever asked; False when nobody waits for its opaque (any more)."""
-        return self._settle(response.opaque, response)
+        return self._complete(response.opaque, response)
 
     def close(self, reason: str) -> None:
         """Cut the connection; `reason` goes to the log."""
@@ -194,21 +194,21 @@ class Session:
         self.closed = True
         # The transport holds the session: without this only the cycle collector would free both.
         self._transport = _GONE
-        self.take_outbox()
+        self.pop_outbox()
         for opaque in list(self._pending):
-            self._settle(opaque, None)
+            self._complete(opaque, None)
         watchers, self.on_close = self.on_close, []
         for watcher in watchers:
             watcher(self)
 
-    def _take_opaque(self) -> int:
+    def _allocate_opaque(self) -> int:
         self._next_opaque = (self._next_opaque + 1) & _OPAQUE_MASK
         return self._next_opaque
 
     def _expired(self, opaque: int) -> None:
-        self._settle(opaque, None)
+        self._complete(opaque, None)
 
-    def _settle(self, opaque: int, response: Command | None) -> bool:
+    def _complete(self, opaque: int, response: Command | None) -> bool:
         waiting = self._pending.pop(opaque, None)
         if waiting is None:
             return False

@@ -19,7 +19,7 @@ async def test_a_kill_and_its_timeline(replicas: Replicas, monkeypatch: pytest.M
     await failovers.kill()
     failovers.acknowledged(began)  # began before the kill
     failovers.acknowledged(time.monotonic())
-    await failovers.settle()
+    await failovers.wait_in_sync()
     (timeline,) = failovers.timelines
     assert timeline.old_epoch == before.master_epoch
     assert timeline.new_epoch > timeline.old_epoch

@@ -18,8 +18,8 @@ def drawn(view: View, timeline: Timeline) -> str:
 
 def test_one_screen() -> None:
     timeline = Timeline()
-    timeline.take(VIEW)
-    timeline.take(replace(VIEW, controller_leader="c:2"))
+    timeline.compare_view(VIEW)
+    timeline.compare_view(replace(VIEW, controller_leader="c:2"))
     text = drawn(VIEW, timeline)
     assert "controllers 2, leader c:1" in text
     assert "broker-a  epoch 3  set 2/2 (set epoch 7)" in text

@@ -13,7 +13,7 @@ VIEW = View(1_000, "c:1", ("c:1", "c:2"), (GROUP,))
 def said(*views: View) -> list[str]:
     timeline = Timeline()
     for view in views:
-        timeline.take(view)
+        timeline.compare_view(view)
     return [event.text for event in timeline.events]
 
 

@@ -124,7 +124,7 @@ async def test_a_slave_stands_in_and_makes_way(group: InProcess, compat: bool) -
         0, **ACTING, compatible_with_old_name_srv=compat, listen_port=master.port
     )
     await until(lambda: slave.node.role is Role.SLAVE)
-    await until(lambda: slave.node.place.master_address == again.node.address)
+    await until(lambda: slave.node.group_position.master_address == again.node.address)
     await put_until_stored(again, b"two")
     await until(lambda: log_of(slave) == log_of(again))
     route = group.namesrv.node.table.route("T")
@@ -206,7 +206,7 @@ async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
     await until(lambda: master.node.role is Role.PRE_ONLINE)
     await until(lambda: master.node.role is Role.MASTER)
     assert master.node.offsets.get("G", "T", 0) == 9
-    await until(lambda: slave.node.place.master_address == master.node.address)
+    await until(lambda: slave.node.group_position.master_address == master.node.address)
     await call(master, Code.UPDATE_CONSUMER_OFFSET, **commit, commitOffset=10)
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 10)
 
@@ -224,7 +224,7 @@ async def test_a_master_that_skips_its_way_back_takes_offsets_back_while_it_serv
     slave.node.offsets.commit("G", "T", 0, 9)
     await until(lambda: master.node.offsets.get("G", "T", 0) == 9)
     assert master.node.role is Role.MASTER
-    await until(lambda: slave.node.place.master_address == master.node.address)
+    await until(lambda: slave.node.group_position.master_address == master.node.address)
     assert not member(slave).owes_progress
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
     master.node.offsets.commit("G", "T", 0, 10)
@@ -236,7 +236,7 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
 ) -> None:
     """RocketMQ's after its timeout: it is followed, and what is further here stays (H6)."""
     master, slave = await pair(group, skip_pre_online=True)
-    member(master)._late.take = lambda address: None
+    member(master)._late.begin = lambda address: None
     commit_one(master)
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     version = master.node.offsets.version
@@ -246,10 +246,10 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
     slave.node.offsets.commit("G", "T", 0, 9)
     await until(lambda: slave.node.disk.exists(DEBT_FILE))
     await until(lambda: slave.node.role is Role.SLAVE)
-    assert slave.node.place.master_address == ""
+    assert slave.node.group_position.master_address == ""
     assert member(slave).owes_progress
     assert member(slave).figures()["epochmqOwesProgress"] == "true"
-    await until(lambda: slave.node.place.master_address == master.node.address)
+    await until(lambda: slave.node.group_position.master_address == master.node.address)
     assert not member(slave).owes_progress
     master.node.offsets.commit("G", "T", 0, 2)
     master.node.offsets.commit("G", "T", 1, 7)
@@ -280,7 +280,7 @@ async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InPro
     assert member(slave).owes_progress
     await until(lambda: again.node.offsets.get("G", "T", 0) == 9)
     await until(lambda: again.node.role is Role.MASTER)
-    await until(lambda: slave.node.place.master_address == again.node.address)
+    await until(lambda: slave.node.group_position.master_address == again.node.address)
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
     assert (slave.node.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
 
@@ -303,7 +303,7 @@ async def test_a_debt_in_a_topic_that_was_made_anew_meanwhile_is_none(group: InP
     again.node.offsets.commit("G", "T", 0, 2)
     group.brokers[1] = slave = await group.start_broker(1, **SLAVE)
     assert member(slave).owes_progress
-    await until(lambda: slave.node.place.master_address == again.node.address)
+    await until(lambda: slave.node.group_position.master_address == again.node.address)
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
     for broker in (again, slave):
         assert broker.node.offsets.get("G", "T", 0) == 2
@@ -397,9 +397,9 @@ async def test_a_master_that_is_not_online_is_not_copied_from(group: InProcess) 
     """Its tables are old until it has taken ours back: 906 tells where its log is, no more."""
     slave = await acting(group)
     member(slave).step_down("the master returns")
-    member(slave).told("127.0.0.1:9", "127.0.0.1:8", online=False)
+    member(slave).master_announced("127.0.0.1:9", "127.0.0.1:8", online=False)
     assert member(slave).sync.core.master is None
-    member(slave).told("127.0.0.1:9", "127.0.0.1:8", online=True)
+    member(slave).master_announced("127.0.0.1:9", "127.0.0.1:8", online=True)
     assert member(slave).sync.core.master == "127.0.0.1:9"
 
 

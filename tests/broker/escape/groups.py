@@ -48,7 +48,7 @@ class Groups(InProcess):
         await until(lambda: slave.node.topics.table.keys() >= master.node.topics.table.keys())
         await until(lambda: log_of(slave) == log_of(master))
         await master.stop(grace_ms=0)
-        slave.node.take_role(Role.ACTING_MASTER)
+        slave.node.change_role(Role.ACTING_MASTER)
         slave.node.delivery.clamp()
         slave.node.schedule.look_again()
         return log_of(slave)

@@ -206,7 +206,7 @@ async def test_who_stands_in_no_longer_hands_nothing_over(groups: Groups) -> Non
     await give(master, b"one", properties={prop.DELAY: "1"})
     await groups.stand_in(master, slave)
     await until(lambda: figure(slave, "Waiting") == 1)
-    slave.node.take_role(Role.SLAVE)
+    slave.node.change_role(Role.SLAVE)
     await until(lambda: figure(slave, "Waiting") == 0)
     other = await groups.master_of("z")
     await asyncio.sleep(0.5)

@@ -13,11 +13,11 @@ def test_it_is_answered_once_and_in_order() -> None:
     batch = Batch(items, 7, said.append, 5)
     first, second = batch.forward_items
     assert (first.id, second.id, batch.since_ms) == (7, 8, 5)
-    second.settle(Outcome.STORED)
-    second.settle(Outcome.LATER)  # the first counts
+    second.set_outcome(Outcome.STORED)
+    second.set_outcome(Outcome.LATER)  # the first counts
     assert second.over
     assert not first.over
     assert said == []
-    first.settle(Outcome.LATER)
+    first.set_outcome(Outcome.LATER)
     assert batch.over
     assert said == [[Outcome.LATER, Outcome.STORED]]

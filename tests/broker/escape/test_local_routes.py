@@ -29,7 +29,7 @@ def test_a_message_lies_in_a_queue_that_is_there() -> None:
     harness = BrokerHarness()
     near = NodeNear(harness.node)
     assert (near.name, near.cluster) == ("b", "c")
-    assert near.takes("T")  # made as a send would make it
+    assert near.accepts("T")  # made as a send would make it
     draft = Draft("T", 999, b"x", b"")
     assert put(harness, draft) == [Outcome.STORED]
     assert [message.body for n in range(8) for message in harness.stored("T", n)] == [b"x"]
@@ -69,7 +69,7 @@ def test_what_its_replicas_have_not_yet_is_waited_for_there() -> None:
 
 def test_a_check_point_lies_in_the_queue_that_its_number_names() -> None:
     harness = BrokerHarness()
-    assert NodeNear(harness.node).takes(REVIVE)
+    assert NodeNear(harness.node).accepts(REVIVE)
     assert put(harness, Draft(REVIVE, pinned(place_of("b"), 9), b"x", b"")) == [Outcome.STORED]
     assert len(harness.stored(REVIVE, 1)) == 1  # of eight
 
@@ -77,22 +77,22 @@ def test_a_check_point_lies_in_the_queue_that_its_number_names() -> None:
 @pytest.mark.parametrize("topic", ["%RETRY%G", "%DLQ%G"])
 def test_retries_and_dead_letters_have_their_topics_made(topic: str) -> None:
     harness = BrokerHarness()
-    assert NodeNear(harness.node).takes(topic)
+    assert NodeNear(harness.node).accepts(topic)
     assert topic in harness.node.topics
 
 
 def test_what_it_does_not_take() -> None:
     harness = BrokerHarness(auto_create_topic_enable=False, auto_create_subscription_group=False)
     near = NodeNear(harness.node)
-    assert not near.takes("T")
-    assert not near.takes("%RETRY%G")
-    assert not near.takes(TIMER_TOPIC)  # it has no wheel
+    assert not near.accepts("T")
+    assert not near.accepts("%RETRY%G")
+    assert not near.accepts(TIMER_TOPIC)  # it has no wheel
     harness.topic("read", perm=4)
-    assert not near.takes("read")
+    assert not near.accepts("read")
     harness.topic()
-    assert near.takes("T")
-    harness.node.take_role(Role.SLAVE)
-    assert not near.takes("T")
+    assert near.accepts("T")
+    harness.node.change_role(Role.SLAVE)
+    assert not near.accepts("T")
     assert put(harness, Draft("T", 0, b"x", b"")) == [Outcome.LATER]
 
 
@@ -100,7 +100,7 @@ def test_a_rolled_one_lies_in_the_timer_topics_only_queue() -> None:
     harness = BrokerHarness()
     harness.node.open_timer()
     harness.topic(TIMER_TOPIC, queues=1)
-    assert NodeNear(harness.node).takes(TIMER_TOPIC)
+    assert NodeNear(harness.node).accepts(TIMER_TOPIC)
     raw = encode({"TIMER_OUT_MS": "9", "TIMER_ROLL_TIMES": "1"}).encode()
     assert put(harness, Draft(TIMER_TOPIC, 0, b"x", raw)) == [Outcome.STORED]
     assert len(harness.stored(TIMER_TOPIC)) == 1

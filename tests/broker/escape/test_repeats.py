@@ -69,9 +69,9 @@ def test_another_role_forgets_as_the_log_may_have_been_cut() -> None:
     harness = made()
     client = harness.client()
     client.ask(handed_over())
-    harness.node.take_role(Role.SLAVE)
-    harness.node.take_role(Role.MASTER)
-    harness.node.place.epoch += 1
+    harness.node.change_role(Role.SLAVE)
+    harness.node.change_role(Role.MASTER)
+    harness.node.group_position.epoch += 1
     client.ask(handed_over())
     assert sum(len(harness.stored("T", n)) for n in range(4)) == 2
 

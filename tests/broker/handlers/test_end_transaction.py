@@ -36,9 +36,9 @@ def test_an_end_for_who_is_no_master(harness: BrokerHarness) -> None:
 
     client = harness.client()
     answer = client.ask(half())
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     assert client.ask(end(answer)).code == ResponseCode.SLAVE_NOT_AVAILABLE
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
     tick(harness)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS

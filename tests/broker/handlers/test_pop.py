@@ -142,7 +142,7 @@ def test_a_closed_session_is_passed() -> None:
 def test_another_role_answers_everybody() -> None:
     harness = PopHarness()
     client = wait(harness)
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     harness.store.arrivals and harness.store.arrivals([("T", 0, 1)])
     harness.turn()
     (answer,) = client.take()

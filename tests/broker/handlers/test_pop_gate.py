@@ -55,7 +55,7 @@ def test_the_fast_port_serves_no_pops() -> None:
 def test_only_a_master_hands_out(role: Role) -> None:
     harness = PopHarness()
     harness.put(b"a")
-    harness.node.take_role(role)
+    harness.node.change_role(role)
     answer = harness.client().ask(pop())
     assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
 

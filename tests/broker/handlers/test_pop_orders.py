@@ -55,17 +55,17 @@ def test_with_controllers_nobody_copies_from_who_does_not_lead(role: Role) -> No
     another already when they do not know of that yet (popping 20261125345)."""
     harness = PopHarness(enable_controller_mode=True)
     assert harness.client().ask(asked()).code == 0
-    harness.node.take_role(role)
+    harness.node.change_role(role)
     for stamp in (None, "7.7"):
         assert harness.client().ask(asked(stamp)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 def test_without_controllers_nobody_copies_from_who_is_not_online_yet(harness: PopHarness) -> None:
     """Slaves answer: a returning master takes their tables."""
-    harness.node.take_role(Role.PRE_ONLINE)
+    harness.node.change_role(Role.PRE_ONLINE)
     assert harness.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
     for role in (Role.SLAVE, Role.ACTING_MASTER, Role.MASTER):
-        harness.node.take_role(role)
+        harness.node.change_role(role)
         assert harness.client().ask(asked()).code == 0
 
 
@@ -97,7 +97,7 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     master, replica, back = (PopHarness(enable_controller_mode=controllers) for _ in range(3))
     for harness in (master, replica, back):
         harness.put(b"a", b"b", b"c")
-    replica.node.take_role(before)
+    replica.node.change_role(before)
     copier = Copier(replica)
     one, two, _ = master.pop(order="true")
     saved = json_tolerant.loads(master.node.pop.orders.encode())
@@ -107,9 +107,9 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     back.node.started_wall_ms += 9
     back.node.pop.orders.load(saved)
     back.node.pop.orders.begin(back.clock.now, back.clock.wall)
-    back.node.take_role(returned)
+    back.node.change_role(returned)
     copier.copy(back)
-    replica.node.take_role(Role.MASTER)
+    replica.node.change_role(Role.MASTER)
     replica.tick(60_000)
     assert [again.body for again in replica.pop(order="true")] == [b"c"]
 
@@ -176,7 +176,7 @@ def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(harness: PopHarne
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
     harness.turn()
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
@@ -188,8 +188,8 @@ def test_who_may_pop_again_says_nothing_of_what_it_took_before(harness: PopHarne
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
     harness.turn()
-    harness.node.take_role(Role.SLAVE)
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.SLAVE)
+    harness.node.change_role(Role.MASTER)
     harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
@@ -207,7 +207,7 @@ def test_who_lost_its_role_does_not_say_that_it_kept_an_acknowledgement(
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(said(one))
     harness.turn()
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     harness.tick(TAKEN_WAIT_MS)
     assert [answer.code for answer in consumer.take()] == [ResponseCode.SYSTEM_ERROR]
 
@@ -218,19 +218,19 @@ def test_what_is_out_stays_out_with_another_role(harness: PopHarness) -> None:
     harness.ack(one)
     other = PopHarness()
     other.put(b"a", b"b", b"c")
-    other.node.take_role(Role.SLAVE)
+    other.node.change_role(Role.SLAVE)
     body = bytes(harness.client().ask(asked()).body)
-    Tables(other.node).take_orders(body, delta=False)
+    Tables(other.node).apply_orders(body, delta=False)
     other.node.offsets.commit("G", "T", 0, 0, other.clock.wall)  # older than the batch
-    other.node.take_role(Role.MASTER)
+    other.node.change_role(Role.MASTER)
     assert other.offset() == 1
     assert other.pop(order="true") == []
     other.tick(5_000)
     assert [again.body for again in other.pop(order="true")] == [b"b", b"c"]
-    Tables(other.node).take_orders(body, delta=False)  # a master's own word counts
+    Tables(other.node).apply_orders(body, delta=False)  # a master's own word counts
     assert other.pop(order="true") == []
     with pytest.raises(ValueError, match="no table"):
-        Tables(other.node).take_orders(b"{}", delta=False)
+        Tables(other.node).apply_orders(b"{}", delta=False)
 
 
 def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopHarness) -> None:
@@ -239,9 +239,9 @@ def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopH
     harness.ack(one)
     other = PopHarness()
     other.put(b"a", b"b", b"c")
-    other.node.take_role(Role.SLAVE)
-    Tables(other.node).take_orders(bytes(harness.client().ask(asked()).body), delta=False)
-    other.node.take_role(Role.MASTER)
+    other.node.change_role(Role.SLAVE)
+    Tables(other.node).apply_orders(bytes(harness.client().ask(asked()).body), delta=False)
+    other.node.change_role(Role.MASTER)
     other.tick(60_000)
     assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]
 

@@ -125,7 +125,7 @@ def test_a_slave_sends_readers_back_to_a_master_that_lives() -> None:
     client = harness.client()
     client.ask(send())
     harness.node.role = Role.SLAVE
-    harness.node.place.master_address = "10.0.0.2:10911"
+    harness.node.group_position.master_address = "10.0.0.2:10911"
     found = client.ask(pull())
     assert (found.code, ext(found)["suggestWhichBrokerId"]) == (0, "0")
     at_end = client.ask(pull(offset=1, sys_flag=4 | 2))

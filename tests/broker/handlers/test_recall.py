@@ -98,9 +98,9 @@ def test_what_is_no_handle(broker: TimerBroker) -> None:
 def test_who_cannot_write_recalls_nothing(broker: TimerBroker) -> None:
     handle = timed(broker)["recallHandle"]
     for role, code in ((Role.SLAVE, 11), (Role.ACTING_MASTER, 11)):
-        broker.node.take_role(role)
+        broker.node.change_role(role)
         assert recall(broker, handle).code == code
-    broker.node.take_role(Role.MASTER)
+    broker.node.change_role(Role.MASTER)
     broker.node.lease_until_ms = broker.clock.now
     assert recall(broker, handle).code == ResponseCode.SERVICE_NOT_AVAILABLE
 

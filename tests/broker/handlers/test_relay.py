@@ -28,7 +28,7 @@ def join(node: FakeNode, number: int, version: int = 401) -> FakeSession:
 
 def answered(asker: FakeSession) -> Command:
     """The one response that left for the asker."""
-    (frame,) = FrameReader().feed(memoryview(b"".join(map(bytes, asker.take_outbox()))))
+    (frame,) = FrameReader().feed(memoryview(b"".join(map(bytes, asker.pop_outbox()))))
     return decode(frame.header, frame.binary, bytes(frame.body))
 
 

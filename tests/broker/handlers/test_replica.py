@@ -33,7 +33,7 @@ class Replica:
     def role_changed(self, now: int) -> None:
         self.heard.append("role")
 
-    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+    def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
         assert not online, "only a name server knows that"
         self.heard.append((master_address, ha_address))
 
@@ -164,7 +164,7 @@ def test_ha_status() -> None:
 def test_epochs() -> None:
     """controller.md 4.14."""
     node = node_of()
-    node.place.own_id = 3
+    node.group_position.own_id = 3
     body = json_of(answer(node, RequestCode.GET_BROKER_EPOCH_CACHE))
     assert body["brokerId"] == 3
     assert body["epochList"] == [
@@ -198,7 +198,11 @@ def test_a_notice_for_another_broker_is_refused() -> None:
 
 def test_runtime_info_shows_the_place() -> None:
     node = node_of()
-    node.place.own_id, node.place.epoch, node.place.members = 2, 5, frozenset({2, 1})
+    node.group_position.own_id, node.group_position.epoch, node.group_position.members = (
+        2,
+        5,
+        frozenset({2, 1}),
+    )
     table = json_of(answer(node, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
     assert table["epochmqRole"] == "MASTER"
     assert table["epochmqMasterEpoch"] == "5"

@@ -41,7 +41,7 @@ def test_all_queues_to_a_time() -> None:
     node = with_messages()
     body = json_of(answer(node, RESET, header(timestamp=WALL + 1000)))
     assert body == {"offsetTable": {key(0): 1, key(1): 1}}
-    assert node.offsets.take_reset("g", "T", 0) == 1
+    assert node.offsets.pop_reset("g", "T", 0) == 1
     assert node.offsets.get("g", "T", 0) == 1
 
 

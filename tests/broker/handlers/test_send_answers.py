@@ -14,7 +14,7 @@ STORED = Appended(258, 100, 7, 0)
 
 
 def said(session: FakeSession) -> list[Command]:
-    data = b"".join(map(bytes, session.take_outbox()))
+    data = b"".join(map(bytes, session.pop_outbox()))
     return [decode(f.header, f.binary, bytes(f.body)) for f in FrameReader().feed(data)]
 
 

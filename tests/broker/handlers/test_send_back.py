@@ -173,13 +173,13 @@ def test_a_slave_that_stands_in_hands_the_copy_over(
             done([Outcome.STORED] * len(drafts))
 
     harness.node.ways_out.away = Away()
-    harness.node.take_role(Role.ACTING_MASTER)
+    harness.node.change_role(Role.ACTING_MASTER)
     assert back(harness.client(), message, level=level).code == ResponseCode.SUCCESS
     (copy,) = given
     assert (copy.topic, copy.body, copy.reconsume_times) == (topic, message.body, 1)
     assert decode_bytes(copy.properties)["DELAY"] == ("0" if level else "3")
     assert harness.store.pointers.appended == end  # INV-32
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     assert back(harness.client(), message).code == ResponseCode.NO_PERMISSION
 
 

@@ -95,7 +95,7 @@ def test_the_answer_is_that_of_python_byte_for_byte() -> None:
             harness.sink.stage.native = None
         assert bool(read(client, hot(), hot(b"x"))) == native
         harness.turn()
-        told.append(b"".join(client.session.take_outbox()))
+        told.append(b"".join(client.session.pop_outbox()))
     assert told[0] == told[1]
 
 
@@ -217,7 +217,7 @@ def test_with_synchronous_flush_the_answers_wait(code: int) -> None:
             harness.sink.stage.syncs.expire(harness.clock.now + 100_000)
         else:
             harness.store.fence("the test says so")
-        told.append(b"".join(client.session.take_outbox()))
+        told.append(b"".join(client.session.pop_outbox()))
     assert told[0] == told[1]
     assert told[0].count(b'"code":%d' % code) == 2
 

@@ -76,7 +76,7 @@ def test_a_repeat_of_long_ago_is_a_success_too(harness: BrokerHarness) -> None:
     client = harness.client()
     client.ask(row(5))
     harness.store.sync()
-    harness.store.settle_sinks()
+    harness.store.forget_confirmed_sinks()
     again = ext(client.ask(row(5, queue_id=1)))
     assert parse_offset_id(again["msgId"])[2] == 0
     assert (again["queueId"], again["queueOffset"], again["sinkRepeats"]) == ("1", "0", "1")
@@ -99,7 +99,7 @@ def test_batches_parts_and_sinks_are_told_apart(harness: BrokerHarness) -> None:
     assert repeats(client.ask(send(b"1", properties=mark(1, sink="other")))) == 0
     assert repeats(client.ask(row(1, 1))) == 1
     harness.store.sync()
-    harness.store.settle_sinks()
+    harness.store.forget_confirmed_sinks()
     assert repeats(client.ask(row(7, 0))) == 1  # of a batch before the newest
 
 
@@ -282,7 +282,7 @@ def test_the_native_code_takes_a_run_that_is_new(
     assert took[5:] == [False, False], "these are no runs"
     assert repeats(client.ask(numbered(20, 3))) == 2
     harness.store.sync()
-    harness.store.settle_sinks()
+    harness.store.forget_confirmed_sinks()
     assert repeats(client.ask(numbered(0, 17))) == 17
     assert repeats(client.ask(numbered(0, 3, number=1))) == 0
     assert repeats(client.ask(numbered(16, 2))) == 1
@@ -315,11 +315,11 @@ def test_both_drop_the_same(seed: int, sync: bool) -> None:
         if rng.random() < 0.3:
             for harness in pair.harnesses:
                 harness.store.sync()
-                harness.store.settle_sinks()
+                harness.store.forget_confirmed_sinks()
             pair.turn()
     for harness in pair.harnesses:
         harness.store.sync()
-        harness.store.settle_sinks()
+        harness.store.forget_confirmed_sinks()
     pair.turn()
     one, other = (harness.store.sinks for harness in pair.harnesses)
     assert one.encode() == other.encode()
@@ -367,7 +367,7 @@ def test_marks_that_are_none_are_the_same_to_both(name: str, value: str) -> None
     one, other = (harness.store.sinks for harness in pair.harnesses)
     for harness in pair.harnesses:
         harness.store.sync()
-        harness.store.settle_sinks()
+        harness.store.forget_confirmed_sinks()
     assert one.encode() == other.encode()
     pair.close()
 
@@ -376,4 +376,4 @@ def test_the_furthest_first_one() -> None:
     near, far = Place(1, 2, 0, 0), Place(5, 2, 0, 0)
     assert furthest([near, None, SETTLED, far]) is far
     assert furthest([None, SETTLED]) is None
-    assert SinkGate(SinkMemory()).take_repeats() == ([], [])
+    assert SinkGate(SinkMemory()).pop_repeats() == ([], [])

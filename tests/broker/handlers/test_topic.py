@@ -26,7 +26,7 @@ WANTED = {
 def test_create_and_change() -> None:
     node = FakeNode()
     assert answer(node, UPDATE, WANTED).code == 0
-    assert [config.topic_name for config in node.topics.take_changed(lambda name: False)] == ["T"]
+    assert [config.topic_name for config in node.topics.pop_changed(lambda name: False)] == ["T"]
     header = {**WANTED, "writeQueueNums": "4", "order": "true", "attributes": "+message.type=FIFO"}
     assert answer(node, UPDATE, header).code == 0
     config = node.topics.table["T"]

@@ -271,7 +271,7 @@ class SlowlyInRoles(Slowly):
     def stand_down_and_lead(self) -> None:
         self.roles += 1
         for role in (Role.FENCED, Role.MASTER):
-            self.node.take_role(role)
+            self.node.change_role(role)
             self.broker.delivers = role is Role.MASTER
             self.broker.tick()
 

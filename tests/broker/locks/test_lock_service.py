@@ -43,7 +43,7 @@ class Group:
         await broker.start()
         self.addresses[number] = f"127.0.0.1:{broker.port}"
         node = broker.node
-        node.place.own_id = number
+        node.group_position.own_id = number
         node.topics.ensure("T", 4, 6, 1)
         assert broker._votes is not None
         await broker._votes.close()

@@ -87,7 +87,7 @@ class Promises(RuleBasedStateMachine):
             self.network.append(lambda: self._undo(lost))
 
     def _undo(self, lost: Promise) -> None:
-        self.locks.take_back("g", [QUEUE], lost.client, lost.attempt)
+        self.locks.undo_locks("g", [QUEUE], lost.client, lost.attempt)
 
     @rule(data=st.data(), twice=st.booleans())
     def deliver(self, data: st.DataObject, twice: bool) -> None:

@@ -97,14 +97,14 @@ def test_an_attempt_is_undone_and_nothing_else() -> None:
     first, second = Attempt("0", 1), Attempt("0", 2)
     locks.lock("g", [A], "one", 0, first)
     assert locks.lock("g", [A, B], "one", 10, second) == [A, B]
-    locks.take_back("g", [A, B, C], "two", second)
-    locks.take_back("g", [A, B], "one", first)
+    locks.undo_locks("g", [A, B, C], "two", second)
+    locks.undo_locks("g", [A, B], "one", first)
     assert len(locks) == 2
-    locks.take_back("g", [A, B], "one", second)
+    locks.undo_locks("g", [A, B], "one", second)
     assert locks.owner("g", B, 10) is None
     assert locks.owner("g", A, LIFE_MS) == "one"
     assert locks.owner("g", A, LIFE_MS + 1) is None
-    locks.take_back("h", [A], "one", second)
+    locks.undo_locks("h", [A], "one", second)
 
 
 def test_an_undone_lock_that_had_run_out_before_is_free() -> None:
@@ -112,7 +112,7 @@ def test_an_undone_lock_that_had_run_out_before_is_free() -> None:
     locks.lock("g", [A], "one", 0, Attempt("0", 1))
     again = Attempt("0", 2)
     locks.lock("g", [A], "one", LIFE_MS + 1, again)
-    locks.take_back("g", [A], "one", again)
+    locks.undo_locks("g", [A], "one", again)
     assert len(locks) == 0
     assert not locks._groups
 
@@ -142,7 +142,7 @@ def test_who_was_asked_by_two_is_held_by_both() -> None:
     assert locks.owner("g", A, 20_000 + LIFE_MS) == "one"
     assert locks.owner("g", A, 20_001 + LIFE_MS) is None
     locks.lock("g", [A], "one", 30_000, Attempt("0", 4))
-    locks.take_back("g", [A], "one", Attempt("0", 4))
+    locks.undo_locks("g", [A], "one", Attempt("0", 4))
     assert locks.unlock("g", [A], "one", Attempt("1", 2)) == 1
 
 
@@ -177,7 +177,7 @@ def test_no_attempt_frees_what_was_read_from_the_file_before_it_is_renewed() -> 
     locks.lock("g", [A, B, C], "one", 0, Attempt("0", 5))
     again = QueueLocks()
     again.load(msgspec.json.decode(locks.encode()))
-    again.take_back("g", [A], "one", Attempt("0", 5))
+    again.undo_locks("g", [A], "one", Attempt("0", 5))
     assert again.unlock("g", [A], "one", Attempt("0", 6)) == 0
     assert again.owner("g", A, 0) == "one"
     again.lock("g", [A], "one", 0, Attempt("0", 7))

@@ -34,14 +34,14 @@ def test_silence_is_no_vote_and_is_undone_all_the_same() -> None:
     ballot.voted(2, [], exact=True)
     assert ballot.decided
     assert ballot.granted == []
-    assert ballot.take_back([1, 2]) == {1: [A, B]}
+    assert ballot.votes_to_undo([1, 2]) == {1: [A, B]}
 
 
 def test_one_that_is_not_waited_for_undoes_too() -> None:
     ballot = Ballot([A], [1], 3)
     assert ballot.decided
     assert not ballot.contested
-    assert ballot.take_back([1]) == {1: [A]}
+    assert ballot.votes_to_undo([1]) == {1: [A]}
 
 
 def test_votes_for_nothing_asked_and_second_votes_count_nothing() -> None:
@@ -60,13 +60,13 @@ def test_who_would_take_back_too_much_keeps_what_was_held_before() -> None:
     ballot.voted(1, [A, B], exact=True)
     ballot.voted(2, [A, B], exact=False)
     ballot.silent(3)
-    assert ballot.take_back([1, 2, 3]) == {1: [A, B], 2: [B], 3: [B]}
+    assert ballot.votes_to_undo([1, 2, 3]) == {1: [A, B], 2: [B], 3: [B]}
 
 
 def test_nothing_to_vote_on() -> None:
     ballot = Ballot([], [1], 2)
     assert ballot.decided
-    assert ballot.take_back([1]) == {}
+    assert ballot.votes_to_undo([1]) == {}
 
 
 def test_without_an_own_vote_the_others_make_the_majority() -> None:
@@ -75,4 +75,4 @@ def test_without_an_own_vote_the_others_make_the_majority() -> None:
     assert not ballot.decided
     ballot.voted(2, [A], exact=True)
     assert (ballot.granted, ballot.lost) == ([A], [B])
-    assert ballot.take_back([1, 2]) == {1: [B]}
+    assert ballot.votes_to_undo([1, 2]) == {1: [B]}

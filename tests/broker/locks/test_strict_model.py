@@ -168,7 +168,7 @@ class Strict(RuleBasedStateMachine):
         def arrive() -> None:
             locks = self.members[other].locks
             if self.restores:
-                locks.take_back("g", queues, led.client, led.attempt)
+                locks.undo_locks("g", queues, led.client, led.attempt)
             else:
                 locks.unlock("g", queues, led.client)
 

@@ -65,16 +65,16 @@ def test_some_of_a_connections_requests_are_taken() -> None:
     core: LongPoll[str] = LongPoll(per_queue_max=10, total_max=10)
     for owner, request in ((1, "a"), (1, "b"), (2, "a")):
         core.hold("T", 0, 0, owner, 500, request)
-    assert core.take_of(1, lambda request: request == "a") == ["a"]
-    assert core.take_of(3, lambda request: True) == []
-    assert core.take_all() == ["b", "a"]
+    assert core.pop_of_owner(1, lambda request: request == "a") == ["a"]
+    assert core.pop_of_owner(3, lambda request: True) == []
+    assert core.pop_all() == ["b", "a"]
 
 
 def test_take_all_answers_in_order_of_arrival() -> None:
     core = poll()
     for name, queue in (("a", 2), ("b", 1), ("c", 2)):
         core.hold("T", queue, 0, 1, 1000, name)
-    assert core.take_all() == ["a", "b", "c"]
+    assert core.pop_all() == ["a", "b", "c"]
     assert core.statistics() == {
         "held": 0, "queues": 0, "refused": 0, "woken": 0, "expired": 0,
     }  # fmt: skip
@@ -133,7 +133,7 @@ class LongPollMachine(RuleBasedStateMachine):
 
     @rule()
     def take_all(self) -> None:
-        assert self.core.take_all() == sorted(self.model)
+        assert self.core.pop_all() == sorted(self.model)
         self.model.clear()
 
     @invariant()
@@ -157,7 +157,7 @@ def test_the_longest_waiter_of_a_queue_alone() -> None:
     core.hold("T", 0, 7, 1, 1000, "a")
     core.hold("T", 0, 0, 1, 1000, "b")
     assert core.waiting("T", 0) == 2
-    assert core.take_first("T", 0) == "a"
-    assert core.take_first("T", 0) == "b"
-    assert core.take_first("T", 0) is None
+    assert core.pop_first("T", 0) == "a"
+    assert core.pop_first("T", 0) == "b"
+    assert core.pop_first("T", 0) is None
     assert (core.waiting("T", 0), len(core)) == (0, 0)

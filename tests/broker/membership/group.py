@@ -136,7 +136,7 @@ class InProcess:
         """The master, once its set has so many members."""
         wanted = len(self.brokers) if size is None else size
         master = await self.master()
-        await until(lambda: len(master.node.place.members) == wanted)
+        await until(lambda: len(master.node.group_position.members) == wanted)
         return master
 
     def route(self) -> dict[int, str]:

@@ -63,7 +63,7 @@ async def test_three_brokers_become_a_group(group: InProcess) -> None:
     route = group.route()
     assert route[0] == master.node.address
     for slave in slaves:
-        assert route[slave.node.place.own_id] == slave.node.address
+        assert route[slave.node.group_position.own_id] == slave.node.address
     await put_until_stored(master, b"one")
     for slave in slaves:
         await until(lambda slave=slave: bodies(slave) == [b"one"])
@@ -72,7 +72,7 @@ async def test_three_brokers_become_a_group(group: InProcess) -> None:
         EpochEntryCache, (await ask(master, RequestCode.GET_BROKER_EPOCH_CACHE)).body
     )
     assert [entry.epoch for entry in cache.epoch_list] == [1]
-    assert cache.broker_id == master.node.place.own_id
+    assert cache.broker_id == master.node.group_position.own_id
     info = decode_body(HARuntimeInfo, (await ask(master, RequestCode.GET_BROKER_HA_STATUS)).body)
     assert (info.master, info.in_sync_slave_nums) == (True, 2)
     table = decode_body(KVTable, (await ask(slaves[0], RequestCode.GET_BROKER_RUNTIME_INFO)).body)
@@ -91,12 +91,12 @@ async def test_the_master_leaves_and_comes_back_as_a_replica(group: InProcess) -
     await until(lambda: group.route().get(0) == second.node.address)
     await put_until_stored(second, b"two")
     assert bodies(second) == [b"one", b"two"]
-    assert second.node.place.epoch == 2
+    assert second.node.group_position.epoch == 2
     back = await group.start_broker(number, **ALL_ACK)
     group.brokers.append(back)
     await group.whole()
     assert back.node.role is Role.SLAVE
-    assert back.node.place.own_id == first.node.place.own_id
+    assert back.node.group_position.own_id == first.node.group_position.own_id
     await put_until_stored(second, b"three")
     await until(lambda: bodies(back) == [b"one", b"two", b"three"])
     assert log_of(back) == log_of(second)
@@ -108,7 +108,7 @@ async def test_a_lone_broker_gets_a_fresh_epoch_at_each_start(group: InProcess) 
     for epoch in (1, 2, 3):
         (broker,) = group.brokers
         await group.master()
-        assert broker.node.place.epoch == epoch
+        assert broker.node.group_position.epoch == epoch
         await put_until_stored(broker, b"%d" % epoch)
         assert bodies(broker) == [b"%d" % number for number in range(1, epoch + 1)]
         await broker.stop(grace_ms=0)
@@ -255,8 +255,8 @@ async def test_a_lower_minimum_is_recorded_before_it_is_used(group: InProcess) -
     (second,) = group.brokers
     await until(lambda: second.node.rights.writable)
     state = group.guests[0].controller.node.machine.groups["c", "b"]
-    own_id = second.node.place.own_id
-    assert state.candidates == [first.node.place.own_id]
+    own_id = second.node.group_position.own_id
+    assert state.candidates == [first.node.group_position.own_id]
     assert await put_under_lease(second, b"alone") == ResponseCode.SYSTEM_ERROR
     client = await RawClient.connect(second.port)
     change = Command(RequestCode.UPDATE_BROKER_CONFIG, body=b"minInSyncReplicas=1")
@@ -276,7 +276,7 @@ async def test_who_had_more_rejoins_after_an_unclean_election(group: InProcess) 
     folders = group.brokers.index(first), group.brokers.index(second)
     await second.stop(grace_ms=0)
     group.brokers.remove(second)
-    await until(lambda: len(first.node.place.members) == 1)
+    await until(lambda: len(first.node.group_position.members) == 1)
     await put_until_stored(first, b"lost")
     await first.stop(grace_ms=0)
     group.brokers.remove(first)
@@ -287,7 +287,7 @@ async def test_who_had_more_rejoins_after_an_unclean_election(group: InProcess) 
     elect = {
         "clusterName": "c",
         "brokerName": "b",
-        "brokerId": str(second.node.place.own_id),
+        "brokerId": str(second.node.group_position.own_id),
         "designateElect": "true",
         "uncleanElect": "true",
         "invokeTime": "1",
@@ -345,7 +345,7 @@ async def test_a_learner_copies_and_is_never_counted(group: InProcess) -> None:
     await put_until_stored(master, b"one")
     await until(lambda: bodies(learner) == [b"one"])
     assert learner.node.role is Role.LEARNER
-    assert master.node.place.members == {master.node.place.own_id}
+    assert master.node.group_position.members == {master.node.group_position.own_id}
     await master.stop(grace_ms=0)
     group.brokers.remove(master)
     assert learner.node.role is not Role.MASTER
@@ -382,7 +382,7 @@ async def test_a_group_of_controllers_goes_on_when_one_leaves(group: InProcess) 
     await until(lambda: active.core.finder.active not in (None, address))
     await put_until_stored(master, b"one")
     assert (await group.master()) is master
-    assert master.node.place.epoch == 1
+    assert master.node.group_position.epoch == 1
 
 
 async def test_a_master_whose_disk_failed_makes_way(group: InProcess) -> None:
@@ -418,7 +418,7 @@ async def test_an_operator_names_another_master(group: InProcess) -> None:
     wanted = {
         "clusterName": "c",
         "brokerName": "b",
-        "brokerId": str(other.node.place.own_id),
+        "brokerId": str(other.node.group_position.own_id),
         "designateElect": "true",
     }
     answer = await client.ask(Command(RequestCode.CONTROLLER_ELECT_MASTER, ext=wanted))
@@ -426,7 +426,7 @@ async def test_an_operator_names_another_master(group: InProcess) -> None:
     assert answer.code == 0
     await until(lambda: group.masters() == [other])
     assert first.node.role is Role.SLAVE
-    assert other.node.place.epoch == 2
+    assert other.node.group_position.epoch == 2
     await put_until_stored(other, b"two")
     await until(lambda: bodies(first) == [b"one", b"two"])
 

@@ -12,7 +12,7 @@ SECOND = SetProposal(frozenset({1}), 1, 3)
 
 def test_an_answer_closes_it() -> None:
     proposals = Proposals()
-    proposals.take(FIRST)
+    proposals.open_proposal(FIRST)
     assert proposals.due(0) is FIRST
     proposals.sent(7)
     assert proposals.due(0) is None
@@ -23,7 +23,7 @@ def test_an_answer_closes_it() -> None:
 
 def test_it_is_asked_again_and_the_first_attempts_answer_still_counts() -> None:
     proposals = Proposals()
-    proposals.take(FIRST)
+    proposals.open_proposal(FIRST)
     proposals.sent(7)
     proposals.again(7, 100)
     assert proposals.due(100 + AGAIN_MS - 1) is None
@@ -34,26 +34,26 @@ def test_it_is_asked_again_and_the_first_attempts_answer_still_counts() -> None:
 
 def test_another_proposal_takes_its_place() -> None:
     proposals = Proposals()
-    assert proposals.take(FIRST) == []
+    assert proposals.open_proposal(FIRST) == []
     proposals.sent(7)
-    assert proposals.take(SECOND) == [FIRST]
+    assert proposals.open_proposal(SECOND) == [FIRST]
     assert proposals.answered(7) is None
     assert proposals.due(0) is SECOND
 
 
 def test_only_a_newer_set_settles_it() -> None:
     proposals = Proposals()
-    proposals.take(FIRST)
-    proposals.settle(3)
+    proposals.open_proposal(FIRST)
+    proposals.set_committed(3)
     assert proposals.open is FIRST
-    proposals.settle(4)
+    proposals.set_committed(4)
     assert proposals.open is None
 
 
 def test_a_refusal_is_the_last_word_only_if_it_was_asked_once() -> None:
     """An attempt that seemed lost may still be carried out (defects.md 2.10)."""
     proposals = Proposals()
-    proposals.take(FIRST)
+    proposals.open_proposal(FIRST)
     proposals.sent(7)
     assert proposals.asked_once
     proposals.again(7, 0)

@@ -2,9 +2,9 @@
 
 from tests.broker.broker_harness import BrokerHarness, pull, send
 
+from epochmq.broker.group_position import FOREVER
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.place import FOREVER
 from epochmq.broker.roles import Role
 
 
@@ -12,7 +12,7 @@ class Switched(BrokerHarness):
     def __init__(self) -> None:
         super().__init__()
         self.changes = 0
-        self.node.place.own_id = 3
+        self.node.group_position.own_id = 3
         self.switch = RoleSwitch(self.node, self.count)
 
     def count(self) -> None:
@@ -30,7 +30,11 @@ def test_a_master_is_0_in_routes_and_versions_carry_its_epoch() -> None:
     node = harness.node
     assert (node.role, node.route_id) == (Role.MASTER, 0)
     assert node.topics.version.state_version == 4
-    assert (node.place.epoch, node.place.members, node.place.set_epoch) == (4, {2, 3}, 7)
+    assert (
+        node.group_position.epoch,
+        node.group_position.members,
+        node.group_position.set_epoch,
+    ) == (4, {2, 3}, 7)
     node.offsets.reset("G", "T", 0, 1, harness.clock.wall)
     assert node.offsets.version.state_version == 4
     assert harness.changes == 1
@@ -43,7 +47,7 @@ def test_a_follower_has_its_own_id_in_routes() -> None:
     harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=False))
     node = harness.node
     assert (node.role, node.route_id) == (Role.SLAVE, 3)
-    assert node.place.master_address == "h:1"
+    assert node.group_position.master_address == "h:1"
     assert node.lease_until_ms == FOREVER
     harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=True))
     assert node.role is Role.LEARNER
@@ -54,8 +58,8 @@ def test_fenced_it_keeps_its_id_and_forgets_the_rest() -> None:
     harness.lead()
     harness.switch.fence()
     assert harness.node.role is Role.FENCED
-    assert (harness.node.place.own_id, harness.node.place.epoch) == (3, 4)
-    assert not harness.node.place.members
+    assert (harness.node.group_position.own_id, harness.node.group_position.epoch) == (3, 4)
+    assert not harness.node.group_position.members
     changes = harness.changes
     harness.switch.fence()
     assert harness.changes == changes
@@ -69,10 +73,10 @@ def test_delayed_messages_wait_until_the_log_before_is_confirmed() -> None:
     end = harness.store.pointers.appended
     harness.store.pointers.confirmed = harness.store.pointers.dispatched = 0
     harness.lead()
-    harness.switch.settled()
+    harness.switch.earlier_confirmed()
     assert not harness.node.delivers
     harness.store.pointers.confirmed = harness.store.pointers.dispatched = end
-    harness.switch.settled()
+    harness.switch.earlier_confirmed()
     assert harness.node.delivers
 
 

@@ -40,7 +40,7 @@ def test_create_on_send_inherits() -> None:
     assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
     assert config.topic_sys_flag == 1
     assert table.create_on_send("T", "TBW102", 9, 0, WALL) is config
-    assert table.take_changed(lambda name: False) == [config]
+    assert table.pop_changed(lambda name: False) == [config]
     assert not table.changed
     assert table.dirty
     assert table.version == DataVersion(0, 1, WALL)

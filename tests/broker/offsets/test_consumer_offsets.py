@@ -47,18 +47,18 @@ def test_version_steps_once_in_many_commits() -> None:
 
 def test_reset_holds_until_it_is_taken() -> None:
     offsets = ConsumerOffsets()
-    assert offsets.take_reset("g", "T", 0) is None
+    assert offsets.pop_reset("g", "T", 0) is None
     offsets.reset("g", "T", 0, 3, WALL)
     offsets.reset("g", "T", 1, 4, WALL)
     offsets.commit("g", "T", 0, 9)
     assert offsets.get("g", "T", 0) == 3
     assert offsets.has_reset("g", "T", 0)
-    assert offsets.take_reset("g", "T", 7) is None
-    assert offsets.take_reset("g", "T", 0) == 3
-    assert offsets.take_reset("g", "T", 0) is None
+    assert offsets.pop_reset("g", "T", 7) is None
+    assert offsets.pop_reset("g", "T", 0) == 3
+    assert offsets.pop_reset("g", "T", 0) is None
     assert not offsets.has_reset("g", "T", 0)
     assert offsets.get("g", "T", 0) == 9
-    assert offsets.take_reset("g", "T", 1) == 4
+    assert offsets.pop_reset("g", "T", 1) == 4
     assert not offsets.has_reset("g", "T", 1)
     assert offsets.version.counter == 2
 
@@ -170,7 +170,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(group=groups, topic=topics, queue=queues)
     def take(self, group: str, topic: str, queue: int) -> None:
-        taken = self.offsets.take_reset(group, topic, queue)
+        taken = self.offsets.pop_reset(group, topic, queue)
         assert taken == self.resets.pop((group, topic, queue), None)
 
     @rule(group=groups)

@@ -37,12 +37,12 @@ def test_what_is_outdated() -> None:
 
 
 def test_who_says_nothing_and_who_says_that_nothing_was_deleted() -> None:
-    assert Deletions.told({}) is None
-    told = Deletions.told({"epochmqDropped": {}})
+    assert Deletions.from_content({}) is None
+    told = Deletions.from_content({"epochmqDropped": {}})
     assert told is not None
     assert told.marks() == {}
     with pytest.raises(msgspec.ValidationError):
-        Deletions.told({"epochmqDropped": 7})
+        Deletions.from_content({"epochmqDropped": 7})
 
 
 def test_of_very_many_only_the_last_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_an_operators_reset_at_the_master_counts_at_once() -> None:
 def test_a_reset_at_the_stand_in_stays_until_the_master_goes_on() -> None:
     offsets = stood_in(q0=9)
     offsets.reset("g", "T", 0, 3, WALL)
-    offsets.take_reset("g", "T", 0)
+    offsets.pop_reset("g", "T", 0)
     offsets.adopt(told({"T@g": {0: 5}}), whole=True)
     assert (offsets.get("g", "T", 0), offsets.reset_at("g", "T", 0)) == (3, WALL)
     offsets.adopt(told({"T@g": {0: 5}}), whole=False)

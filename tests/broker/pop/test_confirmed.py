@@ -13,11 +13,11 @@ def test_calls_wait_for_what_is_readable() -> None:
     waits.when(30, lambda: heard.append("c"))
     assert (heard, len(waits)) == (["now"], 3)
     readable[0] = 25
-    waits.settle()
+    waits.run_due()
     assert heard == ["now", "a", "b"]
     waits.clear()
     readable[0] = 30
-    waits.settle()
+    waits.run_due()
     assert heard == ["now", "a", "b"]
 
 
@@ -29,5 +29,5 @@ def test_a_later_call_never_overtakes() -> None:
     readable[0] = 20
     waits.when(20, lambda: heard.append("b"))
     assert heard == []
-    waits.settle()
+    waits.run_due()
     assert heard == ["a", "b"]

@@ -14,8 +14,8 @@ from tests.broker.broker_harness import ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
 from epochmq.base import limits
+from epochmq.broker.group_position import FOREVER
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
-from epochmq.broker.place import FOREVER
 from epochmq.broker.pop.revive import revive_driver
 from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
@@ -104,9 +104,9 @@ def test_another_role_forgets_what_it_had() -> None:
     harness = buffered()
     harness.put(b"a")
     harness.pop()
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     harness.tick(20_000)
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     harness.tick()
     assert [one.body for one in harness.pop()] == [b"a"]
 

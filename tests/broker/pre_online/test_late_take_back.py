@@ -38,8 +38,8 @@ async def take(member: Peers) -> FakeNode:
     node = FakeNode()
     node.fake.put("T", 0, *[b"x"] * 10)
     late = LateTake(node, member)
-    late.take("10.0.0.2:1")
-    late.take("10.0.0.2:1")
+    late.begin("10.0.0.2:1")
+    late.begin("10.0.0.2:1")
     assert late._task is not None
     await late._task
     await late.stop()
@@ -71,10 +71,10 @@ async def test_the_debt_stays_where_nothing_could_be_taken(
 async def test_nobody_and_who_is_not_there() -> None:
     node = FakeNode()
     late = LateTake(node, Peers())
-    late.take("")
+    late.begin("")
     await late.stop()
     assert late._task is None
-    late.take(f"127.0.0.1:{free_port('127.0.0.1')}")
+    late.begin(f"127.0.0.1:{free_port('127.0.0.1')}")
     assert late._task is not None
     await asyncio.wait([late._task])
     assert late._task.exception() is None

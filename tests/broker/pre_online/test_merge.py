@@ -41,14 +41,14 @@ class Two:
                 node.fake.put("T", queue_id, *[b"x"] * 90)
             for level in (1, 2, 3):
                 node.fake.put(SCHEDULE_TOPIC, level - 1, *[b"x"] * 10)
-        self.master.take_role(Role.PRE_ONLINE)
+        self.master.change_role(Role.PRE_ONLINE)
 
     def take(self, *tables: Table) -> None:
         for table in tables or TAKEN:
             reply = answer(self.slave, table.value)
             assert reply.code == 0, reply.remark
             assert isinstance(reply.body, bytes)
-            Merge(self.master).take(table, reply.body, WALL + 5_000)
+            Merge(self.master).merge_table(table, reply.body, WALL + 5_000)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_offsets_of_a_topic_that_was_made_anew_meanwhile_are_not_taken(two: Two)
     two.master.offsets.commit("g", "T", 0, 2)
     two.take()
     assert two.master.offsets.row("g", "T") == {0: 2}
-    two.master.take_role(Role.MASTER)
+    two.master.change_role(Role.MASTER)
     assert two.master.pop.orders.statistics() == {"ordered": 0}
     assert two.master.offsets.row("g", "T") == {0: 2}
 
@@ -117,7 +117,7 @@ def test_a_slave_whose_log_lags_takes_every_offset() -> None:
     """From another slave, that stands in: the messages come."""
     options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
     slave = FakeNode(dataclasses.replace(options, broker_id=2, broker_role="SLAVE"))
-    Merge(slave).take(Table.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
+    Merge(slave).merge_table(Table.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
     assert slave.offsets.row("g", "T") == {0: 9}
 
 
@@ -177,7 +177,7 @@ def test_ordered_batches_that_were_out_at_the_slave_are_out(two: Two) -> None:
     assert ours.ack(key, 6, WALL + 9) == 7
     assert ours.ack(other, 3, WALL + 9) == 4  # what a reset ended does not win
     assert ours.version > theirs.version
-    two.master.take_role(Role.MASTER)
+    two.master.change_role(Role.MASTER)
     assert two.master.offsets.get("g", "T", 1) == 4
 
 
@@ -200,10 +200,10 @@ def test_a_newer_table_of_topics_adds_and_takes_nothing_away(two: Two) -> None:
 
 
 def test_an_older_table_of_topics_changes_nothing(two: Two) -> None:
-    two.master.take_role(Role.MASTER)
+    two.master.change_role(Role.MASTER)
     two.master.topics.put(TopicConfig("T", 8, 8), WALL)
     two.master.groups.put(SubscriptionGroupConfig("new"), WALL)
-    two.master.take_role(Role.PRE_ONLINE)
+    two.master.change_role(Role.PRE_ONLINE)
     topics, groups = two.master.topics.table, two.master.groups.table
     two.take()
     assert two.master.topics.table is topics
@@ -227,6 +227,6 @@ def test_only_request_modes_that_we_lack_are_taken(two: Two) -> None:
 def test_garbage_is_told(two: Two, table: Table, body: bytes) -> None:
     before = two.master.offsets.encode(), two.master.topics.encode(), two.master.groups.encode()
     with pytest.raises((PeerError, ValueError, TypeError)):
-        Merge(two.master).take(table, body, WALL)
+        Merge(two.master).merge_table(table, body, WALL)
     after = two.master.offsets.encode(), two.master.topics.encode(), two.master.groups.encode()
     assert after == before

@@ -364,7 +364,7 @@ class Group(RuleBasedStateMachine):
         table = self.tables[data.draw(st.sampled_from(self.standing_in()))]
         if reset:
             table.reset("g", "T", queue_id, data.draw(st.integers(0, 5)), self.now)
-            table.take_reset("g", "T", queue_id)
+            table.pop_reset("g", "T", queue_id)
         else:
             table.commit("g", "T", queue_id, max(0, table.get("g", "T", queue_id)) + step)
 

@@ -79,7 +79,7 @@ async def test_all_topics_at_start_then_changes_alone(server: FakeNameServer) ->
     node = node_for(server.address, broker_ip2="127.0.0.9", ha_listen_port=5)
     registrar = Registrar(node)
     registrar.tick(node.clock.now_ms())
-    await registrar.settle()
+    await registrar.wait_registered()
     fields, body = await server.registered()
     assert fields["brokerName"] == "b"
     assert fields["brokerAddr"] == "127.0.0.1:10911"
@@ -227,7 +227,7 @@ async def test_an_acting_group_says_how_long_it_may_be_silent(server: FakeNameSe
     )
     registrar = Registrar(node)
     registrar.tick(node.clock.now_ms())
-    await registrar.settle()
+    await registrar.wait_registered()
     fields, _ = await server.registered()
     assert fields["enableActingMaster"] == "true"
     assert fields["heartbeatTimeoutMillis"] == "5000"
@@ -255,7 +255,7 @@ async def test_a_changed_period_is_heeded(server: FakeNameServer) -> None:
 async def test_a_learner_is_in_no_route(server: FakeNameServer) -> None:
     """No client can read there."""
     node = node_for(server.address)
-    node.take_role(Role.LEARNER)
+    node.change_role(Role.LEARNER)
     registrar = Registrar(node)
     await until_settled(registrar, node)
     assert server.told.empty()

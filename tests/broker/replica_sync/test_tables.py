@@ -17,7 +17,7 @@ def test_an_equal_table_changes_nothing() -> None:
     node.topics.dirty = False
     body = encode_body(TopicConfigTable(dict(node.topics.table), data_version=node.topics.version))
     version = node.topics.version
-    Tables(node).take_topics(body)
+    Tables(node).apply_topics(body)
     assert node.topics.version is version
     assert not node.topics.dirty
 
@@ -25,7 +25,7 @@ def test_an_equal_table_changes_nothing() -> None:
 def test_topics_come_with_their_attributes() -> None:
     """rocketmq#9403: a master's table as RocketMQ writes it."""
     node = FakeNode()
-    Tables(node).take_topics(
+    Tables(node).apply_topics(
         b'{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1},"topicConfigTable":{"T":'
         b'{"attributes":{"message.type":"FIFO"},"order":false,"perm":6,"readQueueNums":4,'
         b'"topicFilterType":"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":4}}}'
@@ -38,17 +38,17 @@ def test_rows_are_added_by_a_delta_and_taken_whole_otherwise() -> None:
     node = FakeNode()
     node.offsets.commit("G", "T", 0, 5)
     tables = Tables(node)
-    tables.take_offsets(b'{"offsetTable":{"U@G":{0:7}}}', delta=True)
+    tables.apply_offsets(b'{"offsetTable":{"U@G":{0:7}}}', delta=True)
     assert node.offsets.get("G", "T", 0) == 5
     assert node.offsets.get("G", "U", 0) == 7
-    tables.take_offsets(b'{"offsetTable":{"U@G":{0:8}}}', delta=False)
+    tables.apply_offsets(b'{"offsetTable":{"U@G":{0:8}}}', delta=False)
     assert node.offsets.get("G", "T", 0) == -1
     assert node.offsets.get("G", "U", 0) == 8
 
 
 def test_what_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="not a JSON object"):
-        Tables(FakeNode()).take_offsets(b"[]", delta=False)
+        Tables(FakeNode()).apply_offsets(b"[]", delta=False)
 
 
 def test_delays_go_back_with_controllers_only() -> None:
@@ -60,5 +60,5 @@ def test_delays_go_back_with_controllers_only() -> None:
         node = FakeNode(options)
         node.role = Role.SLAVE
         for offset in (5, 2):
-            Tables(node).take_delays(b'{"offsetTable":{1:%d}}' % offset)
+            Tables(node).apply_delays(b'{"offsetTable":{1:%d}}' % offset)
         assert node.schedule.progress()[1] == expected

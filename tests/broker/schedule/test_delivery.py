@@ -168,9 +168,9 @@ def test_what_comes_of_it_after_a_change_of_role_moves_nothing(harness: BrokerHa
     harness.node.internal_writer.route = Slow()
     put(harness, b"a")
     run(harness, 1000)
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     harness.node.schedule.restore({1: 5})
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     (answer,) = later
     answer()
     assert harness.node.schedule.progress()[1] == 5

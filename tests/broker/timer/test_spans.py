@@ -3,7 +3,7 @@
 import pytest
 from tests.broker.timer.test_timed_messages import WALL, WINDOW, hang, opened, timer
 
-from epochmq.broker.timer.timed_messages import SPAN_MS, SPAN_SLOTS, Place, Timer
+from epochmq.broker.timer.timed_messages import SPAN_MS, SPAN_SLOTS, Timer, TimerPosition
 from epochmq.store.timer.layout import DEFAULT
 
 
@@ -40,13 +40,13 @@ def test_slots_that_go_together_are_over_together() -> None:
         hang(core, offset, time)
     opened(core, units, 3)
     assert core.batch(WALL + 3000, 2) == [0, 52]
-    core.settled([True, True], WALL + 3000, 208)
+    core.batch_put([True, True], WALL + 3000, 208)
     assert (core.done_ms, core.covered) == (WALL + 1999, 4)
     late = hang(core, 4, WALL + 1500, WALL)
-    assert late == Place(WALL + 1000, DEFAULT, WALL + 1500)
+    assert late == TimerPosition(WALL + 1000, DEFAULT, WALL + 1500)
     assert core.batch(WALL + 3000, 9) == [4, 104, 156]
     assert not core.advance(WALL + 3000, 260)
-    core.settled([True, True, True], WALL + 3000, 260)
+    core.batch_put([True, True, True], WALL + 3000, 260)
     assert (core.done_ms, core.covered) == (WALL + 2999, 5)
     assert not core.advance(WALL + 2999, 260)
     assert core.next_deadline(WALL) == WALL + 3000
@@ -70,7 +70,7 @@ def test_slots_delivered_in_part_when_the_clock_went_back_are_opened_by_themselv
         hang(core, offset, time)
     opened(core, units, 3)
     assert core.batch(WALL + 9000, 2) == [0, 52]
-    core.settled([True, True], WALL + 9000, 156)
+    core.batch_put([True, True], WALL + 9000, 156)
     core.set_back(WALL - 2000)
     assert spanned(core, WALL + 9000) == 2
     opened(core, [], 2)

@@ -13,8 +13,8 @@ from epochmq.broker.timer.timed_messages import (
     BACK_MS,
     RETRY_MAX_MS,
     RETRY_MS,
-    Place,
     Timer,
+    TimerPosition,
 )
 from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
@@ -29,7 +29,9 @@ def timer(read_ms: int = WALL) -> Timer:
     return core
 
 
-def hang(core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool) -> Place | None:
+def hang(
+    core: Timer, offset: int, deliver: int, store: int = WALL, **more: bool
+) -> TimerPosition | None:
     place = core.place(offset, deliver, store, **more)
     if place is not None:
         core.joined(place.slot_ms, place.deliver_wall_ms, offset)
@@ -49,7 +51,7 @@ def deliver(core: Timer, units: list[tuple[int, int]], wall: int, *held: bool) -
         opened(core, units)
     batch = core.batch(wall, 100)
     if batch:
-        core.settled(held or [True] * len(batch), wall, 999)
+        core.batch_put(held or [True] * len(batch), wall, 999)
     return batch
 
 
@@ -83,7 +85,7 @@ def test_a_slot_is_over_when_its_time_is_and_all_are_held() -> None:
     assert core.next_deadline(WALL + 1) is None
     assert core.batch(WALL + 1, 100) == []
     assert not core.advance(WALL + 2000, 52)
-    core.settled([True], WALL + 1, 999)
+    core.batch_put([True], WALL + 1, 999)
     assert not core.advance(WALL + 999, 52)
     assert core.next_deadline(WALL + 1) == WALL + 1000
     before = core.updates
@@ -98,14 +100,14 @@ def test_what_is_refused_comes_again_and_more_slowly() -> None:
     core = timer()
     opened(core, [(WALL + 1, 0), (WALL + 2, 52), (WALL + 3, 104)])
     assert core.batch(WALL + 9, 2) == [0, 52]
-    core.settled([False, True], WALL + 9, 999)
+    core.batch_put([False, True], WALL + 9, 999)
     assert deliver(core, [], WALL + 9 + RETRY_MS - 1) == []
     assert core.next_deadline(WALL) == WALL + 9 + RETRY_MS
     assert core.statistics()["failures"] == 1
     wall, pause = WALL + 9 + RETRY_MS, RETRY_MS
     for _ in range(8):
         assert core.batch(wall, 1) == [0]
-        core.settled([False], wall, 999)
+        core.batch_put([False], wall, 999)
         pause = min(pause * 2, RETRY_MAX_MS)
         assert core.next_deadline(wall) == wall + pause
         wall += pause
@@ -121,10 +123,10 @@ def test_a_batch_may_be_put_in_part() -> None:
     assert core.batch(WALL + 9, 100) == [0, 52, 104]
     core.put_back(0)
     core.put_back(2)
-    core.settled([True], WALL + 9, 999)
+    core.batch_put([True], WALL + 9, 999)
     assert deliver(core, [], WALL + 9) == [52, 104]
     with pytest.raises(OurBug):
-        core.settled([True], WALL, 999)
+        core.batch_put([True], WALL, 999)
 
 
 def test_a_batch_may_be_withdrawn() -> None:
@@ -149,12 +151,12 @@ def test_a_batch_is_not_split_amid_one_time() -> None:
 
 def test_late_ones_join_the_open_slot() -> None:
     core = timer(WALL + 5000)
-    assert hang(core, 0, WALL + 10) == Place(WALL + 5000, DEFAULT, WALL + 10)
+    assert hang(core, 0, WALL + 10) == TimerPosition(WALL + 5000, DEFAULT, WALL + 10)
     opened(core, [(WALL + 10, 0)])
     assert deliver(core, [], WALL + 5000) == [0]
-    assert hang(core, 1, WALL + 5500) == Place(WALL + 5000, DEFAULT, WALL + 5500)
-    assert hang(core, 2, WALL + 20) == Place(WALL + 5000, DEFAULT, WALL + 20)
-    assert hang(core, 3, WALL + 6001) == Place(WALL + 6000, DEFAULT, WALL + 6001)
+    assert hang(core, 1, WALL + 5500) == TimerPosition(WALL + 5000, DEFAULT, WALL + 5500)
+    assert hang(core, 2, WALL + 20) == TimerPosition(WALL + 5000, DEFAULT, WALL + 20)
+    assert hang(core, 3, WALL + 6001) == TimerPosition(WALL + 6000, DEFAULT, WALL + 6001)
     assert deliver(core, [], WALL + 5000) == [2]
     assert deliver(core, [], WALL + 5500) == [1]
 
@@ -175,10 +177,10 @@ def test_a_slot_delivered_in_part_goes_on_where_it_was() -> None:
     assert again.wants(WALL + 700) == WALL
     opened(again, [*units, (WALL + 50, 156)])
     assert again.batch(WALL + 700, 100) == [156]
-    again.settled([True], WALL + 700, 208)
+    again.batch_put([True], WALL + 700, 208)
     assert again.batch(WALL + 900, 100) == [104]
     again.put_back(1)
-    again.settled([], WALL + 900, 208)
+    again.batch_put([], WALL + 900, 208)
     assert again.done_ms == WALL + 899
 
 
@@ -189,7 +191,7 @@ def test_what_is_done_waits_for_one_that_came_late_meanwhile() -> None:
     assert core.done_ms == WALL + 200
     assert core.batch(WALL + 400, 100) == [52]
     assert core.joined(WALL, WALL + 50, 104)
-    core.settled([True], WALL + 400, 156)
+    core.batch_put([True], WALL + 400, 156)
     assert core.done_ms == WALL + 200
     assert deliver(core, [], WALL + 500) == [104]
     assert core.done_ms == WALL + 500
@@ -199,11 +201,13 @@ def test_what_is_too_far_rolls() -> None:
     core = timer()
     window = WINDOW * 1000
     far = hang(core, 0, WALL + 2 * window)
-    assert far == Place(WALL + window - 1000, DEFAULT | ROLL, WALL + window)
+    assert far == TimerPosition(WALL + window - 1000, DEFAULT | ROLL, WALL + window)
     nearly = hang(core, 1, WALL + window, delete=True)
-    assert nearly == Place(WALL + window // 2 - 1000, DEFAULT | ROLL | DELETE, WALL + window // 2)
+    assert nearly == TimerPosition(
+        WALL + window // 2 - 1000, DEFAULT | ROLL | DELETE, WALL + window // 2
+    )
     near = hang(core, 2, WALL + window - 1, delete=True)
-    assert near == Place(WALL + window - 1000, DEFAULT | DELETE, WALL + window - 1)
+    assert near == TimerPosition(WALL + window - 1000, DEFAULT | DELETE, WALL + window - 1)
 
 
 def test_when_a_message_goes_out_or_a_piece_of_its_wait_is_over() -> None:
@@ -238,26 +242,26 @@ def test_a_replica_hangs_up_what_its_master_covered() -> None:
     assert (core.read_ms, core.catching_up, core.wants(WALL + 9000)) == (WALL + 5000, True, None)
     assert core.next_deadline(WALL) is None
     assert hang(core, 0, WALL + 10) is None  # delivered by the master
-    assert hang(core, 1, WALL + 7000) == Place(WALL + 6000, DEFAULT, WALL + 7000)
+    assert hang(core, 1, WALL + 7000) == TimerPosition(WALL + 6000, DEFAULT, WALL + 7000)
     assert (core.kept_cursor, core.position) == (2, 104)
     hang(core, 2, WALL + 8000)
     assert not core.catching_up
     core.adopt(WALL + 4000, 9)  # an older word
     core.adopt(WALL + 9000, 2)
     assert (core.read_ms, core.covered) == (WALL + 5000, 3)
-    assert core.take_over(WALL + 6000, 4)
+    assert core.start_delivery(WALL + 6000, 4)
     late = hang(core, 3, WALL + 10)  # the master never said that this one was delivered
-    assert late == Place(WALL + 5000, DEFAULT, WALL + 10)
+    assert late == TimerPosition(WALL + 5000, DEFAULT, WALL + 10)
     assert core.fall_back() == 156
     assert (core.cursor, core.covered) == (3, 3)
 
 
 def test_taking_over_without_a_word_or_with_less_log() -> None:
     core = Timer(1000, WINDOW)
-    assert core.take_over(WALL + 1, 0)
+    assert core.start_delivery(WALL + 1, 0)
     assert core.read_ms == WALL
     core.restore(WALL, 5, 5, 260)
-    assert not core.take_over(WALL, 4)
+    assert not core.start_delivery(WALL, 4)
     assert core.covered == 4
     core.begin_again(0, 9)
     assert (core.cursor, core.kept_cursor, core.position) == (0, 0, 9)
@@ -292,7 +296,7 @@ def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
     assert is_done(core, 1, WALL + 20_000)
     assert is_done(core, 2, WALL + 10_000)
     assert not is_done(core, 2, WALL + 10_001)
-    core.take_over(WALL, 1)  # the log was cut
+    core.start_delivery(WALL, 1)  # the log was cut
     assert is_done(core, 0, WALL + 20_000)
     assert not is_done(core, 1, WALL + 10_000)
     core.fall_back()
@@ -308,7 +312,7 @@ def test_what_a_master_ahead_of_its_time_delivered_stays_done() -> None:
     hang(core, 0, WALL + 2500)
     core.adopt(WALL + 60_000, 1)
     core.set_back(WALL + 2000)
-    assert core.take_over(WALL + 2000, 2)
+    assert core.start_delivery(WALL + 2000, 2)
     hang(core, 1, WALL + 2600, WALL + 2000)
     assert core.key_of(WALL + 2500, 0, True) is not None  # its time may be this wheel's own
     units = [(WALL + 2500, 0), (WALL + 2600, 52)]
@@ -378,7 +382,7 @@ def test_a_clock_that_was_far_behind_is_made_up_for() -> None:
     core.begin_again(0, 9)
     assert (core.read_ms, core.done_ms) == (later, WALL)
     assert core.place(0, WALL, WALL - 10) is None  # delivered
-    assert core.place(1, WALL + 1, WALL - 10) == Place(later, DEFAULT, WALL + 1)
+    assert core.place(1, WALL + 1, WALL - 10) == TimerPosition(later, DEFAULT, WALL + 1)
     core.enqueued(5, 99)
     assert core.wants(later) == later
 
@@ -390,8 +394,8 @@ def skipped() -> Timer:
     later = WALL + 3_600_000
     core.skip_to(later)
     core.begin_again(0, 0)
-    assert hang(core, 0, WALL + 1) == Place(later, DEFAULT, WALL + 1)
-    assert hang(core, 1, WALL + 5000) == Place(later, DEFAULT, WALL + 5000)
+    assert hang(core, 0, WALL + 1) == TimerPosition(later, DEFAULT, WALL + 1)
+    assert hang(core, 1, WALL + 5000) == TimerPosition(later, DEFAULT, WALL + 5000)
     return core
 
 
@@ -399,7 +403,7 @@ def test_nothing_is_done_before_all_that_hangs_late_is() -> None:
     core, later = skipped(), WALL + 3_600_000
     opened(core, [(WALL + 1, 0), (WALL + 5000, 52)])
     assert core.batch(later, 1) == [0]
-    core.settled([True], later, 104)
+    core.batch_put([True], later, 104)
     assert (core.done_ms, core.kept_cursor) == (WALL, 0)
     assert deliver(core, [], later) == [52]
     assert (core.done_ms, core.kept_cursor) == (later, 2)
@@ -413,7 +417,7 @@ def test_what_hangs_late_is_hung_anew_when_the_clock_goes_back() -> None:
     core.begin_again(0, 0)
     assert (core.read_ms, core.done_ms) == (WALL, WALL)
     assert not core.is_behind(WALL + 3000)
-    assert hang(core, 1, WALL + 5000) == Place(WALL + 4000, DEFAULT, WALL + 5000)
+    assert hang(core, 1, WALL + 5000) == TimerPosition(WALL + 4000, DEFAULT, WALL + 5000)
 
 
 def test_what_hangs_late_is_hung_anew_in_another_role() -> None:
@@ -430,7 +434,7 @@ def test_what_hangs_late_does_not_count_as_delivered_by_a_clock_that_went_back()
 def test_what_the_wheel_does_not_reach_is_looked_at_again() -> None:
     core = timer(WALL)
     later = WALL + core.window_ms
-    assert core.farthest(DEFAULT) == Place(later - 1000, DEFAULT | ROLL, later)
+    assert core.farthest(DEFAULT) == TimerPosition(later - 1000, DEFAULT | ROLL, later)
     assert core.farthest(DEFAULT | DELETE).magic == DEFAULT | DELETE | ROLL
 
 
@@ -440,10 +444,10 @@ def test_what_joins_while_others_fly_goes_before_them_when_they_are_refused() ->
     assert core.batch(WALL + 9, 100) == [0, 52]
     assert core.joined(WALL, WALL - 7, 156)
     core.enqueued(4, 208)
-    core.settled([False, False], WALL + 9, 208)
+    core.batch_put([False, False], WALL + 9, 208)
     assert core.batch(WALL + 9 + RETRY_MS, 1) == [156]
     core.put_back(1)
-    core.settled([], WALL + 9 + RETRY_MS, 208)
+    core.batch_put([], WALL + 9 + RETRY_MS, 208)
     assert (core.done_ms, core.covered) == (WALL, 0)  # nothing is held yet
     assert deliver(core, [], WALL + 9 + RETRY_MS) == [156, 0, 52, 104]
     assert (core.done_ms, core.covered) == (WALL + 9 + RETRY_MS, 4)
@@ -457,7 +461,7 @@ def test_what_was_put_counts_though_late_ones_joined_before_the_answer() -> None
     core.put_begins(156)
     assert core.joined(WALL, WALL - 50, 156)
     core.enqueued(4, 208)
-    core.settled([True, True], WALL + 400, 208)
+    core.batch_put([True, True], WALL + 400, 208)
     assert (core.done_ms, core.covered, core.position) == (WALL + 400, 3, 156)
     assert core.place(3, WALL - 50, WALL) is not None  # it still waits, at the next master as well
     again = timer()
@@ -469,7 +473,7 @@ def test_what_was_put_counts_though_late_ones_joined_before_the_answer() -> None
     core.put_begins(208)
     assert core.joined(WALL, WALL + 800, 208)  # behind the one that waited: nothing to heed
     core.enqueued(5, 260)
-    core.settled([True], WALL + 500, 260)
+    core.batch_put([True], WALL + 500, 260)
     assert (core.done_ms, core.covered, core.position) == (WALL + 500, 5, 260)
 
 
@@ -481,7 +485,7 @@ def test_of_the_last_batch_of_what_is_open_late_ones_are_told_too() -> None:
     core.put_begins(52)
     assert core.joined(WALL, WALL - 50, 52)
     core.enqueued(2, 104)
-    core.settled([True], WALL + 400, 104)
+    core.batch_put([True], WALL + 400, 104)
     assert (core.done_ms, core.covered, core.position) == (WALL + 400, 1, 52)
 
 
@@ -489,9 +493,9 @@ def test_late_ones_of_a_slot_that_lies_ahead_again_are_not_covered() -> None:
     core = timer(WALL + 3000)
     hang(core, 0, WALL + 3500)
     opened(core, [(WALL + 3500, 0)])
-    assert hang(core, 1, WALL + 500) == Place(WALL + 3000, DEFAULT, WALL + 500)
+    assert hang(core, 1, WALL + 500) == TimerPosition(WALL + 3000, DEFAULT, WALL + 500)
     core.set_back(WALL)
-    assert hang(core, 2, WALL + 700) == Place(WALL, DEFAULT, WALL + 700)
+    assert hang(core, 2, WALL + 700) == TimerPosition(WALL, DEFAULT, WALL + 700)
     assert deliver(core, [(WALL + 700, 104)], WALL + 700) == [104]
     assert (core.done_ms, core.covered, core.kept_cursor) == (WALL + 700, 0, 0)
     assert core.advance(WALL + 1000, 156)
@@ -557,7 +561,7 @@ def test_a_pause_ends_when_the_clock_goes_back() -> None:
     core = timer(WALL + 60_000)
     opened(core, [(WALL + 60_001, 0)])
     assert core.batch(WALL + 60_001, 1) == [0]
-    core.settled([False], WALL + 60_001, 52)
+    core.batch_put([False], WALL + 60_001, 52)
     core.set_back(WALL)
     assert deliver(core, [(WALL + 1, 52)], WALL + 1) == [52]
 
@@ -669,7 +673,7 @@ class Machine(RuleBasedStateMachine):
         for at, ok in zip(self.flying, held, strict=True):
             if ok:
                 self.delivered.setdefault(rows[at], []).append(self.wall)
-        self.core.settled(held, self.wall, self.end)
+        self.core.batch_put(held, self.wall, self.end)
         self.flying = []
 
     @rule(slots=st.integers(1, 5))
@@ -715,7 +719,7 @@ class Machine(RuleBasedStateMachine):
         core = self.core = Timer(1000, WINDOW)
         core.adopt(*word)
         core.adopt_older(old.older if known else self.saved_older)
-        core.take_over(self.wall, len(self.log.rows))
+        core.start_delivery(self.wall, len(self.log.rows))
         self._make_anew()
 
     def _make_anew(self) -> None:
@@ -753,7 +757,7 @@ class Machine(RuleBasedStateMachine):
                 rows = {at: row for slot in self.wheel.values() for at, _, row in slot}
                 for at in self.flying:
                     self.delivered.setdefault(rows[at], []).append(self.wall)
-                self.core.settled([True] * len(self.flying), self.wall, self.end)
+                self.core.batch_put([True] * len(self.flying), self.wall, self.end)
                 self.flying = []
             self.core.advance(self.wall, self.end)
             self.wall += 500

@@ -159,5 +159,5 @@ def test_a_lease_that_is_over_is_rest_and_another_role_is_not() -> None:
     node.settle_at = 7
     assert (node.delivers, node.rests) == (False, False)
     node.settle_at = None
-    node.take_role(Role.SLAVE)
+    node.change_role(Role.SLAVE)
     assert (node.delivers, node.rests) == (False, False)

@@ -71,7 +71,7 @@ class Now:
     def __init__(self, disk: SimDisk) -> None:
         self._disk = disk
 
-    def take(self, table: Any, before: Any = None) -> Any:
+    def snapshot(self, table: Any, before: Any = None) -> Any:
         if not table.dirty:
             return None
         path, data = table.file, table.encode()

@@ -83,7 +83,7 @@ def producer(harness: BrokerHarness, group: str = "PG") -> Client:
 
 
 def check_of(client: Client) -> tuple[Command, record.StoredMessage]:
-    data = b"".join(map(bytes, client.session.take_outbox()))
+    data = b"".join(map(bytes, client.session.pop_outbox()))
     (frame,) = FrameReader().feed(data)
     command = decode(frame.header, frame.binary, bytes(frame.body))
     assert command.code == Code.CHECK_TRANSACTION_STATE

@@ -108,7 +108,7 @@ def test_who_is_no_master_ends_nothing(pair: Pair) -> None:
     for role, committed in ((Role.SLAVE, 0), (Role.MASTER, 0), (Role.MASTER, 1)):
         for harness in pair.harnesses:
             if harness.node.role is not role:
-                harness.node.take_role(role)
+                harness.node.change_role(role)
         taken(pair, 0, *ends)
         pair.turn()
         for harness in pair.harnesses:

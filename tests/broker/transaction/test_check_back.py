@@ -37,7 +37,7 @@ def test_a_silent_one_is_asked_about(harness: BrokerHarness) -> None:
     first = harness.client().ask(half())
     asked = producer(harness)
     tick(harness, 29_000)
-    assert asked.session.take_outbox() == []
+    assert asked.session.pop_outbox() == []
     tick(harness, 2_000)
     check, message = check_of(asked)
     assert (message.topic, message.queue_id, message.body) == ("T", 1, b"hello")
@@ -77,7 +77,7 @@ def test_it_is_given_up_after_so_many_checks() -> None:
         tick(harness, 31_000)
         check_of(asked)
     tick(harness, 31_000)
-    assert asked.session.take_outbox() == []
+    assert asked.session.pop_outbox() == []
     assert bodies(harness, TRANS_CHECK_MAX_TIME_TOPIC, 0) == [b"hello"]
     assert harness.client().ask(end(answer)).code == ResponseCode.SYSTEM_ERROR
     tick(harness, 3_000)
@@ -106,7 +106,7 @@ def test_its_own_immunity(harness: BrokerHarness) -> None:
     asked = producer(harness)
     for _ in range(2):
         tick(harness, 31_000)
-        assert asked.session.take_outbox() == []
+        assert asked.session.pop_outbox() == []
     tick(harness, 31_000)
     check_of(asked)
 
@@ -118,7 +118,7 @@ def test_a_check_after_a_crash_finds_what_was_committed(harness: BrokerHarness) 
     harness = restarted(harness)
     asked = producer(harness)
     tick(harness, 31_000)
-    assert asked.session.take_outbox() == []
+    assert asked.session.pop_outbox() == []
     tick(harness, 3_000)
     assert bodies(harness) == [b"hello"]
     assert len(harness.stored(OP_HALF_TOPIC)) == 1
@@ -132,7 +132,7 @@ def test_a_copy_that_fails_is_tried_at_the_next_round(
     asked = producer(harness)
     harness.node.internal_writer.route = Moody(harness, outcome)
     tick(harness, 31_000)
-    assert asked.session.take_outbox() == []
+    assert asked.session.pop_outbox() == []
     tick(harness, 31_000)
     check_of(asked)
 

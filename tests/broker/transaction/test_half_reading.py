@@ -45,10 +45,10 @@ def test_nothing_is_ended_before_all_of_the_log_is_shown(harness: BrokerHarness)
     client.put(end(answer))
     harness.turn()
     slow.answer(held=False)
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     tick(harness)
     del harness.node.when_kept
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     tick(harness)
     client.take()
     assert not harness.node.transactions.ready

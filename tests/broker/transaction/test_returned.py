@@ -59,7 +59,7 @@ def sent(harness: BrokerHarness, count: int, *, immune: int = 0) -> list[Command
 def stand_in(harness: BrokerHarness) -> Elsewhere:
     """What was the master's log is its slave's, and that stands in."""
     away = Elsewhere()
-    harness.node.take_role(Role.ACTING_MASTER)
+    harness.node.change_role(Role.ACTING_MASTER)
     harness.node.ways_out.away = away
     tick(harness)
     return away
@@ -68,17 +68,17 @@ def stand_in(harness: BrokerHarness) -> Elsewhere:
 def handed_over(harness: BrokerHarness) -> dict[str, Any]:
     """The stand-in steps down; what it tells the master."""
     harness.node.transactions.hand_over(harness.clock.now, harness.clock.wall)
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     tick(harness)
     return harness.node.offsets.content()
 
 
 def takes(harness: BrokerHarness, content: dict[str, Any]) -> None:
     """A master comes back through its group."""
-    harness.node.take_role(Role.PRE_ONLINE)
+    harness.node.change_role(Role.PRE_ONLINE)
     tick(harness)
     harness.node.offsets.merge(content, harness.clock.wall)
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     tick(harness)
 
 
@@ -204,7 +204,7 @@ def test_a_copy_that_the_stand_in_never_saw_is_over_as_well(harness: BrokerHarne
     assert content["offsetTable"][f"{HALF_TOPIC}@{GROUP}"] == {0: 2}
     asked = producer(harness)
     tick(harness, 31_000)
-    assert asked.session.take_outbox()
+    assert asked.session.pop_outbox()
     assert len(harness.stored(HALF_TOPIC)) == 4
     takes(harness, content)
     assert is_open(harness) == 0

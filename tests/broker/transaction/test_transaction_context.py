@@ -65,8 +65,8 @@ def test_what_an_earlier_time_wrote_comes_back_to_nobody(
     client.put(end(second))
     harness.turn()
     earlier, slow.asked = slow.asked, []
-    harness.node.take_role(Role.SLAVE)
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.SLAVE)
+    harness.node.change_role(Role.MASTER)
     del harness.node.when_kept
     tick(harness)
     for _, done in earlier:

@@ -122,7 +122,7 @@ def test_the_progress_of_a_stand_in_waits_for_no_device(harness: BrokerHarness) 
     client, node = harness.client(), harness.node
     answer = client.ask(half())
     store = harness.store.pointers
-    node.take_role(Role.ACTING_MASTER)
+    node.change_role(Role.ACTING_MASTER)
     node.ways_out.away = Elsewhere()
     for _ in range(3):
         node.transactions.tick(harness.clock.now, harness.clock.wall)
@@ -151,7 +151,7 @@ def test_when_to_look_again(harness: BrokerHarness) -> None:
     client.put(end(client.ask(half()), oneway=True))
     harness.turn()
     assert harness.node.transactions.next_deadline(now) == now + 3_000
-    harness.node.take_role(Role.SLAVE)
+    harness.node.change_role(Role.SLAVE)
     tick(harness)
     assert harness.node.transactions.next_deadline(now) is None
     assert not harness.node.transactions.ready

@@ -299,7 +299,7 @@ async def test_an_answer_that_cannot_be_read_ends_neither_locks_nor_sharing_nor_
     assert not await consumer.member._renew("b", [queue])
     assert not await consumer.member.rebalance()
     await consumer.member._persist({queue: 1})
-    assert queue in consumer.member.offsets.take_unsaved(queue)
+    assert queue in consumer.member.offsets.pop_unsaved(queue)
     monkeypatch.undo()
     assert await consumer.member._renew("b", [queue])
     assert await consumer.member.rebalance()

@@ -12,20 +12,20 @@ def test_offsets_never_go_back_by_themselves() -> None:
     table.advance(Q, 3)
     assert table.get(Q) == 5
     table.reset(Q, 1)
-    assert table.take_unsaved() == {Q: 1}
-    assert table.take_unsaved() == {}
+    assert table.pop_unsaved() == {Q: 1}
+    assert table.pop_unsaved() == {}
 
 
 def test_a_failed_save_is_repeated_unless_overtaken() -> None:
     table = OffsetTable()
     table.advance(Q, 5)
-    taken = table.take_unsaved(Q)
+    taken = table.pop_unsaved(Q)
     table.not_saved(Q, taken[Q])
-    assert table.take_unsaved(Q) == {Q: 5}
+    assert table.pop_unsaved(Q) == {Q: 5}
     table.advance(Q, 7)
     table.not_saved(Q, 5)
-    assert table.take_unsaved(Q) == {Q: 7}
-    assert table.take_unsaved(Q) == {}
+    assert table.pop_unsaved(Q) == {Q: 7}
+    assert table.pop_unsaved(Q) == {}
 
 
 def test_a_dropped_queue_is_forgotten() -> None:

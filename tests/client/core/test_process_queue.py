@@ -34,7 +34,7 @@ def test_the_commit_offset_is_the_smallest_undone() -> None:
     window = ProcessQueue()
     assert window.commit_offset is None
     window.put([message(n) for n in range(3)], 3)
-    first, second, third = window.take(5)
+    first, second, third = window.next_messages(5)
     window.done([second, third])
     assert window.commit_offset == 0
     window.done([first])
@@ -46,15 +46,15 @@ def test_a_repeat_of_a_pulled_message_is_dropped() -> None:
     window = ProcessQueue()
     window.put([message(0)], 1)
     window.put([message(0), message(1)], 2)
-    assert [m.queue_offset for m in window.take(9)] == [0, 1]
+    assert [m.queue_offset for m in window.next_messages(9)] == [0, 1]
 
 
 def test_failed_messages_come_first_again() -> None:
     window = ProcessQueue()
     window.put([message(n) for n in range(4)], 4)
-    taken = window.take(2)
+    taken = window.next_messages(2)
     window.put_back(taken)
-    assert [m.queue_offset for m in window.take(4)] == [0, 1, 2, 3]
+    assert [m.queue_offset for m in window.next_messages(4)] == [0, 1, 2, 3]
     assert not window.has_waiting
 
 
@@ -100,7 +100,7 @@ def test_commit_never_passes_an_undone_message(verbs: list[str], chance: object)
             undone |= {end, end + 1}
             end += 2
         elif verb == "take":
-            held += window.take(1)
+            held += window.next_messages(1)
         elif verb == "done" and held:
             gone = held.pop(chance.randrange(len(held)))  # type: ignore[attr-defined]
             window.done([gone])

@@ -112,10 +112,10 @@ def test_without_its_own_lease_a_leader_asks_a_majority_first() -> None:
 
     # Given to the core alone, the node would fill in Raft's lease.
     leader.core.request(world.tokens, request(HEARTBEAT, found[0].beat_ext()), 101, world.now)
-    effects = leader.core.take()
+    effects = leader.core.pop_effects()
     assert [type(effect).__name__ for effect in effects] == ["ReadBarrier"]
     leader.core.read_ready(effects[0].ticket, world.now)  # type: ignore[union-attr]
-    (answer,) = leader.core.take()
+    (answer,) = leader.core.pop_effects()
     assert fields(answer.reply)["leaseMillis"] == "2000"  # type: ignore[union-attr]
 
 

@@ -29,7 +29,7 @@ class Plain:
     def sent(self, link: int) -> tuple[list[bytes], bool]:
         """(what is to be sent on `link`, whether it is to be closed)."""
         out, close = [], False
-        for effect in self.node.take():
+        for effect in self.node.pop_effects():
             if isinstance(effect, Send):
                 out.append(effect.data)
             elif isinstance(effect, Close):

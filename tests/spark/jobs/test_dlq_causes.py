@@ -103,12 +103,12 @@ def test_groups_are_the_largest_first_and_whole() -> None:
 
 def test_picking() -> None:
     dead = dead_of(letter(5, TAGS="paid"), "b")
-    assert Pick().takes(dead)
-    assert Pick(where=parse_where(("tags=paid", "topic=orders"))).takes(dead)
-    assert not Pick(where=parse_where(("tags=open",))).takes(dead)
-    assert not Pick(ids=frozenset({"ID6"})).takes(dead)
-    assert Pick(since=1005, until=1006).takes(dead)
-    assert not Pick(until=1005).takes(dead)
+    assert Pick().matches(dead)
+    assert Pick(where=parse_where(("tags=paid", "topic=orders"))).matches(dead)
+    assert not Pick(where=parse_where(("tags=open",))).matches(dead)
+    assert not Pick(ids=frozenset({"ID6"})).matches(dead)
+    assert Pick(since=1005, until=1006).matches(dead)
+    assert not Pick(until=1005).matches(dead)
 
 
 def test_mistakes() -> None:

@@ -197,7 +197,7 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
         buffer = bytearray(damaged(rng, data))
         if buffer:
             address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-            harness.take(address, len(buffer), HOST)
+            harness.stage_raw(address, len(buffer), HOST)
         if number % 7 == 0:
             taken += harness.count
             assert harness.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in harness.places()])
@@ -265,7 +265,7 @@ def follow(native: library.Library, rng: Random, rounds: int) -> int:
             )
         view = memoryview(bytearray(damaged(rng, data))).toreadonly()
         scan = rng.choice(scans)
-        found = scan.take(view, start, 0, len(view))
+        found = scan.decode(view, start, 0, len(view))
         taken += found.count if found is not None else 0
         scan.newest(view, 0, len(view), rng.choice((0, -1, 1 << 40)))
     return taken

@@ -176,7 +176,7 @@ def test_ordinary_records_are_all_taken_in_one_call() -> None:
     native = library.library()
     assert native is not None
     assert len(data) < SIZE
-    taken = NativeRecords(native, index=True, crc=True).take(memoryview(data), 0, 0, len(data))
+    taken = NativeRecords(native, index=True, crc=True).decode(memoryview(data), 0, 0, len(data))
     assert taken is not None
     assert (taken.count, taken.end) == (30, len(data))
     assert sum(group.count for group in taken.groups) < 30  # some have no unit
@@ -191,8 +191,8 @@ def test_without_checksums_native_code_compares_none() -> None:
     native = library.library()
     assert native is not None
     view = memoryview(made).toreadonly()
-    assert NativeRecords(native, index=True, crc=True).take(view, 0, 0, len(view)) is None
-    taken = NativeRecords(native, index=False, crc=False).take(view, 0, 0, len(view))
+    assert NativeRecords(native, index=True, crc=True).decode(view, 0, 0, len(view)) is None
+    taken = NativeRecords(native, index=False, crc=False).decode(view, 0, 0, len(view))
     assert taken is not None
     assert (taken.count, taken.end, taken.keys) == (1, len(view), None)
 

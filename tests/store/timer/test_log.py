@@ -31,10 +31,10 @@ def test_units_do_not_cross_files() -> None:
     assert BLANK.unpack(file.read(156, 16)) == (20, 0, BLANK_MAGIC)
     assert (log.start, log.end) == (0, 404)
     assert log.first_files() == [(0, 104), (176, 280)]
-    assert [file.path for file in log.take_unsynced()] == [
+    assert [file.path for file in log.pop_unsynced()] == [
         f"{FOLDER}/{n:020d}" for n in (0, 176, 352)
     ]
-    assert log.take_unsynced() == []
+    assert log.pop_unsynced() == []
 
 
 def test_a_rest_too_small_for_a_blank_is_left() -> None:

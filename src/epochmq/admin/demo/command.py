@@ -111,7 +111,7 @@ def _play(
             if ending is not None:
                 ending.stop()
             cluster.stop()
-    outcome.verdict.take_replicas(*compare(directory, REPLICAS, end))
+    outcome.verdict.note_replicas(*compare(directory, REPLICAS, end))
     archive = ending.judge(outcome, flights(source, count), directory / PICTURE)
     return build(outcome, time.monotonic() - began, archive)
 

@@ -61,7 +61,7 @@ class Failovers:
 
     async def kill(self) -> None:
         """Kill the master with SIGKILL; what follows is watched beside."""
-        await self.settle()
+        await self.wait_in_sync()
         async with Admin(self._cluster.namesrv) as admin:
             (victim,) = await find(self._cluster, "master")
             state = await self._state(admin)
@@ -74,7 +74,7 @@ class Failovers:
         self._say(f"{victim.name}, the master of epoch {timeline.old_epoch}, killed (SIGKILL)")
         self._watches.append(asyncio.create_task(self._watch(victim, timeline, killed_s)))
 
-    async def settle(self) -> None:
+    async def wait_in_sync(self) -> None:
         """Wait until every killed master is back in the sync-state set."""
         watches, self._watches = self._watches, []
         for watch in watches:

@@ -152,7 +152,7 @@ class Demo:
         self._outcome.sent_bytes += sender.sent_bytes
         self._outcome.flood_sends = sender.latencies
         if self._failovers:
-            await self._failovers.settle()
+            await self._failovers.wait_in_sync()
             self._outcome.timelines = self._failovers.timelines
         await self._drain()
         self._outcome.flood_count = count

@@ -26,7 +26,7 @@ class Verdict:
     """Of each replica's log; all were the same."""
     problems: list[str] = field(default_factory=list)
 
-    def take_replicas(self, compared_bytes: int, problem: str | None) -> None:
+    def note_replicas(self, compared_bytes: int, problem: str | None) -> None:
         """What comparing the replicas' logs gave."""
         self.compared_bytes = compared_bytes
         if problem is not None:

@@ -110,7 +110,7 @@ class LocalCluster:
             choice = moved_from = None
             if all(part.pid is None for part in self.parts()):
                 moved_from = config_files.follow_move(self.directory)
-                choice = self._settle_ports(wanted or PortBlock())
+                choice = self._choose_ports(wanted or PortBlock())
             missing = [part.name for part in self.parts() if part.pid is None]
             try:
                 for name in missing:
@@ -184,7 +184,7 @@ class LocalCluster:
                 " choose another directory with --dir, or remove this one"
             )
 
-    def _settle_ports(self, wanted: PortBlock) -> Choice:
+    def _choose_ports(self, wanted: PortBlock) -> Choice:
         found = config_files.names(self.directory)
         fresh = not any(config_files.kind_of(name) == "broker" for name in found)
         choice = port_block.choose(wanted if fresh else self.ports)

@@ -31,7 +31,7 @@ class _QueueSender:
         self.waiting: deque[Outbound] = deque()
         self.wake = asyncio.Event()
 
-    def take(self) -> list[Outbound]:
+    def next_batch(self) -> list[Outbound]:
         """The next batch; delayed messages, which no batch may hold, go singly."""
         batch = [self.waiting.popleft()]
         room = BATCH_BYTES - len(batch[0].message.body)
@@ -130,7 +130,7 @@ class Sender:
                 queue_sender.wake.clear()
                 await queue_sender.wake.wait()
                 continue
-            batch = queue_sender.take()
+            batch = queue_sender.next_batch()
             try:
                 await self._send(batch, queue_sender.queue)
             except Exception as error:

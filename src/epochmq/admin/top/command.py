@@ -67,7 +67,7 @@ async def _live(looker: "Looker", interval: float) -> None:
     with Live(auto_refresh=False) as live:
         while True:
             view = await looker.look()
-            timeline.take(view)
+            timeline.compare_view(view)
             live.update(draw(view, timeline), refresh=True)
             await asyncio.sleep(interval)
 
@@ -77,11 +77,11 @@ async def _follow(looker: "Looker", interval: float, output: str) -> None:
     from epochmq.admin.top.view import Timeline
 
     timeline = Timeline()
-    timeline.take(await looker.look())
+    timeline.compare_view(await looker.look())
     if output != JSON:
         click.echo("watching; changes are told as they happen")
     while True:
-        timeline.take(await looker.look())
+        timeline.compare_view(await looker.look())
         events, timeline.events = timeline.events, []
         for event in events:
             if output == JSON:

@@ -74,7 +74,7 @@ class Timeline:
     events: list[Event] = field(default_factory=list)
     _last: View | None = None
 
-    def take(self, view: View) -> None:
+    def compare_view(self, view: View) -> None:
         """Compare with what was seen before."""
         last, self._last = self._last, view
         if last is None:

@@ -245,12 +245,12 @@ class Acting:
             return []  # to be asked now, if it was not
         others = tuple(at for number, at in view.others().items() if number != MASTER_ID)
         if others and self._took_since != self._sure_since:
-            return self._take_progress(others)
+            return self._fetch_progress(others)
         self.acting = True
         self._said.clear()
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
 
-    def _take_progress(self, others: tuple[str, ...]) -> Effects:
+    def _fetch_progress(self, others: tuple[str, ...]) -> Effects:
         """One of them may have stood in while the name servers did not know of us."""
         if self._taking_since is not None:
             return []

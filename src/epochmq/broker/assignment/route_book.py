@@ -70,13 +70,13 @@ class RouteBook:
         if known is None:
             return
         known.queues = queues or None
-        self._settle(known, now + (self._poll_ms if queues else RETRY_MS))
+        self._finish_lookup(known, now + (self._poll_ms if queues else RETRY_MS))
 
     def failed(self, topic: str, now: int) -> None:
         """No name server answered: what was known stays."""
         known = self._topics.get(topic)
         if known is not None:
-            self._settle(known, now + RETRY_MS)
+            self._finish_lookup(known, now + RETRY_MS)
 
     def next_deadline(self) -> int | None:
         return min((t.due_at_ms for t in self._topics.values() if not t.asking), default=None)
@@ -87,7 +87,7 @@ class RouteBook:
             "waiting": sum(len(known.waiters) for known in self._topics.values()),
         }
 
-    def _settle(self, known: _Topic, due_at_ms: int) -> None:
+    def _finish_lookup(self, known: _Topic, due_at_ms: int) -> None:
         known.asking = False
         known.due_at_ms = due_at_ms
         waiters, known.waiters = known.waiters, []

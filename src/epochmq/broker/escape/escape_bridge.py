@@ -145,7 +145,7 @@ class Escape:
         if verdict is Verdict.HELD:
             self._counts["stored"] += 1
             forward_item.batch.touched = True
-            forward_item.settle(Outcome.STORED)
+            forward_item.set_outcome(Outcome.STORED)
             return
         at_ms = now
         if verdict is Verdict.WEAK:
@@ -167,7 +167,7 @@ class Escape:
         """This broker stands in no longer: what is not known to be held is LATER."""
         self._plan.clear()
         for batch in list(self._batches.values()):
-            self._settle_open(batch)
+            self._fail_open(batch)
 
     def choose_pin(self, topic: str, revive_topic: str, now: int) -> int | None:
         """A revive queue number for check points of `topic`: at which master, and queue 0 there.
@@ -288,10 +288,10 @@ class Escape:
     def _give_up(self, now: int) -> None:
         late = takewhile(lambda batch: now - batch.since_ms >= WAIT_MAX_MS, self._impatient())
         for batch in list(late):
-            self._settle_open(batch)
+            self._fail_open(batch)
 
-    def _settle_open(self, batch: Batch) -> None:
+    def _fail_open(self, batch: Batch) -> None:
         for forward_item in batch.forward_items:
             if not forward_item.over:
                 self._counts["given_up"] += 1
-                forward_item.settle(Outcome.LATER)
+                forward_item.set_outcome(Outcome.LATER)

@@ -100,7 +100,7 @@ class EscapeService:
         if wanted.where is Where.PINNED:
             return next((n for n in masters.values() if place_of(n.name) == wanted.place), None)
         topics = {item.topic for item in items}
-        able = [name for name, near in masters.items() if all(map(near.takes, topics))]
+        able = [name for name, near in masters.items() if all(map(near.accepts, topics))]
         name = favourite(f"{self._node.options.broker_name}@{wanted.topic}", able)
         return None if name is None else masters[name]
 
@@ -114,7 +114,7 @@ class EscapeService:
     def choose_pin(self, topic: str) -> int | None:
         """The revive queue number for check points of `topic`; None when nobody can keep them."""
         node = self._node
-        masters = {near.name: near for near in self.neighbours.masters() if near.takes(topic)}
+        masters = {near.name: near for near in self.neighbours.masters() if near.accepts(topic)}
         name = favourite(f"{node.options.broker_name}@{topic}", masters)
         if name is not None:
             return pinned(place_of(name), node.next_number() % node.pop.revive_queues())

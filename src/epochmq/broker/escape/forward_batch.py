@@ -58,7 +58,7 @@ class Batch:
     def over(self) -> bool:
         return not self._open
 
-    def settle(self, number: int, outcome: Outcome) -> None:
+    def set_outcome(self, number: int, outcome: Outcome) -> None:
         """The outcome of one; the first counts."""
         if self.outcomes[number] is not None:
             return
@@ -93,5 +93,5 @@ class ForwardItem:
     def over(self) -> bool:
         return self.batch.outcomes[self.number] is not None
 
-    def settle(self, outcome: Outcome) -> None:
-        self.batch.settle(self.number, outcome)
+    def set_outcome(self, outcome: Outcome) -> None:
+        self.batch.set_outcome(self.number, outcome)

@@ -40,12 +40,12 @@ class Neighbour(Protocol):
         """Its group."""
         ...
 
-    def takes(self, topic: str) -> bool:
+    def accepts(self, topic: str) -> bool:
         """Whether messages for `topic` can be put there now."""
         ...
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        """As `Route.put`; topics were asked for by `takes`."""
+        """As `Route.put`; topics were asked for by `accepts`."""
         ...
 
 
@@ -84,7 +84,7 @@ class NodeNear:
         rights = self._node.rights
         return rights.writable and rights.changes
 
-    def takes(self, topic: str) -> bool:
+    def accepts(self, topic: str) -> bool:
         node = self._node
         if not self.may_write:
             return False

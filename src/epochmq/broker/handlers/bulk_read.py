@@ -71,7 +71,7 @@ def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: 
         found.min_offset,
         found.max_offset,
         found.count,
-        node.place.epoch if node.options.enable_controller_mode else None,
+        node.group_position.epoch if node.options.enable_controller_mode else None,
     )
     if found.status is GetStatus.DAMAGED:
         place = header.topic, header.queueId, found.next_offset

@@ -71,7 +71,7 @@ def handle_unlock(node: BrokerNode, command: Command, session: Session, now: int
     header = decode_header(UnlockBatchHeader, command.ext)
     attempt = attempt_of(header)
     if header.lockUndo and attempt is not None:
-        node.locks.take_back(body.consumer_group, body.mq_set, body.client_id, attempt)
+        node.locks.undo_locks(body.consumer_group, body.mq_set, body.client_id, attempt)
     else:
         node.locks.unlock(body.consumer_group, body.mq_set, body.client_id, attempt)
     return Reply()

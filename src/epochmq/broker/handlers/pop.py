@@ -166,7 +166,7 @@ class PopHandler:
 
     def answer_all(self, now: int) -> None:
         """Answer everybody who waits: a stop, another role."""
-        for request in self._node.pop.polls.polls.take_all():
+        for request in self._node.pop.polls.polls.pop_all():
             assert isinstance(request, PopRequest)
             request.session.answer(request.command, _empty(request))
 

@@ -101,7 +101,7 @@ def _queues(node: BrokerNode, topic: str, group: str, queue_id: int) -> list[Que
 def _span(node: BrokerNode, key: QueueKey) -> tuple[int, int]:
     """(where the group goes on, the readable end)."""
     low, high = node.store.queue_bounds(key.topic, key.queue_id)
-    taken = node.pop.windows.taken(key)
+    taken = node.pop.windows.next_offset(key)
     offset = node.offsets.get(*key) if taken is None else taken
     return max(low, 0) if offset == NONE else max(offset, low), high
 

@@ -85,12 +85,12 @@ class Taking:
         retries = not request.order and not is_retry_topic(request.topic)
         first = number * 37 % 100 < self._node.options.pop_from_retry_probability
         if retries and first:
-            self._take_retries(number)
-        self._take_topic(request.topic, NORMAL, number)
+            self._pop_retries(number)
+        self._pop_topic(request.topic, NORMAL, number)
         if retries and not first:
-            self._take_retries(number)
+            self._pop_retries(number)
 
-    def _take_retries(self, number: int) -> None:
+    def _pop_retries(self, number: int) -> None:
         options = self._node.options
         marks = [RETRY_V1, RETRY_V2] if number & 1 else [RETRY_V2, RETRY_V1]
         both = not options.enable_retry_topic_v2 or options.retrieve_message_from_pop_retry_topic_v1
@@ -98,7 +98,7 @@ class Taking:
             if mark == RETRY_V2 or both:
                 name = retry_name(self._request.group, self._request.topic, mark)
                 if self._has(name):
-                    self._take_topic(name, mark, number)
+                    self._pop_topic(name, mark, number)
 
     def _has(self, name: str) -> bool:
         """Whether there is such a retry topic; it may have messages and, after a crash, no
@@ -111,7 +111,7 @@ class Taking:
         node.topics.ensure(name, 1, PERM_READ_WRITE, node.clock.wall_ms())
         return True
 
-    def _take_topic(self, topic: str, mark: str, number: int) -> None:
+    def _pop_topic(self, topic: str, mark: str, number: int) -> None:
         config = self._node.topics.get(topic)
         count = 1 if config is None else config.read_queue_nums
         if mark == NORMAL and self._request.key.queue_id != ANY_QUEUE:
@@ -121,7 +121,7 @@ class Taking:
         for queue_id in queues:
             key = QueueKey(self._request.group, topic, queue_id)
             if self.room > 0:
-                self._take_queue(key, mark)
+                self._pop_queue(key, mark)
             else:
                 low, high = self._node.store.queue_bounds(topic, queue_id)
                 self.rest += max(high - max(self._offset(key), low), 0)
@@ -130,10 +130,10 @@ class Taking:
 
     def _offset(self, key: QueueKey) -> int:
         """Where the group goes on, `NONE` where it has never been."""
-        taken = self._pop.windows.taken(key)
+        taken = self._pop.windows.next_offset(key)
         return self._node.offsets.get(*key) if taken is None else taken
 
-    def _take_queue(self, key: QueueKey, mark: str) -> None:
+    def _pop_queue(self, key: QueueKey, mark: str) -> None:
         request, pop = self._request, self._pop
         if pop.windows.busy(key):
             return
@@ -153,13 +153,13 @@ class Taking:
         if found.status is GetStatus.NO_MATCHED_MESSAGE:
             self._skip(key, found.next_offset)
         if found.count:
-            self._take(key, offset, found)
+            self._pop_found(key, offset, found)
         if found.status is not GetStatus.DAMAGED:  # else the client would ask again at once
             self.rest += max(found.max_offset - found.next_offset, 0)
 
     def _reset(self, key: QueueKey) -> None:
         """An admin moved the group's offset: what is under way counts no more."""
-        offset = self._node.offsets.take_reset(*key)
+        offset = self._node.offsets.pop_reset(*key)
         if offset is None:
             return
         self._pop.windows.forget(key)
@@ -215,9 +215,9 @@ class Taking:
         pop = self._pop
         window = pop.windows.open(key, after)
         pop.windows.arrived(window)
-        pop.settle(window, self.pop_time)
+        pop.finish_window(window, self.pop_time)
 
-    def _take(self, key: QueueKey, offset: int, found: ReadResult) -> None:
+    def _pop_found(self, key: QueueKey, offset: int, found: ReadResult) -> None:
         part = Part(key, mark_of(key.topic), offset)
         for chunk in found.chunks:
             at = 0

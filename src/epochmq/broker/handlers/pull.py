@@ -55,7 +55,7 @@ class PullHandler:
         """Set while a turn ends: who is woken then is served by `run_woken` in that turn."""
         node.store.arrivals = node.wake = self.arrived
 
-    def take(
+    def pull(
         self,
         session: Session,
         code: int,
@@ -121,7 +121,7 @@ class PullHandler:
             self._count(request, result)
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
-        elif not node.is_master and node.place.master_address:
+        elif not node.is_master and node.group_position.master_address:
             self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
             return  # the master is alive and has more than a replica
         elif self._may_wait(request, result, now, first) and self._hold(request):
@@ -186,7 +186,7 @@ class PullHandler:
 
     def answer_all(self, now: int) -> None:
         """Answer everybody who waits, before a stop."""
-        requests = self._node.long_poll.take_all()
+        requests = self._node.long_poll.pop_all()
         for request in requests:
             request.deadline = 0
         self._again(requests, now)
@@ -244,7 +244,7 @@ class PullHandler:
     def _answer_reset(self, request: PullRequest) -> None:
         """An admin moved the group's offset here: the client is to go on from there."""
         node = self._node
-        offset = node.offsets.take_reset(request.group, request.topic, request.queue_id)
+        offset = node.offsets.pop_reset(request.group, request.topic, request.queue_id)
         low, high = node.store.queue_bounds(request.topic, request.queue_id)
         header = PullResponseHeader(request.suggested_broker, offset or 0, low, high)
         reply = Reply(ResponseCode.PULL_OFFSET_MOVED, _RESET, header)

@@ -133,9 +133,11 @@ class _Survey:
     def ask(self, member: Member, question: GetConsumerStatusHeader) -> None:
         ask = request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question)
         client_id = member.client_id
-        member.session.request(ask, STATUS_TIMEOUT_MS, lambda answer: self.take(client_id, answer))
+        member.session.request(
+            ask, STATUS_TIMEOUT_MS, lambda answer: self.add_answer(client_id, answer)
+        )
 
-    def take(self, client_id: str, answer: Command | None) -> None:
+    def add_answer(self, client_id: str, answer: Command | None) -> None:
         if answer is not None and answer.code == ResponseCode.SUCCESS and len(answer.body):
             try:
                 body = decode_answer(ConsumerStatusBody, answer.body)

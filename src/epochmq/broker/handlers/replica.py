@@ -2,8 +2,8 @@
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.group_position import Replica
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.place import Replica
 from epochmq.broker.roles import Role
 from epochmq.wire.bodies.controller import EpochEntryCache
 from epochmq.wire.bodies.ha import HARuntimeInfo
@@ -109,7 +109,7 @@ def handle_epochs(node: BrokerNode, command: Command, session: Session, now: int
         EpochEntryCache(
             cluster_name=options.broker_cluster_name,
             broker_name=options.broker_name,
-            broker_id=node.place.own_id,
+            broker_id=node.group_position.own_id,
             epoch_list=node.replica.epochs(),
             max_offset=node.store.pointers.appended,
         )

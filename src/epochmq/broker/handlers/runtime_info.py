@@ -66,7 +66,7 @@ def _identity(node: BrokerNode) -> dict[str, str]:
 
 def _place(node: BrokerNode) -> dict[str, str]:
     """EpochMQ's own: role, epochs and set, and what membership and replication add."""
-    place = node.place
+    place = node.group_position
     table = {
         "epochmqRole": _role(node),
         "epochmqBrokerId": str(place.own_id),

@@ -53,7 +53,7 @@ class SendStage:
         self.node = node
         self.send_topics = SendTopics(node)
         self.syncs = SyncWaits(node.store)
-        self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.place.epoch))
+        self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.group_position.epoch))
         self.sinks = SinkGate(self.repeats)
         self._drafts: list[Draft] = []
         self._tickets: list[Ticket] = []
@@ -94,7 +94,7 @@ class SendStage:
         """Whether Python has something staged."""
         return bool(self._drafts)
 
-    def take_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
+    def stage_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
         """Let the native code stage sends at the front of `data[start:size]`; how many bytes they
         had.
 
@@ -112,7 +112,7 @@ class SendStage:
             return 0
         if data is not run.data:
             run.look_at(data)
-        taken = run.take(run.address + start, size - start, host)
+        taken = run.stage_raw(run.address + start, size - start, host)
         if taken:
             run.reads.append(session)
             self._newest = session
@@ -140,7 +140,7 @@ class SendStage:
 
     # Staging ---------------------------------------------------------------------------------
 
-    def take(
+    def stage_message(
         self,
         session: Session,
         opaque: int,
@@ -289,7 +289,7 @@ class SendStage:
         """Answer what sinks sent again as their first ones are answered, and not before those."""
         if not self.sinks.repeats:
             return
-        found, lost = self.sinks.take_repeats()
+        found, lost = self.sinks.pop_repeats()
         closed = self.closed()
         for ticket in lost:
             reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.body_max)
@@ -327,7 +327,7 @@ class SendStage:
     def _finish(self, tickets: list[Ticket], results: list[Result], code: int) -> None:
         """Answer what is stored with `code`, and what is not with its reason."""
         if code == ResponseCode.SUCCESS:
-            self._settle(tickets, results)
+            self._answer_sends(tickets, results)
             return
         failed = failure(code)
         for ticket, result in zip(tickets, results, strict=True):
@@ -354,7 +354,7 @@ class SendStage:
         else:
             settle(answers, self.at_once())
 
-    def _settle(self, tickets: list[Ticket], results: list[Result]) -> None:
+    def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
         """Answer; frames of one session that lie side by side are handed over together."""
         reply = self.answers.reply
         id_format = self.answers.id_format

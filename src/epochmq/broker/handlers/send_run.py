@@ -4,7 +4,7 @@ Ordinary ones, and the usual forms of those that are put aside first: half messa
 ones for an exact time. Ends of transactions that come among them are only kept. A read's frames are
 staged by one call; at the turn's end another makes records, units, keys and answers. The native
 code stops at the first frame that is none of these; that one, and what follows in the same read, is
-taken by `SendStage.take`. What the log cannot take as one run becomes drafts.
+taken by `SendStage.stage_message`. What the log cannot take as one run becomes drafts.
 """
 
 import ctypes
@@ -76,13 +76,13 @@ class RunStage:
             and not node.options.recall_message_enable  # its answers say more
         )
 
-    def take(self, address: int, size: int, born_host: bytes) -> int:
+    def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
         """Stage what is at the front of `size` bytes; how many bytes it had."""
         node, run = self._node, self._run
         if not self.reads:
             self._allow()
         run.set_wall(node.clock.wall_ms())
-        return run.take(address, size, born_host)
+        return run.stage_raw(address, size, born_host)
 
     @property
     def has_ends(self) -> bool:

@@ -27,7 +27,7 @@ class SinkGate:
         """Tickets that wait for the end of the turn, since their first one may be in it."""
 
     def admits(self, mark: SinkMark, ticket: Ticket) -> bool:
-        """Whether this is the first of its mark; a repeat is kept for `take_repeats`."""
+        """Whether this is the first of its mark; a repeat is kept for `pop_repeats`."""
         if mark in self._staged or self._memory.find(mark) is not None:
             self.repeats.append((ticket, mark))
             return False
@@ -49,7 +49,7 @@ class SinkGate:
         """Nothing of this turn was appended."""
         self._staged.clear()
 
-    def take_repeats(self) -> tuple[list[tuple[Ticket, Place]], list[Ticket]]:
+    def pop_repeats(self) -> tuple[list[tuple[Ticket, Place]], list[Ticket]]:
         """(repeats with the places of the first ones, repeats whose first one was not stored)."""
         repeats, self.repeats = self.repeats, []
         found: list[tuple[Ticket, Place]] = []

@@ -58,15 +58,15 @@ class Group:
         self.deadline = deadline
         self.settled = False
 
-    def come(self, code: int) -> None:
+    def condition_met(self, code: int) -> None:
         """One of the awaited things happened, or cannot: success takes all of them."""
         if code == ResponseCode.SUCCESS:
             self._awaited -= 1
             if self._awaited:
                 return
-        self.settle(code)
+        self.answer_all(code)
 
-    def settle(self, code: int) -> None:
+    def answer_all(self, code: int) -> None:
         """A late sync after the time-out finds nothing to do."""
         if not self.settled:
             self.settled = True
@@ -96,12 +96,14 @@ class SyncWaits:
             self._groups.append(group)
 
             def synced(ok: bool) -> None:
-                group.come(ResponseCode.SUCCESS if ok else ResponseCode.SERVICE_NOT_AVAILABLE)
+                group.condition_met(
+                    ResponseCode.SUCCESS if ok else ResponseCode.SERVICE_NOT_AVAILABLE
+                )
                 self._drop_settled()
 
             self._store.when_synced(end, synced)
         if acks is not None:
-            acks.when_acked(end, ack_deadline, group.come)
+            acks.when_acked(end, ack_deadline, group.condition_met)
             self._drop_settled()
 
     def expire(self, now: int) -> None:
@@ -109,7 +111,7 @@ class SyncWaits:
         for group in list(self._groups):
             if group.deadline > now:
                 break
-            group.settle(ResponseCode.FLUSH_DISK_TIMEOUT)
+            group.answer_all(ResponseCode.FLUSH_DISK_TIMEOUT)
         self._drop_settled()
 
     def next_deadline(self) -> int | None:

@@ -67,10 +67,10 @@ class Asking:
         granted = ballot.granted
         self.granted += granted
         self._left = ballot.lost
-        locks.take_back(self._group, ballot.lost, self._client_id, self._attempt)
+        locks.undo_locks(self._group, ballot.lost, self._client_id, self._attempt)
         won = [queue for queue in granted if queue in self._refused]
         locks.follow(self._group, won, self._client_id, now, self._attempt)
-        return ballot.take_back(self._members)
+        return ballot.votes_to_undo(self._members)
 
     def tries_again(self, now: int) -> bool:
         """Whether a second ballot may bring what the first did not; there is no third."""

@@ -190,7 +190,7 @@ class LockVotes:
 
     def _next_attempt(self) -> Attempt:
         self._number += 1
-        return Attempt(str(self._node.place.own_id), self._number)
+        return Attempt(str(self._node.group_position.own_id), self._number)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)

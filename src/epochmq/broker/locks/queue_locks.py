@@ -98,12 +98,14 @@ class QueueLocks:
     ) -> list[MessageQueue]:
         """Take or renew each of `queues`; those that `client_id` holds now."""
         held = self._groups.setdefault(group, {})
-        granted = [queue for queue in queues if self._take(held, queue, client_id, now, attempt)]
+        granted = [
+            queue for queue in queues if self._lock_queue(held, queue, client_id, now, attempt)
+        ]
         if not held:
             del self._groups[group]
         return granted
 
-    def _take(
+    def _lock_queue(
         self,
         held: dict[MessageQueue, _Held],
         queue: MessageQueue,
@@ -155,7 +157,7 @@ class QueueLocks:
                     held[queue] = _Held(client_id, {})
                 self._promise(held[queue].leases, now, attempt)
 
-    def take_back(
+    def undo_locks(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, attempt: Attempt
     ) -> None:
         """Undo what `attempt` did: who held before holds as long as before, others no more."""

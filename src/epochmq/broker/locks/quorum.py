@@ -77,7 +77,7 @@ class Ballot:
         """No answer in time, or one that says nothing: no vote. It may have voted all the same."""
         self._open.discard(member)
 
-    def take_back(self, members: Iterable[int]) -> dict[int, list[MessageQueue]]:
+    def votes_to_undo(self, members: Iterable[int]) -> dict[int, list[MessageQueue]]:
         """Of `members`, all that were asked, what each is to undo: partial votes would keep others
         off for as long as a lock lives (H23)."""
         wanted = {}

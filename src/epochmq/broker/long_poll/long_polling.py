@@ -94,15 +94,15 @@ class LongPoll(Generic[R]):
             return []
         ready = [waiter for waiter in waiting.values() if waiter.offset < new_max]
         self._woken += len(ready)
-        return self._take(ready)
+        return self._pop_waiters(ready)
 
-    def take_first(self, topic: str, queue_id: int) -> R | None:
+    def pop_first(self, topic: str, queue_id: int) -> R | None:
         """The request of a queue that has waited longest, whatever it waits for."""
         waiting = self._by_queue.get((topic, queue_id))
         if waiting is None:
             return None
         self._woken += 1
-        return self._take([next(iter(waiting.values()))])[0]
+        return self._pop_waiters([next(iter(waiting.values()))])[0]
 
     def waiting(self, topic: str, queue_id: int) -> int:
         """How many wait for a queue."""
@@ -117,25 +117,25 @@ class LongPoll(Generic[R]):
         for slot in sorted(slot for slot in self._by_slot if slot <= slot_now):
             over.extend(self._by_slot[slot].values())
         self._expired += len(over)
-        taken = self._take(over)
+        taken = self._pop_waiters(over)
         self._earliest_slot = min(self._by_slot, default=None)
         return taken
 
     def drop(self, owner: int) -> int:
         """Forget every waiter of a closed connection; answers how many."""
         waiters = self._by_owner.get(owner)
-        return len(self._take(list(waiters.values()))) if waiters else 0
+        return len(self._pop_waiters(list(waiters.values()))) if waiters else 0
 
-    def take_of(self, owner: int, wanted: Callable[[R], bool]) -> list[R]:
+    def pop_of_owner(self, owner: int, wanted: Callable[[R], bool]) -> list[R]:
         """The wanted ones among a connection's requests, taken out."""
         waiters = self._by_owner.get(owner, {}).values()
-        return self._take([waiter for waiter in waiters if wanted(waiter.request)])
+        return self._pop_waiters([waiter for waiter in waiters if wanted(waiter.request)])
 
-    def take_all(self) -> list[R]:
+    def pop_all(self) -> list[R]:
         """Every request, for a stop or a change of role: each gets an answer."""
         everything = [w for waiting in self._by_queue.values() for w in waiting.values()]
         self._earliest_slot = None
-        return self._take(sorted(everything, key=_number_of))
+        return self._pop_waiters(sorted(everything, key=_number_of))
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do; may be early by waiters already woken, never late."""
@@ -150,7 +150,7 @@ class LongPoll(Generic[R]):
             "expired": self._expired,
         }
 
-    def _take(self, waiters: list[Waiter[R]]) -> list[R]:
+    def _pop_waiters(self, waiters: list[Waiter[R]]) -> list[R]:
         for waiter in waiters:
             _forget(self._by_queue, waiter.queue, waiter.number)
             _forget(self._by_slot, waiter.slot, waiter.number)

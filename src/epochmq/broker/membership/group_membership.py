@@ -177,7 +177,7 @@ class Membership:
 
     def propose(self, proposal: Proposal, now: int) -> Effects:
         """The master wants another sync-state set."""
-        return [*failures(self._proposals.take(proposal)), *self.tick(now, self._wall)]
+        return [*failures(self._proposals.open_proposal(proposal)), *self.tick(now, self._wall)]
 
     def want_replicas(self, now: int) -> Effects:
         """The master has to know whose ids are registered as of now (`ReplicasTold`)."""
@@ -297,7 +297,7 @@ class Membership:
             self._online.wait(now)
             assert self.broker_id is not None
             # A heartbeat first: an election goes by what heartbeats told of the logs.
-            beats = [] if self._beats.told(active) else self._beat([active], now)
+            beats = [] if self._beats.has_sent_to(active) else self._beat([active], now)
             command = self._messages.elect(self.broker_id, self._wall)
             return beats + self._talk_about(Kind.ELECT, command, active, now)
         if now < self._poll_at_ms:
@@ -432,7 +432,7 @@ class Membership:
         if view.set_epoch <= role.set_epoch:
             return []
         self.role = BecomeMaster(role.epoch, view.members, view.set_epoch)
-        self._proposals.settle(view.set_epoch)
+        self._proposals.set_committed(view.set_epoch)
         return [SetCommitted(view.members, view.set_epoch)]
 
     def _target(self) -> Switch | None:
@@ -503,7 +503,7 @@ class Membership:
             return effects  # one that lost its place and does not know it
         self._conflict = False
         effects += self._say("heartbeat", "") + self._see_in(command, answer, now)
-        self._take_lease(tag, answer)
+        self._apply_lease(tag, answer)
         if answer.stepDown and self.is_master and tag.epoch == self.view.epoch:
             effects += self._step_down("the controller asks this master to step down", now)
         return effects
@@ -520,7 +520,7 @@ class Membership:
         text = f"{tag.address} refuses heartbeats: {command.code} {command.remark or ''}"
         return effects + self._say("heartbeat", text)
 
-    def _take_lease(self, tag: Tag, answer: Answer) -> None:
+    def _apply_lease(self, tag: Tag, answer: Answer) -> None:
         self.lease.is_supported(bool(answer.leaseSupported))
         ours = self.is_master and answer.masterBrokerId == self.broker_id
         if answer.leaseMillis is None or not ours or answer.stepDown:

@@ -46,7 +46,7 @@ class Heartbeats:
         """Tell everybody at once: something changed."""
         self.due_at_ms = now
 
-    def told(self, address: str) -> bool:
+    def has_sent_to(self, address: str) -> bool:
         """Whether `address` was told anything yet."""
         return address in self._unanswered
 

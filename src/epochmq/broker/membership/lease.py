@@ -5,7 +5,7 @@ think it does, whatever the network did (defects.md 3.1). A controller that know
 is RocketMQ's, fences nobody: then there is no end.
 """
 
-from epochmq.broker.place import FOREVER
+from epochmq.broker.group_position import FOREVER
 
 
 class Lease:

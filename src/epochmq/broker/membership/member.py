@@ -16,6 +16,7 @@ from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurB
 from epochmq.base.ports import Blocking
 from epochmq.broker.acks import Acks
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.group_position import FOREVER
 from epochmq.broker.membership import membership_effects as todo
 from epochmq.broker.membership.group_membership import Membership
 from epochmq.broker.membership.identity import IdentityFiles
@@ -27,7 +28,6 @@ from epochmq.broker.membership.membership_effects import (
 )
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.place import FOREVER
 from epochmq.broker.replica_options import changed_options, waits_for_replicas
 from epochmq.broker.replica_sync.metadata_sync import ReplicaSync
 from epochmq.broker.replica_sync.metadata_sync_service import ReplicaSyncService
@@ -121,9 +121,9 @@ class Member:
         """Writes under way."""
         self._saved = asyncio.Event()
         self._saved.set()
-        node.take_role(Role.FENCED)
+        node.change_role(Role.FENCED)
         node.replica = self
-        node.place.own_id = own_id or 0
+        node.group_position.own_id = own_id or 0
         node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
         if waits:
             node.holds = self.replication.node.holds
@@ -138,11 +138,11 @@ class Member:
         )
         if options.fetch_controller_addr_by_dns_lookup:
             await self._look_up(self._clock.now_ms())
-        self._take(self.core.start(self._clock.now_ms(), self._clock.wall_ms()))
+        self._run_effects(self.core.start(self._clock.now_ms(), self._clock.wall_ms()))
 
     async def stop(self) -> None:
         """Resign if this is the master, so that another takes over at once; then let go."""
-        self._take(self.core.resign(self._clock.now_ms()))
+        self._run_effects(self.core.resign(self._clock.now_ms()))
         self._stopped = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=RESIGN_WAIT_MS / 1000)
@@ -162,9 +162,9 @@ class Member:
         if self._stopped or self._lost_store(now):
             return
         self._look_at_clocks(now)
-        self._take(self.core.tick(now, self._clock.wall_ms()))
+        self._run_effects(self.core.tick(now, self._clock.wall_ms()))
         self.sync.tick(now)
-        self._switch.settled()
+        self._switch.earlier_confirmed()
         following = self._following
         if following is not None and following.ha_address is None and now >= self._ha_due_ms:
             self._ha_due_ms = now + HA_ASK_MS
@@ -182,7 +182,7 @@ class Member:
         if not self._silent:
             self._silent = True
             log.error("leaving the group: %s", self._node.store.fenced)
-            self._take(self.core.resign(now))
+            self._run_effects(self.core.resign(now))
             self._fence("the store is fenced")
             self.sync.stop()
         return True
@@ -193,7 +193,7 @@ class Member:
         wanted = [self.core.next_deadline(), self.sync.core.next_deadline() or FOREVER]
         return min(wanted)
 
-    def _take(self, effects: Sequence[Effect]) -> None:
+    def _run_effects(self, effects: Sequence[Effect]) -> None:
         """Carry out what the core wants."""
         for effect in effects:
             try:
@@ -215,14 +215,14 @@ class Member:
             case todo.SaveIdentity():
                 self._save(partial(self._files.save_id, effect.broker_id))
                 self.replication.node.own_id = effect.broker_id
-                self._node.place.own_id = effect.broker_id
+                self._node.group_position.own_id = effect.broker_id
             case todo.SaveKnown():
                 self._save(partial(self._files.save_known, effect.known))
             case todo.Fence():
                 self._fence(effect.reason)
             case todo.SetCommitted():
-                self._node.place.members = effect.members
-                self._node.place.set_epoch = effect.set_epoch
+                self._node.group_position.members = effect.members
+                self._node.group_position.set_epoch = effect.set_epoch
                 self.replication.set_committed(effect.members, effect.set_epoch)
             case todo.FloorChanged():
                 log.info("minInSyncReplicas is %d: the controllers recorded it", effect.floor)
@@ -236,7 +236,7 @@ class Member:
             case todo.Report():
                 log.log(logging.WARNING if effect.problem else logging.INFO, "%s", effect.text)
             case _:
-                self._spawn(self._take_role(effect))
+                self._spawn(self._change_role(effect))
 
     def _save(self, write: Callable[[], None]) -> None:
         """Begin to write what must be remembered, beside the loop; writes keep their order."""
@@ -270,7 +270,7 @@ class Member:
     def _hear(self, effects: Sequence[Effect]) -> None:
         """What follows from an answer or a notice; nothing for who left the group."""
         if not self._stopped and not self._silent:
-            self._take(effects)
+            self._run_effects(effects)
 
     async def _ask(self, ask: todo.Ask) -> None:
         if self._node.role is Role.FENCED:
@@ -311,7 +311,7 @@ class Member:
 
     # Roles -----------------------------------------------------------------------------------
 
-    async def _take_role(self, switch: Switch) -> None:
+    async def _change_role(self, switch: Switch) -> None:
         problem = ""
         try:
             async with self._role_lock:
@@ -433,7 +433,7 @@ class Member:
     def role_changed(self, now: int) -> None:
         self._hear(self.core.notified(now))
 
-    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+    def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
         if master_address and ha_address:
             now = self._clock.now_ms()
             self._hear(self.core.ha_address_found(master_address, ha_address, now))
@@ -474,7 +474,7 @@ class Member:
         with suppress(EpochError):
             answer = await self._brokers.invoke(master, command, HA_ASK_TIMEOUT_MS)
             found = decode_header(ExchangeHAInfoHeader, answer.ext)
-            self.told(master, found.masterHaAddress or "", online=True)
+            self.master_announced(master, found.masterHaAddress or "", online=True)
 
     def epochs(self) -> list[EpochEntry]:
         entries = self._epochs.entries

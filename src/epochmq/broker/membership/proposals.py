@@ -34,7 +34,7 @@ class Proposals:
         self._attempts: set[int] = set()
         self._asking = False
 
-    def take(self, proposal: Proposal) -> list[Proposal]:
+    def open_proposal(self, proposal: Proposal) -> list[Proposal]:
         """Open another one; the one it replaces."""
         replaced = self.drop()
         self.open = proposal
@@ -78,7 +78,7 @@ class Proposals:
             self._asking = False
             self.due_at_ms = now + AGAIN_MS
 
-    def settle(self, set_epoch: int) -> None:
+    def set_committed(self, set_epoch: int) -> None:
         """A committed set is known: what would have come before it is history."""
         if self.open is not None and self.open.set_epoch < set_epoch:
             self.drop()

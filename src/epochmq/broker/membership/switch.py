@@ -7,8 +7,8 @@ stopped being one: the node may be less than its log, never more (INV-25, INV-32
 from collections.abc import Callable
 
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.group_position import FOREVER, GroupPosition
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
-from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.replica_sync.recover_topics import recover_topics
 from epochmq.broker.roles import Role
 
@@ -27,8 +27,8 @@ class RoleSwitch:
 
     def follow(self, role: BecomeFollower) -> None:
         node = self._node
-        node.place = Place(
-            own_id=node.place.own_id,
+        node.group_position = GroupPosition(
+            own_id=node.group_position.own_id,
             epoch=role.epoch,
             master_id=role.master_id,
             master_address=role.master_address,
@@ -46,10 +46,10 @@ class RoleSwitch:
         for table in (node.topics, node.groups, node.offsets):
             table.state_version = role.epoch
         node.topics.step_version(wall)
-        node.place = Place(
-            own_id=node.place.own_id,
+        node.group_position = GroupPosition(
+            own_id=node.group_position.own_id,
             epoch=role.epoch,
-            master_id=node.place.own_id,
+            master_id=node.group_position.own_id,
             set_epoch=role.set_epoch,
             members=role.members,
         )
@@ -57,7 +57,7 @@ class RoleSwitch:
         self._swap(Role.MASTER)
         return healed
 
-    def settled(self) -> None:
+    def earlier_confirmed(self) -> None:
         """Everything from before this master's time is confirmed: delayed messages may go on."""
         node = self._node
         if node.settle_at is not None and node.store.pointers.confirmed >= node.settle_at:
@@ -67,10 +67,12 @@ class RoleSwitch:
 
     def _swap(self, role: Role) -> None:
         node = self._node
-        node.take_role(role)
+        node.change_role(role)
         if role is not Role.MASTER:
             node.lease_until_ms = FOREVER
             node.settle_at = None
             if role is Role.FENCED:
-                node.place = Place(own_id=node.place.own_id, epoch=node.place.epoch)
+                node.group_position = GroupPosition(
+                    own_id=node.group_position.own_id, epoch=node.group_position.epoch
+                )
         self._changed()

@@ -35,7 +35,7 @@ class GroupTable:
         self.table: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden_table: dict[str, dict[str, int]] = {}
         self.touched: dict[str, None] = {}
-        """Names of groups that changed since `take_changes`."""
+        """Names of groups that changed since `pop_changes`."""
         for group in sorted(names.SYSTEM_GROUPS):
             self.table[group] = SubscriptionGroupConfig(group_name=group)
 
@@ -142,7 +142,7 @@ class GroupTable:
         }
         return lambda: readable(content)
 
-    def take_changes(self) -> dict[str, Any]:
+    def pop_changes(self) -> dict[str, Any]:
         """What changed since the last call, for the journal."""
         touched, self.touched = self.touched, {}
         return {
@@ -153,11 +153,11 @@ class GroupTable:
         }
 
     def give_back(self, changes: Mapping[str, Any]) -> None:
-        """What `take_changes` gave could not be saved."""
+        """What `pop_changes` gave could not be saved."""
         self.touched |= dict.fromkeys(changes["forbidden"])
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
-        """Do again what `take_changes` told."""
+        """Do again what `pop_changes` told."""
         forbidden = msgspec.convert(changes.get("forbidden", {}), dict[str, dict[str, int]])
         self.load(
             {**changes, "subscriptionGroupTable": changes.get("put"), "forbiddenTable": forbidden}

@@ -44,18 +44,18 @@ class Journaled(Table, Protocol):
     """A table whose changes go to the journal."""
 
     touched: dict[str, None]
-    """Names of rows that changed since `take_changes`."""
+    """Names of rows that changed since `pop_changes`."""
 
-    def take_changes(self) -> Changes:
+    def pop_changes(self) -> Changes:
         """What changed since the last call; nothing in it is changed in place afterwards."""
         ...
 
     def give_back(self, changes: Changes) -> None:
-        """What `take_changes` gave could not be saved: it is given again."""
+        """What `pop_changes` gave could not be saved: it is given again."""
         ...
 
     def apply_changes(self, changes: Changes) -> None:
-        """Do again what `take_changes` told, read from JSON."""
+        """Do again what `pop_changes` told, read from JSON."""
         ...
 
     def snapshot(self) -> Callable[[], bytes]:

@@ -96,7 +96,7 @@ class MetadataKeeper:
             for table in self._tables:
                 if table.dirty:
                     table.dirty = False
-                    writing[table.file] = table.take_changes()
+                    writing[table.file] = table.pop_changes()
             if not journal.should_fold:
                 self._begin(writing, partial(journal.append, writing))
                 if self._fold_at is None:
@@ -161,7 +161,7 @@ class MetadataKeeper:
         self._closed = True
         if self.dirty or self._journal.has_lines:
             for table in self._tables:
-                table.take_changes()
+                table.pop_changes()
                 table.dirty = False
             self._journal.fold({table.file: table.snapshot() for table in self._tables}, wall)
         self._journal.close()

@@ -42,7 +42,7 @@ class TopicTable:
         self.table: dict[str, TopicConfig] = {}
         self.system: frozenset[str] = frozenset()
         self.touched: dict[str, None] = {}
-        """Names of topics that changed since `take_changes`."""
+        """Names of topics that changed since `pop_changes`."""
         self._changed: dict[str, TopicConfig] = {}
 
     def get(self, name: str) -> TopicConfig | None:
@@ -69,10 +69,10 @@ class TopicTable:
 
     @property
     def changed(self) -> bool:
-        """Whether `take_changed` has something to register."""
+        """Whether `pop_changed` has something to register."""
         return bool(self._changed)
 
-    def take_changed(self, is_unsaved: Callable[[str], bool]) -> list[TopicConfig]:
+    def pop_changed(self, is_unsaved: Callable[[str], bool]) -> list[TopicConfig]:
         """Topics changed since the last call, each in its present form.
 
         Those that `is_unsaved` names are kept for a later call: whoever is told of a topic must
@@ -209,7 +209,7 @@ class TopicTable:
         table, version = dict(self.table), self.version
         return lambda: readable({"dataVersion": version, "topicConfigTable": table})
 
-    def take_changes(self) -> dict[str, Any]:
+    def pop_changes(self) -> dict[str, Any]:
         """What changed since the last call, for the journal."""
         touched, self.touched = self.touched, {}
         return {
@@ -219,11 +219,11 @@ class TopicTable:
         }
 
     def give_back(self, changes: Mapping[str, Any]) -> None:
-        """What `take_changes` gave could not be saved."""
+        """What `pop_changes` gave could not be saved."""
         self.touched |= dict.fromkeys((*changes["put"], *changes["drop"]))
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
-        """Do again what `take_changes` told."""
+        """Do again what `pop_changes` told."""
         self.load({**changes, "topicConfigTable": changes.get("put")})
         for name in msgspec.convert(changes.get("drop", []), list[str]):
             self.table.pop(name, None)

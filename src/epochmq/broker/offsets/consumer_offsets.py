@@ -97,12 +97,12 @@ class ConsumerOffsets:
         keeps stays.
         """
         rows, version = _rows(content)
-        marks, dropped = _marks(content), Deletions.told(content)
+        marks, dropped = _marks(content), Deletions.from_content(content)
         if len(rows) > limits.OFFSET_ROWS_MAX:
             raise ValueError(f"{len(rows)} rows of offsets are more than {limits.OFFSET_ROWS_MAX}")
         self._adopt_ended(content, rows, whole=whole)
         if self.ahead is not None:
-            self._settle_deletions(rows, dropped)
+            self._apply_deletions(rows, dropped)
             version = self._keep(self.ahead, rows, marks, version, whole=whole)
         elif dropped is not None and rows:
             self.dropped = dropped
@@ -165,7 +165,7 @@ class ConsumerOffsets:
             self.ahead = None
         return max(version, self.version)
 
-    def _settle_deletions(self, rows: dict[str, dict[int, int]], dropped: Deletions | None) -> None:
+    def _apply_deletions(self, rows: dict[str, dict[int, int]], dropped: Deletions | None) -> None:
         """Take out rows, of ours or another's, from before a deletion that one of both knows."""
         if dropped is None:
             return
@@ -187,8 +187,8 @@ class ConsumerOffsets:
         """
         rows, version = _rows(content)
         marks = _marks(content)
-        dropped, ended = Deletions.told(content), marks_in(content)
-        self._settle_deletions(rows, dropped)
+        dropped, ended = Deletions.from_content(content), marks_in(content)
+        self._apply_deletions(rows, dropped)
         self.ended.merge(ended)
         taken = 0
         for key, row in rows.items():
@@ -260,7 +260,7 @@ class ConsumerOffsets:
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return queue_id in self._resets.get(f"{topic}@{group}", {})
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+    def pop_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The pending reset of a queue, forgotten by this call: the pull that asks carries it."""
         key = f"{topic}@{group}"
         row = self._resets.get(key)
@@ -364,7 +364,7 @@ class ConsumerOffsets:
         """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
         self.table, self.version = _rows(content)
         self.reset_marks = _marks(content)
-        self.dropped = Deletions.told(content) or Deletions()
+        self.dropped = Deletions.from_content(content) or Deletions()
         self.ended.marks = marks_in(content)
 
 

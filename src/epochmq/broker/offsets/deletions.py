@@ -25,7 +25,7 @@ class Deletions:
         self._marks = marks or {}
 
     @classmethod
-    def told(cls, content: dict[str, Any]) -> "Deletions | None":
+    def from_content(cls, content: dict[str, Any]) -> "Deletions | None":
         """Those of a file or body, None of one that says nothing; `msgspec.ValidationError`."""
         if FIELD not in content:
             return None

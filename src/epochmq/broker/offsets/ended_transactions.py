@@ -63,7 +63,7 @@ class EndedTransactions:
 
     def merge(self, told: Marks) -> None:
         """What another member of the group says beside what is known here."""
-        self._take({**told, **self.marks})
+        self._load_marks({**told, **self.marks})
 
     def adopt(self, told: Marks, progress: int, *, keep: bool) -> None:
         """What the master says, whose own progress is `progress`.
@@ -77,9 +77,9 @@ class EndedTransactions:
             if keep and origin not in told and mark.last >= progress
         }
         self.ahead = bool(lacks)
-        self._take({**lacks, **told})
+        self._load_marks({**lacks, **told})
 
-    def _take(self, marks: Marks) -> None:
+    def _load_marks(self, marks: Marks) -> None:
         newest = sorted(marks.items(), key=lambda item: item[1].last)[-ENDED_HALVES_MAX:]
         self.marks = dict(newest)
         self.came += 1

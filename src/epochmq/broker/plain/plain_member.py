@@ -17,8 +17,8 @@ from epochmq.broker.acting.acting_effects import Act, Cease, Return, TakeProgres
 from epochmq.broker.acting.acting_service import ActingService
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.group_position import FOREVER, GroupPosition
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.place import FOREVER, Place
 from epochmq.broker.plain.slave_peers import LogWatch
 from epochmq.broker.pre_online.late_take_back import LateTake
 from epochmq.broker.pre_online.pre_online_peers import LogsAsked
@@ -101,12 +101,12 @@ class PlainMember:
         self._stand_ins = StandInTake(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
-        node.place = Place(own_id=options.broker_id)
+        node.group_position = GroupPosition(own_id=options.broker_id)
         node.replica = self
         if self.pre_online is not None:
-            node.take_role(Role.PRE_ONLINE)
+            node.change_role(Role.PRE_ONLINE)
         elif self._is_slave:
-            node.take_role(Role.SLAVE)
+            node.change_role(Role.SLAVE)
         if not self._is_slave:
             waits = waits_for_replicas(options)
             node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
@@ -160,7 +160,7 @@ class PlainMember:
             self._services_at_ms = self._node.settle_at = None
             self._node.schedule.look_again()
         if self._node.role is Role.SLAVE:
-            self.log_watch.tick(now, self._node.place.master_address, self._ha_address)
+            self.log_watch.tick(now, self._node.group_position.master_address, self._ha_address)
         if self._misses_master() and now >= self._ask_due_ms:
             self._ask_due_ms = now + ASK_AGAIN_MS
             self._ask()
@@ -175,7 +175,7 @@ class PlainMember:
         """Whether a registration's answer may tell a slave of a master it does not follow yet."""
         if self._node.role is not Role.SLAVE:
             return False
-        followed = self._node.place.master_address
+        followed = self._node.group_position.master_address
         named = None if self.acting is None else self.acting.core.view.members().get(0)
         if named != self._named_master:
             self._named_master = named
@@ -210,21 +210,21 @@ class PlainMember:
             if node.role is not Role.MASTER:
                 return
             if self.pre_online is None:
-                self._late.take(change.address)
+                self._late.begin(change.address)
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
-            node.take_role(Role.PRE_ONLINE)
+            node.change_role(Role.PRE_ONLINE)
             log.warning("not online any more: %s; what a slave did is taken back", change.why)
         elif isinstance(change, Cease):
             node.transactions.hand_over(node.clock.now_ms(), node.clock.wall_ms())
-            node.take_role(Role.SLAVE)
+            node.change_role(Role.SLAVE)
             log.warning("no more standing in for the master: %s", change.why)
         else:
             self.sync.stop()
-            node.place.master_address = ""
+            node.group_position.master_address = ""
             if self.acting is not None:
                 self.acting.begin_debt()
-            node.take_role(Role.ACTING_MASTER)
+            node.change_role(Role.ACTING_MASTER)
             self._begin_progress()
             node.delivery.clamp()
             node.schedule.look_again()
@@ -280,7 +280,7 @@ class PlainMember:
             node.settle_at = node.store.pointers.appended
             wait_ms = STILL_ACTS_PERIODS * node.options.sync_broker_member_group_period
             self._services_at_ms = node.clock.now_ms() + wait_ms
-        node.take_role(Role.SLAVE if self._is_slave else Role.MASTER)
+        node.change_role(Role.SLAVE if self._is_slave else Role.MASTER)
         node.delivery.clamp()
         node.schedule.look_again()
         self._ask()
@@ -289,7 +289,7 @@ class PlainMember:
         """906 of a master that is not online yet; whether nobody stands in for it here."""
         if hand_over:
             self.step_down(f"the master at {master_address} is back")
-        self.told(master_address, ha_address, online=False)
+        self.master_announced(master_address, ha_address, online=False)
         return self._node.role is not Role.ACTING_MASTER
 
     @property
@@ -318,13 +318,13 @@ class PlainMember:
 
     # What handlers and registrations tell ----------------------------------------------------
 
-    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+    def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
         """Where the master is; `haMasterAddress` goes before what others say of the log."""
         if not self._is_slave or self._stopped:
             return
         follows = not self.owes_progress and (online or self.acting is None)
         if master_address and follows:
-            self._node.place.master_address = master_address
+            self._node.group_position.master_address = master_address
             self.sync.follow(master_address)
         if ha_address and not self._node.options.ha_master_address:
             if ha_address != self._ha_address:
@@ -336,7 +336,7 @@ class PlainMember:
 
     async def _copy_from(self, ha_address: str) -> None:
         """Look at a new master's log before the first byte of it comes."""
-        master = self._node.place.master_address
+        master = self._node.group_position.master_address
         if master and not self.replication.node.established:
             await self.log_watch.look(master)
         if not self.log_watch.trouble:

@@ -25,7 +25,7 @@ class Confirmed:
             return
         self._waiting.append((end, call))
 
-    def settle(self) -> None:
+    def run_due(self) -> None:
         """Make the calls whose time has come."""
         waiting = self._waiting
         if not waiting:

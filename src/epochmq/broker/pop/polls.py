@@ -76,11 +76,11 @@ class PopPolls:
 
     def first(self, key: PollKey) -> Waiting | None:
         """The request that has waited longest, taken out."""
-        return self.polls.take_first(key.place, key.queue_id)
+        return self.polls.pop_first(key.place, key.queue_id)
 
     def leave(self, group: str, owner: int) -> list[Waiting]:
         """What a connection's client waits for in the name of a group, taken out."""
-        return self.polls.take_of(owner, lambda request: request.key.group == group)
+        return self.polls.pop_of_owner(owner, lambda request: request.key.group == group)
 
     def waiting(self, key: PollKey) -> int:
         return self.polls.waiting(key.place, key.queue_id)

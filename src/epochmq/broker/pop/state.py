@@ -115,7 +115,7 @@ class PopState:
     def tick(self, now: int, wall: int, *, delivers: bool) -> None:
         """Bounded work: progress that is confirmed now, young check points, reviving."""
         self.write_acks(wall)  # before what is due is looked at
-        self.confirmed.settle()
+        self.confirmed.run_due()
         for slot in self.buffer.due(now, WRITES_PER_TICK):
             self._write(slot, now, wall)
         self._delivers = delivers
@@ -155,19 +155,19 @@ class PopState:
         self.windows.drop(lambda key: key.group == group)
         self.orders.drop(lambda key: key.group == group)
 
-    def settle_orders(self, now: int, wall: int) -> None:
+    def apply_committed_orders(self, now: int, wall: int) -> None:
         """Before batches are handed out in order here: they and the offsets came each by itself."""
 
         def committed(key: QueueKey) -> tuple[int, int]:
             return self._offsets.get(*key), self._offsets.begun_at(*key)
 
-        for key, offset in self.orders.settle(committed, now):
+        for key, offset in self.orders.apply_committed(committed, now):
             self._commit(key, offset, wall)
 
     def finish(self, now: int, wall: int) -> None:
         """Before a stop: young check points go into the log, so that nothing is repeated."""
         self.write_acks(wall)
-        for slot in self.buffer.take_all():
+        for slot in self.buffer.pop_all():
             self._write(slot, now, wall)
 
     def revive_queues(self) -> int:
@@ -235,7 +235,7 @@ class PopState:
         def stored(outcomes: Sequence[Outcome]) -> None:
             for number, outcome in zip(writing, outcomes, strict=True):
                 kept[number] = outcome is Outcome.STORED
-                self._taken(taken[number].window, wall, stored=kept[number])
+                self._window_stored(taken[number].window, wall, stored=kept[number])
             done(kept)
 
         self._internal_writer.put(drafts, Origin.POP, wall, stored)
@@ -246,7 +246,7 @@ class PopState:
             return False
         return self.windows.width(window.key) < options.pop_ck_offset_max_queue_size
 
-    def _taken(self, window: Window | None, wall: int, *, stored: bool) -> None:
+    def _window_stored(self, window: Window | None, wall: int, *, stored: bool) -> None:
         if window is None:
             return
         if not stored:
@@ -256,11 +256,11 @@ class PopState:
         self._commit_when_confirmed(window, wall)
 
     def _commit_when_confirmed(self, window: Window, wall: int) -> None:
-        self.confirmed.when(self._store.pointers.appended, lambda: self.settle(window, wall))
+        self.confirmed.when(self._store.pointers.appended, lambda: self.finish_window(window, wall))
 
-    def settle(self, window: Window, wall: int) -> None:
+    def finish_window(self, window: Window, wall: int) -> None:
         """The window needs no more care: commit what of the queue is safe now."""
-        offset = self.windows.settled(window)
+        offset = self.windows.offset_to_commit(window)
         if offset is None:
             return
         self._commit(window.key, offset, wall)
@@ -321,7 +321,7 @@ class PopState:
             if slot is None:
                 left.append(offset)
             elif slot.done and slot.window is not None:
-                self.settle(slot.window, wall)
+                self.finish_window(slot.window, wall)
         if not left:
             done(True)
             return
@@ -370,7 +370,7 @@ class PopState:
             return not acked.late
         too_late = (Seen.DELIVERED, Seen.UNKNOWN) if acked.late else (Seen.DELIVERED,)
         still = [at for at in acked.offsets if core.seen(key, at) not in too_late]
-        core.take_kept(key, still)
+        core.add_pending_ack(key, still)
         return len(still) == len(acked.offsets)
 
     def _remember(self, acks: dict[tuple[int, Key], _Acked]) -> None:
@@ -386,7 +386,7 @@ class PopState:
                 core.seen(key, offset) in (Seen.OPEN, Seen.ACKED) for offset in acked.offsets
             )
             if core is not None:
-                core.take_acks(key, acked.offsets)
+                core.add_acks(key, acked.offsets)
             for done in acked.waiting:
                 done(known)
 

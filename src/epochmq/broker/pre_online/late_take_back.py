@@ -32,17 +32,17 @@ class LateTake:
         self._asking = Asking(node, peers)
         self._task: asyncio.Task[None] | None = None
 
-    def take(self, address: str) -> None:
+    def begin(self, address: str) -> None:
         """Begin to take over from the member at `address`; nobody's address is nobody."""
         if address and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._take(address))
+            self._task = asyncio.get_running_loop().create_task(self._fetch(address))
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _take(self, address: str) -> None:
+    async def _fetch(self, address: str) -> None:
         """Offsets, the step-down (906, as of a master that comes back), and what was committed
         until then: in this order nothing is forgotten there before it is here."""
         try:
@@ -57,4 +57,4 @@ class LateTake:
     async def _pull(self, address: str) -> None:
         answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
         wall = self._node.clock.wall_ms()
-        Merge(self._node).take(Table.OFFSETS, bytes(answer.body), wall)
+        Merge(self._node).merge_table(Table.OFFSETS, bytes(answer.body), wall)

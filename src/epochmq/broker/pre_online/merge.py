@@ -47,7 +47,7 @@ class Merge:
             Table.ORDERS: self._orders,
         }
 
-    def take(self, table: Table, body: bytes, wall: int) -> None:
+    def merge_table(self, table: Table, body: bytes, wall: int) -> None:
         """`ValueError`, `PeerError` or `msgspec.ValidationError` for a body that is no table."""
         self._taking[table](body, wall)
 
@@ -99,9 +99,11 @@ class Merge:
     def _orders(self, body: bytes, wall: int) -> None:
         content, pop = _object(body), self._node.pop
         now = self._node.clock.now_ms()
-        pop.settle_orders(now, wall)  # a batch that a reset ended does not win against a new one
+        pop.apply_committed_orders(
+            now, wall
+        )  # a batch that a reset ended does not win against a new one
         pop.orders.merge(content, now, wall)
-        pop.settle_orders(now, wall)  # nor theirs of a topic that was deleted here
+        pop.apply_committed_orders(now, wall)  # nor theirs of a topic that was deleted here
 
 
 def _object(body: bytes) -> dict[str, Any]:

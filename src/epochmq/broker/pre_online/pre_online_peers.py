@@ -64,7 +64,7 @@ async def pull_tables(node: BrokerNode, peers: Peers, merge: Merge, address: str
     wall = node.clock.wall_ms()
     for table, body in bodies.items():
         try:
-            merge.take(table, body, wall)
+            merge.merge_table(table, body, wall)
         except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
             raise PeerError(f"it sent no usable {table.name}: {error}") from None
 

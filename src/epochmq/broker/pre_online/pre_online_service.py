@@ -49,7 +49,7 @@ class Host(Protocol):
         """As a slave: bytes and tables that are still missing; (0, "") when log and tables flow."""
         ...
 
-    def told(self, master_address: str, ha_address: str, *, online: bool) -> None: ...
+    def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None: ...
 
     def go_online(self, *, hold_services: bool) -> None:
         """Take the role and register; `hold_services`: somebody may still act for a moment."""
@@ -212,4 +212,6 @@ class PreOnlineService:
         node = self._node
         if node.options.sync_master_flush_offset_when_startup and not node.master_flush_offset:
             node.master_flush_offset = found.masterFlushOffset or 0
-        self._host.told(found.masterAddress or address, found.masterHaAddress, online=True)
+        self._host.master_announced(
+            found.masterAddress or address, found.masterHaAddress, online=True
+        )

@@ -54,7 +54,7 @@ class Registrar:
         self._core.change_period(node.options.register_name_server_period, now)
         if node.topics.changed:
             unsaved = partial(node.keeper.is_unsaved, node.topics)
-            changed = node.topics.take_changed(unsaved)
+            changed = node.topics.pop_changed(unsaved)
             self._core.topics_changed(config.topic_name for config in changed)
         for call in self._core.due(now) if self._may_register() else ():
             task = asyncio.get_running_loop().create_task(self._register(call))
@@ -88,7 +88,7 @@ class Registrar:
     def next_deadline(self) -> int | None:
         return self._core.next_deadline() if self._may_register() else None
 
-    async def settle(self) -> None:
+    async def wait_registered(self) -> None:
         """Wait for the calls under way: at the start, so that "ready" means registered."""
         if self._calls:
             await asyncio.wait(self._calls)
@@ -124,7 +124,9 @@ class Registrar:
             ok = answer.code == ResponseCode.SUCCESS
             if ok and self._node.replica is not None and not self._node.is_master:
                 told = decode_header(RegisterBrokerResponseHeader, answer.ext)
-                self._node.replica.told(told.masterAddr or "", told.haServerAddr or "", online=True)
+                self._node.replica.master_announced(
+                    told.masterAddr or "", told.haServerAddr or "", online=True
+                )
             refusal = "" if ok else f"refused with {answer.code} {answer.remark}"
             self._report(call.address, "registered" if ok else "refused", refusal)
         except NotReachable as error:

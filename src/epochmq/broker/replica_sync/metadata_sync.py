@@ -144,7 +144,7 @@ class ReplicaSync:
         header = decode_header(StampHeader, answer.ext)
         try:
             if not header.unchanged:
-                self._take(fetch.table, bytes(answer.body), delta=bool(header.delta))
+                self._apply_table(fetch.table, bytes(answer.body), delta=bool(header.delta))
         except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
             self._failed(copy, f"{fetch.address} sent no usable {fetch.table.name}: {error}", now)
             return
@@ -180,18 +180,18 @@ class ReplicaSync:
         copy.failures += 1
         copy.problem = problem
 
-    def _take(self, table: Table, body: bytes, *, delta: bool) -> None:
+    def _apply_table(self, table: Table, body: bytes, *, delta: bool) -> None:
         if table is Table.TOPICS:
-            self._tables.take_topics(body)
+            self._tables.apply_topics(body)
         elif table is Table.GROUPS:
-            self._tables.take_groups(body)
+            self._tables.apply_groups(body)
         elif table is Table.OFFSETS:
-            self._tables.take_offsets(body, delta=delta)
+            self._tables.apply_offsets(body, delta=delta)
         elif table is Table.DELAYS:
-            self._tables.take_delays(body)
+            self._tables.apply_delays(body)
         elif table is Table.MODES:
-            self._tables.take_modes(body)
+            self._tables.apply_modes(body)
         elif table is Table.ORDERS:
-            self._tables.take_orders(body, delta=delta)
+            self._tables.apply_orders(body, delta=delta)
         else:
-            self._tables.take_timer(body, metrics=table is Table.TIMER_METRICS)
+            self._tables.apply_timer(body, metrics=table is Table.TIMER_METRICS)

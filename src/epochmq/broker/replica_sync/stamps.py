@@ -151,7 +151,7 @@ class Watchers:
     def look(self, now: int) -> None:
         """Answer those whose table changed, and those who waited long enough; once a turn."""
         if self._waits:
-            self._settle(now)
+            self._confirm_stamps(now)
         if not self._held:
             return
         held, self._held = self._held, []
@@ -161,7 +161,7 @@ class Watchers:
             else:
                 self._held.append(row)
 
-    def _settle(self, now: int) -> None:
+    def _confirm_stamps(self, now: int) -> None:
         waits, self._waits = self._waits, []
         for wait in waits:
             if wait.missing and wait.until_ms > now:

@@ -16,7 +16,7 @@ class Tables:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
 
-    def take_topics(self, body: bytes) -> None:
+    def apply_topics(self, body: bytes) -> None:
         """The master's topics instead of ours, in one step; ours that it has not are gone.
 
         But an empty table is a master's that has lost its own: it takes nothing away.
@@ -25,18 +25,18 @@ class Tables:
         if told.topic_config_table:
             self._node.topics.adopt(told.topic_config_table, told.data_version)
 
-    def take_groups(self, body: bytes) -> None:
+    def apply_groups(self, body: bytes) -> None:
         told = decode_answer(SubscriptionGroupTable, body)
         if told.subscription_group_table:
             self._node.groups.adopt(
                 told.subscription_group_table, told.forbidden_table, told.data_version
             )
 
-    def take_offsets(self, body: bytes, *, delta: bool) -> None:
+    def apply_offsets(self, body: bytes, *, delta: bool) -> None:
         """The master's rows over ours; rows it has not stay until a whole table lacks them."""
         self._node.offsets.adopt(_object(body), whole=not delta)
 
-    def take_delays(self, body: bytes) -> None:
+    def apply_delays(self, body: bytes) -> None:
         """How far the master has delivered; nothing is delivered here meanwhile.
 
         Who stands in may be further than a master that took nothing back. With controllers the
@@ -51,14 +51,14 @@ class Tables:
             node.delay_offsets.load(_object(body))
             node.delay_offsets.dirty = True
 
-    def take_modes(self, body: bytes) -> None:
+    def apply_modes(self, body: bytes) -> None:
         """By pull or by POP, for each topic and group."""
         if "messageRequestModeMap" not in _object(body):
             raise ValueError("no table of request modes")
         told = decode_answer(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
-    def take_orders(self, body: bytes, *, delta: bool) -> None:
+    def apply_orders(self, body: bytes, *, delta: bool) -> None:
         """Which batches of ordered pops are out at the master."""
         content = _object(body)
         if "table" not in content:
@@ -68,7 +68,7 @@ class Tables:
         clock = self._node.clock
         self._node.pop.orders.adopt(content, clock.now_ms(), clock.wall_ms(), whole=not delta)
 
-    def take_timer(self, body: bytes, *, metrics: bool) -> None:
+    def apply_timer(self, body: bytes, *, metrics: bool) -> None:
         """How far the master's timer is, and what waits there; a timer of ours follows."""
         timer = self._node.timer
         if timer is None or self._node.rights.secondary:

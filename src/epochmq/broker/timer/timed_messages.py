@@ -45,7 +45,7 @@ _POSITION_MASK = (1 << _POSITION_BITS) - 1
 _LATEST = (1 << 16) - 1
 
 
-class Place(NamedTuple):
+class TimerPosition(NamedTuple):
     """Where a message hangs: its slot, why (bits of the unit's magic), not before when."""
 
     slot_ms: int
@@ -140,7 +140,7 @@ class Timer:
         self._older = kept
         return is_whole
 
-    def take_over(self, wall: int, end: int) -> bool:
+    def start_delivery(self, wall: int, end: int) -> bool:
         """Deliver from now on; the timer topic ends at queue offset `end`. False when the wheel
         holds what the topic has not (its log was cut): it must be made anew (rocketmq#7480).
         """
@@ -231,7 +231,7 @@ class Timer:
 
     def place(
         self, offset: int, deliver_wall_ms: int, store_wall_ms: int, *, delete: bool = False
-    ) -> Place | None:
+    ) -> TimerPosition | None:
         """Where the message at queue offset `offset` hangs; None when it was delivered before."""
         magic = DEFAULT | (DELETE if delete else 0)
         if deliver_wall_ms - store_wall_ms >= self.window_ms:
@@ -242,7 +242,7 @@ class Timer:
         if self._older and self._was_done(offset, deliver_wall_ms):
             return None
         slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
-        return Place(slot_ms, magic, deliver_wall_ms)
+        return TimerPosition(slot_ms, magic, deliver_wall_ms)
 
     def time_of(self, deliver_wall_ms: int, store_wall_ms: int) -> int:
         """When a message goes out, or a piece of its wait is over: follows from the message."""
@@ -255,7 +255,7 @@ class Timer:
     def _was_done(self, offset: int, deliver_wall_ms: int) -> bool:
         return any(deliver_wall_ms <= row.done_ms and offset < row.covered for row in self._older)
 
-    def farthest(self, magic: int) -> Place:
+    def farthest(self, magic: int) -> TimerPosition:
         """For a message whose time the wheel does not reach: a clock was far ahead at its store.
 
         When that slot's time is over, the message is hung up again (and not put once more, which
@@ -264,7 +264,7 @@ class Timer:
         it would be hung up again for ever.
         """
         deliver_wall_ms = self.over_ms - self.precision_ms + self.window_ms
-        return Place(self.slot_of(deliver_wall_ms), magic | ROLL, deliver_wall_ms)
+        return TimerPosition(self.slot_of(deliver_wall_ms), magic | ROLL, deliver_wall_ms)
 
     def enqueued(self, next_offset: int, position: int) -> None:
         """Everything before `next_offset` hangs on the wheel; the timer log ends at `position`."""
@@ -357,7 +357,7 @@ class Timer:
         return len(self._due)
 
     def batch(self, wall: int, count_max: int) -> list[int]:
-        """Positions of what is to be put now; report them by `settled` before the next."""
+        """Positions of what is to be put now; report them by `batch_put` before the next."""
         if not self.is_open or self._flying or wall < self._pause_ends(wall):
             return []
         due, at = self._due, self._at
@@ -393,7 +393,7 @@ class Timer:
         """
         self._put = Put(self.cursor, position, self._order_of_next())
 
-    def settled(self, held: Sequence[bool], wall: int, position: int) -> None:
+    def batch_put(self, held: Sequence[bool], wall: int, position: int) -> None:
         """What became of the batch: what is not held comes again, a little later.
 
         `position` is the timer log's end.

@@ -216,7 +216,7 @@ class TimerDriver:
         if delivers:
             is_whole = self.core.keep_older(self._holds)
             high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
-            if not self.core.take_over(wall, high):
+            if not self.core.start_delivery(wall, high):
                 log.error("the timer topic ends at %d, before what hung on the wheel", high)
                 self.rebuild()
             elif not is_whole:
@@ -409,7 +409,7 @@ class TimerDriver:
         topics = [m if m is None else m.properties.get(REAL_TOPIC, "") for m in messages]
         turn = self._turn
         if not drafts:
-            self._settle(topics, held, wall)
+            self._finish_batch(topics, held, wall)
             return
 
         def done(outcomes: Sequence[Outcome]) -> None:
@@ -420,7 +420,7 @@ class TimerDriver:
                 message = messages[at]
                 if outcome is Outcome.ILLEGAL and message is not None:
                     self._discard(message.offset, "is illegal as it would be stored")
-            self._settle(topics, held, wall)
+            self._finish_batch(topics, held, wall)
 
         self._awaits_answer = True
         self.core.put_begins(self.files.log.end)
@@ -447,7 +447,7 @@ class TimerDriver:
             for unit, outcome in zip(units, outcomes, strict=False):
                 if outcome is Outcome.ILLEGAL:
                     self._discard(unit.offset, "is illegal as it would be stored")
-            self._settle(topics, [outcome is not Outcome.LATER for outcome in outcomes], wall)
+            self._finish_batch(topics, [outcome is not Outcome.LATER for outcome in outcomes], wall)
 
         self._awaits_answer = True
         self.core.put_begins(self.files.log.end)
@@ -466,14 +466,14 @@ class TimerDriver:
         self.core.put_back(len(batch) - len(units))
         return units
 
-    def _settle(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
+    def _finish_batch(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
         """`topics`: the real ones; None for what is no message any more."""
         self._awaits_answer = False
         over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
         for topic, count in Counter(over).items():
             self.metrics.add([topic], -count, wall)
         self.delivered += len(over)
-        self.core.settled(held, wall, self.files.log.end)
+        self.core.batch_put(held, wall, self.files.log.end)
 
     def _prepare(self, unit: Unit, wall: int) -> tuple[StoredMessage | None, Draft | None]:
         """A unit's message, and what is to be put for it."""

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Saving(Protocol):
     """Writes tables beside the loop (`broker/table_writer.py`)."""
 
-    def take(
+    def snapshot(
         self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None: ...
 
@@ -143,10 +143,10 @@ class TimerService:
         if driver.delivers:  # a replica has its master's versions
             driver.metrics.step_version(wall)
             progress.step_version(wall)
-        metrics = table_writer.take(driver.metrics)
+        metrics = table_writer.snapshot(driver.metrics)
         if metrics is not None:
             metrics()
-        write = table_writer.take(progress, lambda: self._noted(driver.files.sync_point()))
+        write = table_writer.snapshot(progress, lambda: self._noted(driver.files.sync_point()))
         if write is not None:
             write()
         finished = frozenset(driver.finished)

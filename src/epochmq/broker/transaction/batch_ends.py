@@ -30,7 +30,7 @@ class BatchEnds:
         self._reading = reading
         self._ending = ending
 
-    def take(self, ends: Ends, now: int) -> None:
+    def end_all(self, ends: Ends, now: int) -> None:
         """End all of them, in order as far as they are alike."""
         halves: list[Half] = []
         sources: list[Source] = []
@@ -53,7 +53,9 @@ class BatchEnds:
             sources.append((half.offset, half.size, number))
         self._commit(ends, halves, sources, others, now)
         for number in sorted(others):
-            self._ending.take(_fields(ends, ends.ends[number]), now, nobody, wanted=False)
+            self._ending.end_transaction(
+                _fields(ends, ends.ends[number]), now, nobody, wanted=False
+            )
 
     def _commit(
         self,

@@ -72,7 +72,7 @@ class Ending:
         for answer in waiting:
             answer(_busy("this broker's part in its group has changed"))
 
-    def take(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
+    def end_transaction(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """End the transaction, now or when its half message can be ended."""
         self._try(End(header, answer, wanted, now + HELD_MS), now)
 
@@ -208,9 +208,9 @@ class Ending:
         node = self._context.node
         indexed = node.options.message_index_enable
         if is_committed(node.store, raw, indexed=indexed):
-            self._settle(end, committed=True)
+            self._finish_end(end, committed=True)
         elif self._ended_here(raw, indexed=indexed):
-            self._settle(end, committed=False)
+            self._finish_end(end, committed=False)
         else:
             self._refuse(end, _AWAY)
 
@@ -221,7 +221,7 @@ class Ending:
             return True
         return is_named(node.store, raw) or is_given_up(node.store, raw, indexed=indexed)
 
-    def _settle(self, end: End, *, committed: bool) -> None:
+    def _finish_end(self, end: End, *, committed: bool) -> None:
         if end.commits is committed:
             end.answer(Reply())
         else:

@@ -6,11 +6,11 @@ from typing import Protocol
 from epochmq.base.ports import Clock
 from epochmq.base.types import Buffer
 from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.group_position import GroupPosition
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.offsets.ended_transactions import Mark
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.place import Place
 from epochmq.broker.transaction.half import GROUP, identity
 from epochmq.broker.transaction.log_lookup import is_committed, is_given_up
 from epochmq.broker.transaction.open_transactions import Half, Terms, Transactions
@@ -37,7 +37,7 @@ class TransactionBroker(Protocol):
     internal_writer: InternalWriter
     offsets: ConsumerOffsets
     producers: ProducerManager
-    place: Place
+    group_position: GroupPosition
     store_host: bytes
     tenure: int
 

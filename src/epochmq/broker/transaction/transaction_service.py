@@ -59,7 +59,7 @@ class TransactionService:
         """Whether this broker may end transactions now; notices another time as master."""
         node = self._node
         escapes = node.delivers and node.escapes
-        epoch = -1 - node.place.epoch if escapes else node.place.epoch
+        epoch = -1 - node.group_position.epoch if escapes else node.group_position.epoch
         time = (epoch, node.tenure) if node.delivers else None
         if time != self._time:
             self._time = time
@@ -77,11 +77,11 @@ class TransactionService:
 
     def end(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
-        self.ending.take(header, now, answer, wanted=wanted)
+        self.ending.end_transaction(header, now, answer, wanted=wanted)
 
     def end_together(self, ends: Ends, now: int) -> None:
         """Many of them that want no answer, as `end`."""
-        self._batch_ends.take(ends, now)
+        self._batch_ends.end_all(ends, now)
 
     def flush(self, now: int, wall: int) -> None:
         """At a turn's end: write what its requests made due."""

@@ -38,7 +38,7 @@ class Concurrent:
 
     def arrived(self, owned: Owned) -> None:
         """Cut what waits into batches for the workers."""
-        while batch := owned.window.take(self._member.options.batch_size):
+        while batch := owned.window.next_messages(self._member.options.batch_size):
             self._batches.put_nowait((owned, batch))
 
     async def drain(self) -> None:
@@ -128,7 +128,7 @@ class Ordered:
         return self._member.is_clustering and not owned.window.is_locked(now)
 
     async def _consume(self, owned: Owned) -> None:
-        batch = owned.window.take(self._member.options.batch_size)
+        batch = owned.window.next_messages(self._member.options.batch_size)
         self._busy += 1
         self._idle.clear()
         try:

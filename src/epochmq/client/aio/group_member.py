@@ -216,7 +216,7 @@ class GroupMember:
         for task in owned.tasks:
             task.cancel()
         self.note_progress(owned)
-        await self._persist(self.offsets.take_unsaved(queue))
+        await self._persist(self.offsets.pop_unsaved(queue))
         self.offsets.drop(queue)
         if self.is_locking:
             try:
@@ -264,7 +264,7 @@ class GroupMember:
         for task in owned.tasks:
             task.cancel()
         self.offsets.reset(queue, offset)
-        await self._persist(self.offsets.take_unsaved(queue))
+        await self._persist(self.offsets.pop_unsaved(queue))
         self._rebalance_now.set()
 
     def _heartbeat(self) -> HeartbeatData:
@@ -327,7 +327,7 @@ class GroupMember:
             share = wanted(self.options.strategy, queues, members, self.instance.client_id)
         change = difference([queue for queue in self.owned if queue.topic == topic], share)
         await asyncio.gather(*(self.give(queue) for queue in change.give))
-        taken = [await self._take(queue) for queue in change.take]
+        taken = [await self._start_queue(queue) for queue in change.take]
         return listed and all(taken)
 
     async def _members(self, topic: str) -> list[str]:
@@ -342,7 +342,7 @@ class GroupMember:
         await self.instance.greet_all()
         return await self.calls.members(topic)
 
-    async def _take(self, queue: MessageQueue) -> bool:
+    async def _start_queue(self, queue: MessageQueue) -> bool:
         ordered = self.is_locking
         locked_at = self.instance.clock.now_ms()
         if ordered and queue not in await self.calls.lock(queue.broker_name, [queue]):
@@ -460,7 +460,7 @@ class GroupMember:
     async def _persists(self) -> None:
         while True:
             await asyncio.sleep(PERSIST_MS / 1_000)
-            await self._persist(self.offsets.take_unsaved())
+            await self._persist(self.offsets.pop_unsaved())
 
     async def _persist(self, unsaved: dict[MessageQueue, int]) -> None:
         if not self.is_clustering:

@@ -40,7 +40,7 @@ class InFlight:
             raise _closed()
         if self._waiting or not self._has_room(size):
             return False
-        self._take(size)
+        self._reserve(size)
         return True
 
     async def enter(self, size: int) -> None:
@@ -90,7 +90,7 @@ class InFlight:
             return False
         return self._bytes + size <= self._bytes_max or not self._count
 
-    def _take(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         self._count += 1
         self._bytes += size
 
@@ -100,7 +100,7 @@ class InFlight:
             if not waiter.done():
                 if not self._has_room(size):
                     return
-                self._take(size)
+                self._reserve(size)
                 waiter.set_result(None)
             del self._waiting[waiter]
 

@@ -257,7 +257,7 @@ class PopMember:
         for queue in change.give:
             self._give(queue)
         for queue in change.take:
-            self._take(queue)
+            self._start_queue(queue)
         return True
 
     async def _asked(self, topic: str) -> list[MessageQueue] | None:
@@ -271,7 +271,7 @@ class PopMember:
             return [MessageQueue(topic, name, ANY_QUEUE) for name in brokers]
         return None if told is None else [row.message_queue for row in told]
 
-    def _take(self, queue: MessageQueue) -> None:
+    def _start_queue(self, queue: MessageQueue) -> None:
         share = self.shares[queue] = Share(queue)
         self.instance.spawn(self._pops(share), f"pop {queue}")
 

@@ -28,7 +28,7 @@ class OffsetTable:
         """The newest offset known of `queue`."""
         return self._offsets.get(queue)
 
-    def take_unsaved(self, queue: MessageQueue | None = None) -> dict[MessageQueue, int]:
+    def pop_unsaved(self, queue: MessageQueue | None = None) -> dict[MessageQueue, int]:
         """What must be sent to the brokers now; of one queue, or of all."""
         if queue is None:
             taken, self._unsaved = self._unsaved, {}

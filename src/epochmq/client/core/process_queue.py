@@ -37,7 +37,7 @@ class ProcessQueue:
             self._bytes += message.size
         self._next_offset = next_offset
 
-    def take(self, count: int) -> list[StoredMessage]:
+    def next_messages(self, count: int) -> list[StoredMessage]:
         """Up to `count` messages in the order of the log, for a listener."""
         return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
 
@@ -64,7 +64,7 @@ class ProcessQueue:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether `take` would give something."""
+        """Whether `next_messages` would give something."""
         return bool(self._waiting)
 
     def is_full(self) -> bool:

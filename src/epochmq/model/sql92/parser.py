@@ -36,14 +36,14 @@ class _Parser:
     def _any(self) -> Node:
         start = self._at
         operands = [self._every()]
-        while self._take("OR"):
+        while self._accept("OR"):
             operands.append(self._every())
         return self._joined(operands, start, every=False)
 
     def _every(self) -> Node:
         start = self._at
         operands = [self._equality()]
-        while self._take("AND"):
+        while self._accept("AND"):
             operands.append(self._equality())
         return self._joined(operands, start, every=True)
 
@@ -64,12 +64,12 @@ class _Parser:
 
     def _equality_step(self, left: Node) -> Node:
         at = self._at
-        if self._take("IS"):
-            negated = self._take("NOT")
+        if self._accept("IS"):
+            negated = self._accept("NOT")
             self._need("NULL")
             empty: Node = syntax.Compare("=", left, syntax.Constant(None))
             return syntax.Not(empty) if negated else empty
-        negated = self._take("<>")
+        negated = self._accept("<>")
         if not negated:
             self._need("=")
         same = syntax.equal(left, self._comparison(), at)
@@ -86,26 +86,26 @@ class _Parser:
 
     def _comparison_step(self, left: Node) -> Node:
         at = self._at
-        negated = self._take("NOT")
+        negated = self._accept("NOT")
         op = self._kind
         if op in _ORDER and not negated:
-            self._take(op)
+            self._accept(op)
             return syntax.ordered(op, left, self._unary(), at)
         if op in _SEARCH:
-            self._take(op)
+            self._accept(op)
             return syntax.Text(op, left, self._string(), negated)
-        if self._take("BETWEEN"):
+        if self._accept("BETWEEN"):
             low = self._unary()
             self._need("AND")
             return syntax.between(left, low, self._unary(), negated, at)
-        if self._take("IN"):
+        if self._accept("IN"):
             return syntax.within(left, self._strings(), negated, at)
         raise self._unexpected("BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH")
 
     def _strings(self) -> list[str]:
         self._need("(")
         values = [self._string()]
-        while self._take(","):
+        while self._accept(","):
             values.append(self._string())
         self._need(")")
         return values
@@ -115,11 +115,11 @@ class _Parser:
         self._deeper()
         at = self._at
         node: Node
-        if self._take("+"):
+        if self._accept("+"):
             node = self._unary()
-        elif self._take("-"):
+        elif self._accept("-"):
             node = syntax.Negate(self._unary())
-        elif self._take("NOT"):
+        elif self._accept("NOT"):
             node = syntax.Not(syntax.condition(self._unary(), at))
         else:
             node = self._primary()
@@ -128,16 +128,16 @@ class _Parser:
 
     def _primary(self) -> Node:
         token = self._tokens[self._next]
-        if self._take("("):
+        if self._accept("("):
             node = self._any()
             self._need(")")
             return node
         if token.kind in _LITERALS:
             self._next += 1
             return syntax.Constant(_LITERALS[token.kind])
-        if self._take("string") or self._take("number"):
+        if self._accept("string") or self._accept("number"):
             return syntax.Constant(token.value)
-        if self._take("name"):
+        if self._accept("name"):
             return syntax.Property(str(token.value))
         raise self._unexpected("a property, a number, a string or a bracket")
 
@@ -154,14 +154,14 @@ class _Parser:
     def _at(self) -> int:
         return self._tokens[self._next].at
 
-    def _take(self, kind: str) -> bool:
+    def _accept(self, kind: str) -> bool:
         if self._kind != kind:
             return False
         self._next += 1
         return True
 
     def _need(self, kind: str) -> None:
-        if not self._take(kind):
+        if not self._accept(kind):
             raise self._unexpected(kind)
 
     def _deeper(self) -> None:

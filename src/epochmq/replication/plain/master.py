@@ -148,7 +148,7 @@ class PlainMasterCore:
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
         if self.fenced is not None:
             done(AckStatus.FENCED)
-        elif self.waits.comes_first(offset) and self.position >= offset:
+        elif self.waits.is_first(offset) and self.position >= offset:
             done(AckStatus.ACKED)
         else:
             self.waits.add(offset, deadline_at_ms, done)

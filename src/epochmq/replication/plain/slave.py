@@ -96,7 +96,7 @@ class PlainSlaveCore:
             self._inbox.clear()
         effects: Effects = []
         try:
-            self._take(memoryview(data), effects)
+            self._consume(memoryview(data), effects)
         except PeerError as error:
             self.closed()
             effects.append(Close(OWN_LINK, str(error)))
@@ -105,7 +105,7 @@ class PlainSlaveCore:
             effects.append(Acknowledge())
         return effects
 
-    def _take(self, view: memoryview, effects: Effects) -> None:
+    def _consume(self, view: memoryview, effects: Effects) -> None:
         at = 0
         while not self.held:
             left = len(view) - at

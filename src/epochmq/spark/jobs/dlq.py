@@ -70,7 +70,7 @@ def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) ->
     """Group the letters that `job.pick` takes; with `job.to` send those that never were."""
     report = Report("dlq")
     letters = read_letters(job, report)
-    picked = [dead for dead in letters if job.pick.takes(dead)]
+    picked = [dead for dead in letters if job.pick.matches(dead)]
     origins = run(_origins(job, picked[: job.origins]))
     report.rows = len(picked)
     report.bytes = sum(len(dead.body) for dead in picked)

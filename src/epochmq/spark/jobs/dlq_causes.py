@@ -160,7 +160,7 @@ class Pick:
         if self.until and self.until <= self.since:
             raise UsageError("the time to end at is not behind the one to begin at")
 
-    def takes(self, dead: Dead) -> bool:
+    def matches(self, dead: Dead) -> bool:
         """Whether the letter is one of them."""
         if self.ids and dead.msg_id not in self.ids:
             return False

@@ -96,7 +96,7 @@ class NativeRecords:
         )
         self._head_args = HeadsArgs()
 
-    def take(
+    def decode(
         self, view: memoryview, start: int, at: int, limit: int, most: int = RECORDS_MAX
     ) -> Taken | None:
         """The ordinary records of `view`, which begins at log offset `start`, from position `at`

@@ -203,7 +203,7 @@ class SendRun:
         """Wall time from which relative delays of what comes next count."""
         self._args.wall = wall
 
-    def take(self, address: int, size: int, born_host: bytes) -> int:
+    def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
         """Stage the sends at the front of `size` bytes; how many bytes they had."""
         taken: int = self._take(self._at, address, size, born_host)
         return taken
@@ -279,7 +279,7 @@ class SendRun:
 
     @property
     def records(self) -> memoryview:
-        """Valid until the next `take`, as `units` are."""
+        """Valid until the next `stage_raw`, as `units` are."""
         return self._views["out"][: self.size]
 
     @property

@@ -138,7 +138,7 @@ class TimerFiles:
 
     def sync_point(self) -> Callable[[], None]:
         """A call that puts on the device what is written by now; it blocks, in any thread."""
-        files = self.log.take_unsynced()
+        files = self.log.pop_unsynced()
         if self.wheel.file is not None:
             files.append(self.wheel.file)
 

@@ -115,7 +115,7 @@ class TimerLog:
         self._disk.remove(self._path(start))
         self.start = start + self._bytes
 
-    def take_unsynced(self) -> list[File]:
+    def pop_unsynced(self) -> list[File]:
         """Files written to since the last call."""
         starts, self._unsynced = self._unsynced, set()
         return [self._files[start] for start in sorted(starts) if start in self._files]

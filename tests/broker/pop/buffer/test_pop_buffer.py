@@ -104,7 +104,7 @@ def test_a_stop_and_another_role() -> None:
     core.add(first, 0)
     core.add(second, 1)
     assert core.due(10_000, 1) == [first]
-    assert core.take_all() == [second]
+    assert core.pop_all() == [second]
     core.clear()
     core.written(first)
     core.failed(second, 0)

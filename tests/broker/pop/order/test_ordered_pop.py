@@ -295,7 +295,7 @@ def test_batches_and_offsets_that_were_copied_apart(
 ) -> None:
     core = Orders()
     out(core, 5, 6, 7)
-    assert core.settle(lambda _key: (offset, reset_at), now) == ahead
+    assert core.apply_committed(lambda _key: (offset, reset_at), now) == ahead
     assert core.blocked(KEY, None, now) is blocked
     gone = reset_at > WALL
     assert core.done_with(KEY) == {at for at in (5, 6, 7) if at < offset and not gone}
@@ -364,7 +364,7 @@ class Slowly(RuleBasedStateMachine):
         content = told(self.core, WALL + self.now)
         self.core = Orders()
         self.core.adopt(content, self.now, WALL + self.now + skew, whole=True)
-        assert self.core.settle(lambda _key: (self.committed, 0), self.now) == []
+        assert self.core.apply_committed(lambda _key: (self.committed, 0), self.now) == []
 
     @invariant()
     def nothing_is_skipped(self) -> None:

@@ -29,12 +29,12 @@ def point(
 
 
 def read(core: Revive, found: CheckPoint, now: int = 0, wall: int | None = None) -> None:
-    core.take_check_point(found, core.position, now, WALL + now if wall is None else wall)
+    core.add_check_point(found, core.position, now, WALL + now if wall is None else wall)
     core.position += 1
 
 
 def acks(core: Revive, found: CheckPoint, *offsets: int) -> None:
-    core.take_acks(found.key, offsets)
+    core.add_acks(found.key, offsets)
     core.position += 1
 
 
@@ -61,10 +61,10 @@ def test_what_is_acknowledged_is_never_due() -> None:
 
 def test_where_it_is_known_how_long_it_hides_the_wall_clock_says_nothing() -> None:
     core, one = Revive(), point()
-    core.take_check_point(one, 0, 300, WALL - 60_000, 1_000)
+    core.add_check_point(one, 0, 300, WALL - 60_000, 1_000)
     assert core.next_deadline() == 1_000
     (entry,) = core.due(1_000, 9)
-    core.take_check_point(one, 1, 1_200, WALL, 5_000)  # a copy of it
+    core.add_check_point(one, 1, 1_200, WALL, 5_000)  # a copy of it
     core.delivered(entry, 3)
     assert core.next_deadline() is None
 
@@ -352,11 +352,11 @@ def test_too_late_is_too_late_though_the_log_says_otherwise() -> None:
 def test_an_acknowledgement_may_be_kept_before_its_check_point_is_read() -> None:
     """Found by the simulator: the log became readable up to between both (popping 3096)."""
     core, one, other = Revive(), point(), point(start=9)
-    core.take_kept(one.key, [1])
-    core.take_kept(other.key, [9])
+    core.add_pending_ack(one.key, [1])
+    core.add_pending_ack(other.key, [9])
     assert core.seen(one.key, 0) is Seen.UNKNOWN
     assert core.seen(one.key, 1) is Seen.ACKED
-    core.take_kept(other.key, [10])
+    core.add_pending_ack(other.key, [10])
     for found in (one, other):
         read(core, found)
     (entry,) = core.due(1_000, 9)
@@ -366,7 +366,7 @@ def test_an_acknowledgement_may_be_kept_before_its_check_point_is_read() -> None
     acks(core, other, 10)
     assert core.seen(other.key, 10) is Seen.UNKNOWN
     core.delivered(entry, 1)
-    core.take_kept(one.key, [0])
+    core.add_pending_ack(one.key, [0])
     assert (len(core), core.progress) == (0, core.position)
 
 
@@ -374,8 +374,8 @@ def test_what_is_kept_of_check_points_that_are_not_read_is_bounded(monkeypatch) 
     monkeypatch.setattr(module, "REMEMBERED_MAX", 1)
     core = Revive()
     for start in (0, 9):
-        core.take_kept(point(start).key, [start])
-    core.take_kept(point().key, [1])
+        core.add_pending_ack(point(start).key, [start])
+    core.add_pending_ack(point().key, [1])
     assert [core.seen(point(start).key, start) for start in (0, 9)] == [Seen.ACKED, Seen.UNKNOWN]
     assert core.seen(point().key, 1) is Seen.ACKED
 
@@ -443,7 +443,7 @@ class Slowly(RuleBasedStateMachine):
             return
         self.log.append(("ack", one, [at]))
         if told:
-            self.core.take_kept(key, [at])
+            self.core.add_pending_ack(key, [at])
             self.told.add((key, at))
         del self.open[key, at]
         self.acked.add((key, at))
@@ -452,9 +452,9 @@ class Slowly(RuleBasedStateMachine):
     def read(self, most: int) -> None:
         for kind, one, offsets in self.log[self.core.position :][:most]:
             if kind == "ck":
-                self.core.take_check_point(one, self.core.position, self.now, self.wall())
+                self.core.add_check_point(one, self.core.position, self.now, self.wall())
             else:
-                self.core.take_acks(one.key, offsets)
+                self.core.add_acks(one.key, offsets)
             self.core.position += 1
 
     @rule(ms=st.integers(0, 3_000))

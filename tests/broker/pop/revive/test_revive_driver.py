@@ -164,10 +164,10 @@ def test_in_another_role_it_is_put_again() -> None:
     harness.tick()
     slow = Slow(harness)
     harness.tick(1_000)
-    harness.node.take_role(Role.FENCED)
+    harness.node.change_role(Role.FENCED)
     slow.answer(held=True)
     harness.tick()
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.MASTER)
     harness.tick()
     assert [message.body for message in harness.stored(RETRY)] == [b"a", b"a"]
 
@@ -357,8 +357,8 @@ def test_nobody_answers_for_another_group(caplog: pytest.LogCaptureFixture) -> N
     remote_fetch.asked[0][2](None)
     harness.tick(1_000)
     assert len(remote_fetch.asked) == 2
-    harness.node.take_role(Role.SLAVE)
-    harness.node.take_role(Role.MASTER)
+    harness.node.change_role(Role.SLAVE)
+    harness.node.change_role(Role.MASTER)
     harness.tick()
     remote_fetch.asked[1][2](None)  # of another time
     assert progress(harness)[0] == -1

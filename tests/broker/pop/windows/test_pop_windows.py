@@ -18,11 +18,11 @@ def opened(core: Windows, after: int, key: QueueKey = KEY) -> Window:
 def test_a_window_holds_the_ones_behind_it() -> None:
     core = Windows()
     first, second = opened(core, 3), opened(core, 5)
-    assert (core.taken(KEY), core.width(KEY)) == (5, 2)
-    assert core.settled(second) is None
-    assert core.settled(first) == 5
-    assert core.taken(KEY) is None
-    assert core.settled(first) is None
+    assert (core.next_offset(KEY), core.width(KEY)) == (5, 2)
+    assert core.offset_to_commit(second) is None
+    assert core.offset_to_commit(first) == 5
+    assert core.next_offset(KEY) is None
+    assert core.offset_to_commit(first) is None
     assert core.statistics() == {"windows": 0, "queues": 0, "busy": 0}
 
 
@@ -32,11 +32,11 @@ def test_one_on_its_way_keeps_others_out() -> None:
     assert core.busy(KEY)
     assert not core.busy(OTHER)
     core.failed(window)
-    assert (core.busy(KEY), core.taken(KEY)) == (False, None)
+    assert (core.busy(KEY), core.next_offset(KEY)) == (False, None)
     first = opened(core, 3)
     core.failed(core.open(KEY, 5))
-    assert core.taken(KEY) == 3
-    assert core.settled(first) == 3
+    assert core.next_offset(KEY) == 3
+    assert core.offset_to_commit(first) == 3
 
 
 def test_what_was_forgotten_decides_nothing() -> None:
@@ -48,10 +48,10 @@ def test_what_was_forgotten_decides_nothing() -> None:
     core.arrived(old)
     assert core.busy(KEY)
     core.failed(old)
-    assert core.settled(old) is None
+    assert core.offset_to_commit(old) is None
     core.arrived(new)
     core.clear()
-    assert core.settled(new) is None
+    assert core.offset_to_commit(new) is None
     assert core.statistics()["windows"] == 0
 
 
@@ -59,9 +59,9 @@ def test_what_is_dropped_decides_nothing() -> None:
     core = Windows()
     old, other = core.open(KEY, 9), opened(core, 4, OTHER)
     core.drop(lambda key: key == KEY)
-    assert (core.busy(KEY), core.taken(KEY)) == (False, None)
-    assert core.settled(old) is None
-    assert core.settled(other) == 4
+    assert (core.busy(KEY), core.next_offset(KEY)) == (False, None)
+    assert core.offset_to_commit(old) is None
+    assert core.offset_to_commit(other) == 4
 
 
 class Slowly(RuleBasedStateMachine):
@@ -87,7 +87,7 @@ class Slowly(RuleBasedStateMachine):
     def settle(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(self.model) - 1))
         window, was = self.model[at]
-        offset = self.core.settled(window)
+        offset = self.core.offset_to_commit(window)
         self.model[at] = window, True
         expected = None
         while self.model and self.model[0][1]:
@@ -103,7 +103,7 @@ class Slowly(RuleBasedStateMachine):
     @invariant()
     def same(self) -> None:
         assert self.core.width(KEY) == len(self.model)
-        assert (self.core.taken(KEY) or self.committed) == self.end
+        assert (self.core.next_offset(KEY) or self.committed) == self.end
 
 
 TestSlowly = Slowly.TestCase

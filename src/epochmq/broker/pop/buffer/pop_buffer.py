@@ -122,7 +122,7 @@ class PopBuffer:
                 found.append(slot)
         return found
 
-    def take_all(self) -> list[Slot]:
+    def pop_all(self) -> list[Slot]:
         """Everything that is not being written, for a stop."""
         found = [slot for slot in self._slots.values() if not slot.writing]
         for slot in found:

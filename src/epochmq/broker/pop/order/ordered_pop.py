@@ -168,7 +168,7 @@ class Orders:
 
     # Another broker's ------------------------------------------------------------------------
 
-    def settle(
+    def apply_committed(
         self, committed: Callable[[QueueKey], tuple[int, int]], now: int
     ) -> list[tuple[QueueKey, int]]:
         """Bring batches and committed offsets together, before anything is handed out here: both

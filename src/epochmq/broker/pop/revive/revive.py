@@ -140,7 +140,7 @@ class Revive:
 
     # What is read ----------------------------------------------------------------------------
 
-    def take_check_point(
+    def add_check_point(
         self, found: CheckPoint, place: int, now: int, wall: int, until_ms: int | None = None
     ) -> None:
         """A check point, or the copy of one, was read at `place`; `until_ms` (monotonic) where it
@@ -165,17 +165,17 @@ class Revive:
             self._stale.append((entry.first_place, place))
         self._look(entry)
 
-    def take_kept(self, key: Key, offsets: Sequence[int]) -> None:
+    def add_pending_ack(self, key: Key, offsets: Sequence[int]) -> None:
         """An acknowledgement is kept, and will be read some time.
 
         A log becomes readable piece by piece: its check point may be read, and be due, before it.
         """
         if key in self._entries:
-            self.take_acks(key, offsets)
+            self.add_acks(key, offsets)
         elif key in self._kept or len(self._kept) < REMEMBERED_MAX:
             self._kept.setdefault(key, set()).update(offsets)
 
-    def take_acks(self, key: Key, offsets: Sequence[int]) -> None:
+    def add_acks(self, key: Key, offsets: Sequence[int]) -> None:
         """An acknowledgement was read, so its check point was; or it is known here alone."""
         self._kept.pop(key, None)
         entry = self._entries.get(key)

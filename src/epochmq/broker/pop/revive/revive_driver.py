@@ -183,7 +183,7 @@ class ReviveDriver:
                 core.position = max(core.position, found.next_offset)
             return True
         for chunk in found.chunks:
-            self._take(core, chunk, now, wall)
+            self._read_chunk(core, chunk, now, wall)
         core.position = found.next_offset
         return found.next_offset >= found.max_offset
 
@@ -207,7 +207,7 @@ class ReviveDriver:
 
     # Reading ---------------------------------------------------------------------------------
 
-    def _take(self, core: Revive, chunk: memoryview, now: int, wall: int) -> None:
+    def _read_chunk(self, core: Revive, chunk: memoryview, now: int, wall: int) -> None:
         at = 0
         while at < len(chunk):
             size = record.size_at(chunk, at)
@@ -216,9 +216,9 @@ class ReviveDriver:
             core.position = record.queue_offset_at(raw, 0)
             if isinstance(found, CheckPoint):
                 until_ms = self._given.pop(found.key, None)
-                core.take_check_point(found, core.position, now, wall, until_ms)
+                core.add_check_point(found, core.position, now, wall, until_ms)
             elif found is not None:
-                core.take_acks(found.key, found.offsets)
+                core.add_acks(found.key, found.offsets)
             else:
                 log.error("revive queue: record %d says nothing", core.position)
             at += size

@@ -46,7 +46,7 @@ class Windows:
         """Whether a window of the queue is on its way: nobody else takes of it now."""
         return key in self._busy
 
-    def taken(self, key: QueueKey) -> int | None:
+    def next_offset(self, key: QueueKey) -> int | None:
         """Where the next pop begins; None when the committed offset says it."""
         windows = self._open.get(key)
         return windows[-1].after if windows else None
@@ -81,7 +81,7 @@ class Windows:
         if not windows:
             del self._open[window.key]
 
-    def settled(self, window: Window) -> int | None:
+    def offset_to_commit(self, window: Window) -> int | None:
         """The window is safe: the offset to commit now, None when it must wait or was forgotten."""
         if not window.live:
             return None

@@ -11,7 +11,7 @@ FOREVER = 2**62
 
 
 @dataclass(slots=True)
-class Place:
+class GroupPosition:
     """Plain figures, no decisions; changed as a whole at each change of role."""
 
     own_id: int = 0
@@ -37,7 +37,7 @@ class Replica(Protocol):
         """Somebody says that this broker's role is another one (1008)."""
         ...
 
-    def told(self, master_address: str, ha_address: str, *, online: bool) -> None:
+    def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
         """Somebody tells where the master is reached by replicas.
 
         `online`: a name server says so; without it the master may still be taking back what
