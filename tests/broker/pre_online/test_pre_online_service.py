@@ -16,6 +16,8 @@ from tests.broker.membership.group import (
 )
 
 from epochmq.broker.broker_server import Broker
+from epochmq.broker.plain.plain_member import PlainMember
+from epochmq.broker.replica_sync.metadata_sync import Fetch, Table
 from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
 from epochmq.replication.plain.frames import encode_report
@@ -24,7 +26,7 @@ from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.namesrv import RegisterBrokerBody
 from epochmq.wire.bodies.topic import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import request
+from epochmq.wire.command import Command, request
 from epochmq.wire.headers.namesrv import RegisterBrokerHeader
 
 PLAIN: dict[str, Any] = {
@@ -144,6 +146,26 @@ async def test_a_slave_that_copies_and_is_not_listed_yet_is_waited_for(group: In
     await client.close()
     link.close()
     await until(lambda: master.node.role is Role.MASTER)
+
+
+async def test_what_is_under_way_at_the_hand_over_is_not_taken(group: InProcess) -> None:
+    """The process that said it may have died since, and the master has no such offsets (INV-29)."""
+    master, slave = await pair(group)
+    member = slave.member
+    assert isinstance(member, PlainMember)
+    sync = member.sync.core
+    command = request(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    fetch = Fetch(master.node.address, Table.OFFSETS, command, sync._tenure)
+    sync.answered(fetch, Command(0, body=b'{"offsetTable":{"T@g":{"0":7}}}'), 0)
+    assert committed(slave) == 7
+    member.master_returns(master.node.address, master.node.ha_address, hand_over=False)
+    sync.answered(fetch, Command(0, body=b'{"offsetTable":{"T@g":{"0":8}}}'), 0)
+    assert committed(slave) == 8  # the master asks for our tables once more
+    member.master_returns(master.node.address, master.node.ha_address, hand_over=True)
+    sync.answered(fetch, Command(0, body=b'{"offsetTable":{"T@g":{"0":9}}}'), 0)
+    assert committed(slave) == 8
+    master.node.offsets.commit("g", "T", 0, 10)
+    await until(lambda: committed(slave) == 10)
 
 
 async def test_without_a_pre_online_a_master_is_there_at_once(group: InProcess) -> None:

@@ -11,6 +11,7 @@ from epochmq.broker.replica_sync.metadata_sync import (
     JAVA_PERIOD_MS,
     OFFSETS_AGAIN_MS,
     OPTIONAL,
+    RETRY_MS,
     WATCHED_MS,
     Fetch,
     ReplicaSync,
@@ -253,6 +254,25 @@ def test_answers_from_before_it_stood_in_change_nothing() -> None:
         pair.core.answered(fetch, answer_of(pair.master, fetch), 0)
     assert pair.core.ready
     assert "T" in pair.slave.topics
+
+
+def test_answers_from_before_the_masters_return_change_nothing() -> None:
+    """Found by the simulator: a cut held the answer of a process back that had died meanwhile."""
+    pair = Pair()
+    pair.topic("T")
+    pair.round()
+    pair.now = OFFSETS_AGAIN_MS
+    (late,) = [f for f in pair.core.due(pair.now) if f.table is Table.OFFSETS]
+    pair.master.offsets.commit("G", "T", 0, 2)
+    said = answer_of(pair.master, late)
+    pair.core.begin_anew(pair.now)
+    pair.core.answered(late, said, pair.now)
+    assert pair.slave.offsets.get("G", "T", 0) == -1
+    assert pair.core.ready
+    assert pair.core.next_deadline() == pair.now + RETRY_MS
+    pair.now += RETRY_MS
+    assert Table.OFFSETS in pair.round()
+    assert pair.slave.offsets.get("G", "T", 0) == 2
 
 
 def test_failures_are_tried_again_ever_more_slowly() -> None:

@@ -286,9 +286,14 @@ class PlainMember:
         self._ask()
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """906 of a master that is not online yet; whether nobody stands in for it here."""
+        """906 of a master that is not online yet; whether nobody stands in for it here.
+
+        From the hand-over on nothing changes our tables before it is online: what it takes is all
+        that we have.
+        """
         if hand_over:
             self.step_down(f"the master at {master_address} is back")
+            self.sync.begin_anew()
         self.master_announced(master_address, ha_address, online=False)
         return self._node.role is not Role.ACTING_MASTER
 

@@ -90,8 +90,9 @@ class ReplicaSync:
         self._period_ms = period_ms
         self.master: str | None = None
         self._tenure = 0
-        """Counts masters, and the same one again after `stop`: who stood in meanwhile knows more
-        than an answer from before, and another process may have the address by now (INV-29)."""
+        """Counts masters, and the same one again after `stop` or `begin_anew`: who stood in
+        meanwhile knows more than an answer from before, and another process may have the address by
+        now (INV-29)."""
         self._copies: dict[Table, Copy] = {}
 
     def follow(self, master: str, now: int) -> None:
@@ -100,6 +101,15 @@ class ReplicaSync:
             self.master = master
             self._tenure += 1
             self._copies = {table: Copy(now) for table in Table}
+
+    def begin_anew(self, now: int) -> None:
+        """The master took our tables and goes online with them: what is still under way was said
+        before that, perhaps by a process that died. It is asked for again."""
+        self._tenure += 1
+        for copy in self._copies.values():
+            if copy.asking:
+                copy.asking = False
+                copy.due_at_ms = now + RETRY_MS
 
     def stop(self) -> None:
         self.master = None
