@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
 from epochmq.broker.plain.plain_member import PlainMember
+from epochmq.broker.replica_sync.metadata_sync import Fetch, Table
 from epochmq.broker.roles import Role
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.name_server import NameServer
@@ -19,12 +20,14 @@ from epochmq.store.native.send import SendRun
 from sim.doors import Served
 from sim.host import Host, HostClocks
 from sim.workload import QUEUES, TOPICS
+from sim.world import MS
 
 if TYPE_CHECKING:
     from sim.acting_world import ActingHistory
 
 BROKER_PORT = 10_911
 NAMES_PORT = 9_876
+FAR_US = 1 << 60
 
 
 class NamesProcess(Served):
@@ -90,7 +93,14 @@ class BrokerProcess(Served):
         """Whether its store and tables are open."""
         self.settled = False
         """Whether its tables are of this life: copied, or its own word as master or stand-in. What
-        a process finds on its disk may be older, or known to nobody else; see `inv_29`."""
+        a process finds on its disk may be older, or known to nobody else; see `inv_29`. No more,
+        once a master came online without it, until it copies that master's."""
+        self._asked_us = 0
+        """When it asked for the offsets that it copies next."""
+        self._unheard_us = -1
+        """When a master came online without it."""
+        self._handed_over_us = -FAR_US
+        """When it stepped down for a master that was to come online."""
         self.watched = WatchedBroker(
             history.broker_options(host.name), disk=host.disk, clock=HostClocks(host)
         )
@@ -134,6 +144,7 @@ class BrokerProcess(Served):
         self._hear(node.store, "append_run", self._appends)
         self._hear(node.internal_writer, "put", self._puts)
         self._hear(self.member, "master_returns", self._master_returns)
+        self._hear(self.member.sync.core, "due", self._asks)
 
     def _hear(self, owner: Any, verb: str, heard: Callable[..., Any]) -> None:
         """Calls of `verb` go to `heard`, which gets the verb itself before the arguments."""
@@ -157,9 +168,22 @@ class BrokerProcess(Served):
     def _forget_the_unheard(self) -> None:
         """Nobody can take over from a member that was cut off from the name servers (ADR 0050)."""
         for other in self.history.brokers(self.group):
-            if other is not self and other.settled and self.history.unheard(other.host.name):
-                other.settled = False
+            if other is self or not other.settled or other.has_handed_over():
+                continue
+            if self.history.unheard(other.host.name):
+                other.settled, other._unheard_us = False, self.world.time_us
                 self.world.mark("covered.unheard")
+
+    def has_handed_over(self) -> bool:
+        """Whether the master that comes online now took its tables: for so long it is held."""
+        held_us = self.node.options.broker_not_active_timeout_millis // 2 * MS
+        return self.world.time_us - self._handed_over_us <= held_us
+
+    def _asks(self, plain: Callable[[int], list[Fetch]], now: int) -> list[Fetch]:
+        fetches = plain(now)
+        if any(fetch.table is Table.OFFSETS for fetch in fetches):
+            self._asked_us = self.world.time_us
+        return fetches
 
     def _adopted(
         self, plain: Callable[..., None], content: Mapping[str, Any], *, whole: bool
@@ -167,7 +191,7 @@ class BrokerProcess(Served):
         before = {key: dict(row) for key, row in self.node.offsets.table.items()}
         plain(content, whole=whole)
         self.tell("adopted", self, before)
-        self.settled = True
+        self.settled = self.settled or self._asked_us > self._unheard_us
 
     def _commits(self, plain: Callable[..., None], *args: Any) -> None:
         self.tell("commits", self, *args[:4])
@@ -203,6 +227,8 @@ class BrokerProcess(Served):
             taker = self.world.hosts[f"{self.group}0"]
             self.history.injector.hands_over(self.host, taker)
         answer = plain(*args, hand_over=hand_over)
+        if hand_over:
+            self._handed_over_us = self.world.time_us
         if hand_over and acted:
             self.world.mark("covered.handed_over")
         return answer
