@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,12 +70,23 @@ STAGES = (
 )
 
 
-def main() -> int:
+NAMES = tuple(stage.name for stage in STAGES)
+
+
+def stage_name(text: str) -> str:
+    """Return `text`, the name of a stage. `choices` would refuse that no stage is named."""
+    if text not in NAMES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no stage; use {', '.join(NAMES)}")
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen stages; return 1 when one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("stages", nargs="*", metavar="STAGE", choices=[s.name for s in STAGES])
+    names = ", ".join(NAMES)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", type=stage_name, help=names)
     parser.add_argument("--list", action="store_true", help="name the stages and run nothing")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     note = FOLDER / commit()
     passed = note.read_text().split() if note.exists() else []
     for stage in STAGES:

@@ -16,14 +16,14 @@ WORLDS = sorted(MODULES)
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_seed_twice_in_one_process(world: str) -> None:
-    for seed in range(choose(sample=2, soak=6)):
+    for seed in range(choose(sample=1, soak=6)):
         first, second = run(Plan(world, seed)), run(Plan(world, seed))
         assert (first.digest, first.marks) == (second.digest, second.marks)
         assert first.events > 20
 
 
 def test_two_interpreters_with_other_hashes_agree() -> None:
-    count = choose(sample=3, soak=12)
+    count = choose(sample=1, soak=12)
     code = (
         "from sim.plan import Plan; from sim.worlds import run\n"
         f"for world in {WORLDS!r}:\n"

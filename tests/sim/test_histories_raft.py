@@ -7,10 +7,10 @@ from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 
 SEEN: Counter[str] = Counter()
-WHOLE = choose(sample=100, soak=10_000)
+WHOLE = choose(sample=50, soak=10_000)
 
 
-@pytest.mark.parametrize("seeds", seed_chunks("raft", sample=100, soak=10_000), ids=name)
+@pytest.mark.parametrize("seeds", seed_chunks("raft", sample=50, soak=10_000), ids=name)
 def test_histories(seeds: list[int]) -> None:
     SEEN.update(play_all("raft", seeds))
 

@@ -5,7 +5,7 @@ from sim.store_sweep import sweep
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import FIRST_SEED, choose
 
-SCRIPTS = range(FIRST_SEED, FIRST_SEED + choose(sample=40, soak=1000))
+SCRIPTS = range(FIRST_SEED, FIRST_SEED + choose(sample=20, soak=1000))
 
 
 @pytest.mark.parametrize("seeds", seed_chunks("store", sample=75, soak=5000), ids=name)
