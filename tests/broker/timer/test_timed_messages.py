@@ -246,9 +246,9 @@ def test_a_replica_hangs_up_what_its_master_covered() -> None:
     assert (core.kept_cursor, core.position) == (2, 104)
     hang(core, 2, WALL + 8000)
     assert not core.catching_up
-    core.adopt(WALL + 4000, 9)  # an older word
-    core.adopt(WALL + 9000, 2)
-    assert (core.read_ms, core.covered) == (WALL + 5000, 3)
+    core.adopt(WALL + 4000, 3)  # an older word
+    core.adopt(WALL + 5500, 2)
+    assert (core.read_ms, core.covered, core.older) == (WALL + 5000, 3, [])
     assert core.start_delivery(WALL + 6000, 4)
     late = hang(core, 3, WALL + 10)  # the master never said that this one was delivered
     assert late == TimerPosition(WALL + 5000, DEFAULT, WALL + 10)

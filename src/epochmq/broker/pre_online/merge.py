@@ -5,7 +5,7 @@ slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Her
 
 - consumer offsets and delay levels: queue by queue what is further, or was reset later; but no
   offset of a topic or group that was deleted meanwhile, and at a master none past a queue's end;
-- the timer's check point: if it covers what ours covers, else messages come once more;
+- the timer's check point: if it covers what ours covers, else both hold;
 - topics and groups: rows of a newer table over ours; rows that only we have stay, for a slave
   deletes nothing by itself;
 - batches of ordered pops: queue by queue what was out later, and what either acknowledged;

@@ -14,7 +14,8 @@ time follows from the message alone (its own, or, too far away, its store time):
 hangs it into the same slot. A message before `covered` whose time is done is skipped; one behind
 it is late and hangs in the open slot. When the clock goes back that slot lies ahead again, after
 the times of its late ones: until it is reached, `covered` stays where it is. The pair of before
-still holds for what it speaks of: it is kept, saved and copied as an older one.
+still holds for what it speaks of: it is kept, saved and copied as an older one. So is the pair of
+another broker that goes further than ours in one of its two only: both hold.
 
 Pure: wall time, offsets and positions come in. The shell enqueues by `place` and `enqueued`, opens
 the slot that `wants` names, puts what `batch` gives and reports it by `settled`.
@@ -96,8 +97,8 @@ class Timer:
         """What was delivered in part when the clock went back: where those slots began and ended,
         how far, and where the timer log ended."""
         self._older: list[OlderProgress] = []
-        """Pairs that hold though the clock went back since, the latest time first; `position` is
-        the end of what hung then and is before `covered`."""
+        """Pairs that hold beside the one of now, the latest time first: of before the clock went
+        back, and of others; `position` is the end of what hung then and is before `covered`."""
 
     # Progress --------------------------------------------------------------------------------
 
@@ -120,17 +121,19 @@ class Timer:
 
     @property
     def older(self) -> list[OlderProgress]:
-        """The pairs of before a clock went back that say more than the one of now."""
+        """Those of the other pairs that say more than the one of now."""
         return [row for row in self._older if self._says_more(row)]
 
     def adopt_older(self, older: Sequence[OlderProgress]) -> None:
-        """What the master has delivered before its clock went back; positions are its own."""
-        known = {row._replace(position=-1) for row in self._older}
-        new = {row._replace(position=-1) for row in older if self._says_more(row)} - known
-        if new:
+        """What the master has delivered before its clock went back; positions are its own. What of
+        that hangs here already is found out when its time comes (`was_done`)."""
+        for told in older:
             rows = [row for row in self._older if self._says_more(row)]
-            self._older = sorted([*rows, *new], key=_time_of, reverse=True)[-OLDER_MAX:]
-            self.updates += 1
+            if self._says_more(told) and not any(_includes(row, told) for row in rows):
+                rows = [row for row in rows if not _includes(told, row)]
+                rows.append(told._replace(position=-1))
+                self._older = sorted(rows, key=_time_of, reverse=True)[-OLDER_MAX:]
+                self.updates += 1
 
     def keep_older(self, holds: Callable[[OlderProgress], bool]) -> bool:
         """Keep those of whose deliveries the log still has all, before this broker delivers; False
@@ -173,11 +176,17 @@ class Timer:
         self.updates += 1
         self._close()
 
-    def adopt(self, done_ms: int, covered: int) -> None:
-        """What the master has delivered; an older word changes nothing."""
+    def adopt(self, done_ms: int, covered: int, log_end: int = 0, epoch: int = -1) -> None:
+        """What the master has delivered; an older word changes nothing.
+
+        A pair of a later time that covers less, or the other way round, is kept beside ours. The
+        own commit log ends at `log_end`; the byte before it is of `epoch`.
+        """
         if done_ms >= self.done_ms and covered >= self.covered:
             self._done(done_ms)
             self.covered = covered
+        else:
+            self.adopt_older([OlderProgress(done_ms, covered, -1, log_end, epoch)])
 
     def is_behind(self, wall: int) -> bool:
         """Whether the wall clock went back so far that messages would wait for its return."""
@@ -239,7 +248,7 @@ class Timer:
             deliver_wall_ms = self.time_of(deliver_wall_ms, store_wall_ms)
         if deliver_wall_ms <= self.done_ms and offset < self.covered:
             return None
-        if self._older and self._was_done(offset, deliver_wall_ms):
+        if self._older and self.was_done(offset, deliver_wall_ms):
             return None
         slot_ms = max(self.slot_of(deliver_wall_ms), self.read_ms)
         return TimerPosition(slot_ms, magic, deliver_wall_ms)
@@ -252,8 +261,14 @@ class Timer:
         # the last piece must leave time for one more roll
         return store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
 
-    def _was_done(self, offset: int, deliver_wall_ms: int) -> bool:
+    def was_done(self, offset: int, deliver_wall_ms: int) -> bool:
+        """Whether another pair than that of now says so of the message at queue offset `offset`;
+        what it says may have come when the message hung already."""
         return any(deliver_wall_ms <= row.done_ms and offset < row.covered for row in self._older)
+
+    def may_be_done(self, deliver_wall_ms: int) -> bool:
+        """Whether `was_done` has to be asked about any message of that time."""
+        return any(deliver_wall_ms <= row.done_ms for row in self._older)
 
     def farthest(self, magic: int) -> TimerPosition:
         """For a message whose time the wheel does not reach: a clock was far ahead at its store.
@@ -522,3 +537,7 @@ class Timer:
 
 def _time_of(row: OlderProgress) -> int:
     return row.done_ms
+
+
+def _includes(one: OlderProgress, other: OlderProgress) -> bool:
+    return one.done_ms >= other.done_ms and one.covered >= other.covered

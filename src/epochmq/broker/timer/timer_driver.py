@@ -429,7 +429,10 @@ class TimerDriver:
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
         """The same for those at the front that the native code makes; False: there are none, or
         it stops amid some that go at the same time."""
-        if self.core.cancels or any(unit.magic != DEFAULT for unit in units):
+        core = self.core
+        if core.cancels or any(
+            unit.magic != DEFAULT or core.may_be_done(unit.deliver_wall_ms) for unit in units
+        ):
             return False
         sources = [(unit.offset, unit.size, unit.write_wall_ms) for unit in units]
         remade = self._store.remake(TIMED, sources, wall)
@@ -467,7 +470,7 @@ class TimerDriver:
         return units
 
     def _finish_batch(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
-        """`topics`: the real ones; None for what is no message any more."""
+        """`topics`: the real ones; None for what is no message any more, or was delivered."""
         self._awaits_answer = False
         over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
         for topic, count in Counter(over).items():
@@ -476,7 +479,7 @@ class TimerDriver:
         self.core.batch_put(held, wall, self.files.log.end)
 
     def _prepare(self, unit: Unit, wall: int) -> tuple[StoredMessage | None, Draft | None]:
-        """A unit's message, and what is to be put for it."""
+        """A unit's message, unless it waits no longer, and what is to be put for it."""
         raw = self._record(unit)
         if raw is None:
             self._discard(unit.offset, "is no longer in the log, which keeps messages too briefly")
@@ -489,6 +492,8 @@ class TimerDriver:
         due = due_wall(message.properties, message.store_wall_ms)
         if due is None or due > wall:
             raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
+        if self.core.was_done(message.queue_offset, due):
+            return None, None  # who delivered it counts it no more (`TimerMetrics.merge`)
         if unit.magic & DELETE:
             return message, None
         if self.core.cancels and self.core.is_cancelled(names_of(message), unit.deliver_wall_ms):

@@ -9,13 +9,20 @@ from epochmq.store.timer.checkpoint import OlderProgress, TimerCheckpoint
 
 
 class TimerProgress:
-    """The checkpoint of one timer."""
+    """The checkpoint of one timer; `epoch_at` says which epoch wrote the byte before an offset of
+    the commit log (-1 for none)."""
 
     file = checkpoint.FILE
 
-    def __init__(self, core: Timer, log_end: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        core: Timer,
+        log_end: Callable[[], int],
+        epoch_at: Callable[[int], int] = lambda offset: -1,
+    ) -> None:
         self._core = core
         self._log_end = log_end
+        self._epoch_at = epoch_at
         self._synced = b""
         self.version = DataVersion()
         self._saved = core.updates
@@ -68,7 +75,8 @@ class TimerProgress:
         found = checkpoint.decode(body)
         if found is None:
             raise ValueError("not a timer checkpoint")
-        self._core.adopt(found.last_read_ms, found.master_offset)
+        end = self._log_end()
+        self._core.adopt(found.last_read_ms, found.master_offset, end, self._epoch_at(end))
         self._core.adopt_older(checkpoint.decode_older(body))
         version = DataVersion(found.state_version, found.counter, found.wall_ms)
         if version != self.version:  # else only an idle master's clock went on

@@ -54,7 +54,7 @@ class TimerService:
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
         self.driver = TimerDriver(core, files, store, internal_writer, log_bounds, epoch_at)
-        self.progress = TimerProgress(core, lambda: log_bounds()[1])
+        self.progress = TimerProgress(core, lambda: log_bounds()[1], epoch_at)
         self._log_bounds = log_bounds
         self._disk = disk
         self._options = options
