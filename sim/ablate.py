@@ -85,10 +85,10 @@ LATER: tuple[Ablation, ...] = (
 PLAIN: tuple[Ablation, ...] = (
     Ablation("lock_quorum", "locks", "", 3, ("INV-31",)),
     Ablation("pre_online_version_check", "acting", "", 17, ("INV-29", "INV-33")),
-    Ablation("escape_advances_after_ack", "acting", "S31", 0, ("INV-27",)),
+    Ablation("escape_advances_after_ack", "acting", "S31", 1, ("INV-27",)),
     Ablation("slaves_copy_offsets", "acting", "", 17, ("INV-29",)),
     Ablation("ended_are_handed_over", "acting", "", 3810, ("INV-26",)),
-    Ablation("sends_wait_for_copies", "hard", "", 428, ("INV-20",)),
+    Ablation("sends_wait_for_copies", "hard", "", 75, ("INV-20",)),
 )
 """Of groups without controllers."""
 ABLATIONS: tuple[Ablation, ...] = (*RAFT, *GROUP, *LATER, *PLAIN)

@@ -106,6 +106,13 @@ def acting(*servers: str) -> World:
     return world
 
 
+def test_an_answer_is_as_old_as_its_question() -> None:
+    core = Acting(OPTIONS, (A,), 0)
+    assert Poll in map(type, core.tick(100, VERSION))
+    core.polled(A, said(ALONE), 900)
+    assert core.view.asked_ms(950) == 100
+
+
 def test_a_slave_acts_within_2_s_of_its_masters_death() -> None:
     world = World(A, B, C)
     world.run(5_000)

@@ -46,6 +46,19 @@ def test_a_stranger_is_no_name_server() -> None:
     assert view.members() == {}
 
 
+def test_when_a_majority_was_asked() -> None:
+    assert view_of().asked_ms(77) == 77
+    view = view_of(A, B, C)
+    view.heard(A, ALONE, 30, 10)
+    assert view.asked_ms(99) == -1
+    view.heard(B, EMPTY, 30, 20)
+    assert view.asked_ms(99) == 10
+    view.heard(C, WHOLE, 30)
+    assert view.asked_ms(99) == 20
+    view.heard(C, FAILED, 50, 40)
+    assert view.asked_ms(99) == 10
+
+
 def test_what_is_left_of_ourselves_is_nobody_else() -> None:
     """A master that restarts may still be listed (acting-master.md 3.2)."""
     view = view_of(A, own_id=0)

@@ -16,12 +16,14 @@ from hypothesis.stateful import (
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pre_online.pre_online import (
+    ANSWER_LOOK_MS,
     CALL_MS,
     DIVERGED_MS,
     LOOK_MS,
     RETRY_MAX_MS,
     RETRY_MS,
     WAIT_MAX_MS,
+    AskAgain,
     Call,
     GoOnline,
     PreOnline,
@@ -41,11 +43,18 @@ class Way:
         self.group = {1: ONE} if group is None else dict(group)
         self.verdict = OTHERS if self.group else ALONE
         self.is_copied = False
+        self.asked_ms: int | None = None
         self.now = 1_000
 
-    def tick(self, later_ms: int = 0) -> Call | GoOnline | None:
+    def tick(self, later_ms: int = 0) -> Call | GoOnline | AskAgain | None:
         self.now += later_ms
-        effects = self.core.tick(self.now, self.verdict, self.group, is_copied=self.is_copied)
+        effects = self.core.tick(
+            self.now,
+            self.verdict,
+            self.group,
+            is_copied=self.is_copied,
+            asked_ms=self.asked_ms,
+        )
         assert len(effects) <= 1
         return effects[0] if effects else None
 
@@ -147,6 +156,36 @@ def test_a_master_that_a_slave_copies_from_takes_its_tables_first() -> None:
     assert way.tick(REGISTER - 1) is None
     way.verdict, way.group = OTHERS, {1: ONE}
     assert way.to_the_end()[0] == (Step.COMPARE, 1)
+
+
+def test_a_master_is_not_alone_by_answers_of_before() -> None:
+    """Found by the simulator (world hard, seed 700552): a slave had registered since, and stood in
+    beside the master (INV-27)."""
+    way = Way(group={})
+    way.asked_ms = way.now - 1
+    assert way.tick() == AskAgain()
+    assert way.core.next_deadline() == way.now + ANSWER_LOOK_MS
+    assert way.tick(ANSWER_LOOK_MS) is None  # the answers are still the old ones
+    way.verdict, way.group, way.asked_ms = OTHERS, {1: ONE}, way.now
+    assert way.to_the_end()[0] == (Step.COMPARE, 1)
+
+
+def test_a_master_that_is_still_alone_is_online() -> None:
+    way = Way(group={})
+    way.asked_ms = way.now - 1
+    assert way.tick() == AskAgain()
+    way.verdict = UNKNOWN
+    assert way.tick(ANSWER_LOOK_MS) is None
+    way.verdict, way.asked_ms = ALONE, way.now
+    assert way.tick(LOOK_MS) == AskAgain()  # what was said before the silence is old as well
+    way.asked_ms = way.now
+    assert isinstance(way.tick(ANSWER_LOOK_MS), GoOnline)
+
+
+def test_a_slave_that_is_alone_need_not_ask_again() -> None:
+    way = Way(own_id=1, group={})
+    way.asked_ms = way.now - 1
+    assert isinstance(way.tick(), GoOnline)
 
 
 def test_a_slave_that_never_registers_keeps_no_master_away_for_long() -> None:

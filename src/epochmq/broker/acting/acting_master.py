@@ -93,7 +93,8 @@ class Acting:
         self._ticked_at = now
         self._beat_at = now
         self._poll_at = dict.fromkeys(servers, now)
-        self._polling: set[str] = set()
+        self._polling: dict[str, int] = {}
+        """Name servers that have not answered yet, and when they were asked."""
         self._registered_at: dict[tuple[str, str], int] = {}
         self._probe_at = now
         self._probing = False
@@ -135,7 +136,7 @@ class Acting:
             effects += [self._beat(address) for address in self.view.servers]
         for address, due_at in self._poll_at.items():
             if now >= due_at and address not in self._polling:
-                self._polling.add(address)
+                self._polling[address] = now
                 effects.append(Poll(address, self._question()))
         return effects + self._probe(now) + self._ask_members(now)
 
@@ -143,9 +144,9 @@ class Acting:
         """A name server answered, or (None) did not."""
         options = self._options
         heard = failed(problem) if answer is None else self._read(answer)
-        self._polling.discard(address)
+        asked_ms = self._polling.pop(address, now)
         before = self.view.suspicious
-        news = self.view.heard(address, heard, now)
+        news = self.view.heard(address, heard, now, asked_ms)
         if self.view.suspicious and not before:
             self._hurry(now)
         pace = CONFIRM_MS if self._looks_closely else options.poll_ms

@@ -71,6 +71,8 @@ class Server:
     since_ms: int = 0
     other_ms: int = 0
     """When it named somebody else last."""
+    asked_ms: int = 0
+    """When the question was sent that it answered last."""
     showed_senior: bool = False
     """It named a smaller id than ours since then."""
     named_us: bool = False
@@ -98,8 +100,9 @@ class GroupView:
 
     # What happens ----------------------------------------------------------------------------
 
-    def heard(self, address: str, answer: Answer, now: int) -> Heard:
-        """A question ended; an address that is no name server of ours changes nothing."""
+    def heard(self, address: str, answer: Answer, now: int, asked_ms: int | None = None) -> Heard:
+        """A question ended that was sent at `asked_ms` (just now, if not told); an address that is
+        no name server of ours changes nothing."""
         server = self.servers.get(address)
         if server is None:
             return Heard(senior_came=False, misses_us=False)
@@ -109,6 +112,7 @@ class GroupView:
         if server.said is Said.FAILED:
             server.since_ms = now
         before = server.members
+        server.asked_ms = now if asked_ms is None else asked_ms
         server.said, server.problem = answer.said, ""
         server.members = dict(sorted(answer.members.items()))
         self._remember(server.members)
@@ -172,6 +176,16 @@ class GroupView:
             return Verdict.ALONE
         trusted = sum(self._names_nobody(server, now) for server in self.servers.values())
         return Verdict.ALONE if trusted >= self.majority else Verdict.UNKNOWN
+
+    def asked_ms(self, now: int) -> int:
+        """A majority has answered questions that were sent then, or later; now without servers."""
+        asked = sorted(
+            (one.asked_ms for one in self.servers.values() if one.said is not Said.FAILED),
+            reverse=True,
+        )
+        if not self.servers:
+            return now
+        return asked[self.majority - 1] if len(asked) >= self.majority else -1
 
     def waits_for(self, now: int) -> str:
         """What is missing before anybody may be called alone, for operators; empty if nothing is.

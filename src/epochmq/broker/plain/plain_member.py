@@ -249,6 +249,12 @@ class PlainMember:
         view = self.acting.core.view
         return view.verdict(now), view.others()
 
+    def asked_ms(self, now: int) -> int:
+        return now if self.acting is None else self.acting.core.view.asked_ms(now)
+
+    def ask_again(self) -> None:
+        self.hint()
+
     def unheard(self, now: int) -> str:
         return "" if self.acting is None else self.acting.core.view.waits_for(now)
 

@@ -9,6 +9,8 @@ the other slaves: one may stand in, and whoever has the smallest id takes its pl
 
 A master that a slave copies from is not alone, although name servers name nobody else: the slave is
 about to register. For `register_ms` the master waits for that, and then takes the slave's tables.
+Nor is it alone by answers of before: a slave may have registered since, and stand in soon. The name
+servers are asked once more, and only what they say then counts.
 
 Every attempt begins with the group as it is then (H26), every failure is followed by a pause (H25),
 and `state` names at any time what is waited for. An answer that never comes counts as failed.
@@ -31,6 +33,8 @@ DIVERGED_MS = 15_000
 """Between two looks at logs that do not fit: a person has to do something."""
 LOOK_MS = 100
 """Between two looks at a link that is not there yet, or at name servers that do not know yet."""
+ANSWER_LOOK_MS = 20
+"""The same for answers of name servers that say whether a master is alone: they get old."""
 WAIT_MAX_MS = 10_000
 """A member that does not come nearer for so long is begun with anew, as upstream (3.3)."""
 CALL_MS = 12_000
@@ -72,7 +76,11 @@ class GoOnline(NamedTuple):
     why: str
 
 
-Effects = list[Call | GoOnline]
+class AskAgain(NamedTuple):
+    """Ask the name servers now."""
+
+
+Effects = list[Call | GoOnline | AskAgain]
 
 
 class PreOnline:
@@ -98,6 +106,8 @@ class PreOnline:
         """Without an attempt: when to look again at what name servers say."""
         self._unlisted_ms: int | None = None
         """Since when a slave copies from here that no name server names, and nobody else is."""
+        self._alone_ms: int | None = None
+        """Since when nobody else is there, by answers that may be old."""
         self._plan: deque[Call] | None = None
         self._members: dict[int, str] = {}
         self._calling: Call | None = None
@@ -111,10 +121,17 @@ class PreOnline:
     # What happens ----------------------------------------------------------------------------
 
     def tick(
-        self, now: int, verdict: Verdict, others: Mapping[int, str], *, is_copied: bool = False
+        self,
+        now: int,
+        verdict: Verdict,
+        others: Mapping[int, str],
+        *,
+        is_copied: bool = False,
+        asked_ms: int | None = None,
     ) -> Effects:
         """What to do now; at most one thing, and nothing while a call is open. `is_copied`: a slave
-        copies the log of this broker."""
+        copies the log of this broker. `asked_ms`: when the name servers were asked that say so, if
+        not now."""
         if self.online:
             return []
         if self._plan is not None and self._has_changed(others):
@@ -126,7 +143,8 @@ class PreOnline:
         if self._calling is not None or now < self._due_ms:
             return []
         if self._plan is None:
-            return self._begin(now, verdict, others, is_copied)
+            asked_ms = now if asked_ms is None else asked_ms
+            return self._begin(now, verdict, others, is_copied, asked_ms)
         return self._next(now)
 
     def done(self, call: Call, now: int) -> None:
@@ -165,13 +183,20 @@ class PreOnline:
     # Inside ----------------------------------------------------------------------------------
 
     def _begin(
-        self, now: int, verdict: Verdict, others: Mapping[int, str], is_copied: bool
+        self,
+        now: int,
+        verdict: Verdict,
+        others: Mapping[int, str],
+        is_copied: bool,
+        asked_ms: int,
     ) -> Effects:
         if self._may_be_listed_soon(now, verdict, is_copied):
             self._look_ms = now + LOOK_MS
+            self._alone_ms = None
             return []
         if verdict is Verdict.ALONE:
-            return self._go_online("the name servers know of no other member")
+            return self._be_alone(now, asked_ms)
+        self._alone_ms = None
         if verdict is Verdict.UNKNOWN or not others:
             self._look_ms = now + LOOK_MS
             return []
@@ -190,6 +215,16 @@ class PreOnline:
         if self._unlisted_ms is None:
             self._unlisted_ms = now
         return now - self._unlisted_ms < self.register_ms
+
+    def _be_alone(self, now: int, asked_ms: int) -> Effects:
+        """Not as a master by answers to older questions: a slave may have registered since."""
+        is_news = self._alone_ms is None
+        if self._alone_ms is None:
+            self._alone_ms = now
+        if self.own_id == 0 and asked_ms < self._alone_ms:
+            self._look_ms = now + ANSWER_LOOK_MS
+            return [AskAgain()] if is_news else []
+        return self._go_online("the name servers know of no other member")
 
     def _calls(self) -> list[Call]:
         phases: tuple[tuple[Step, ...], ...] = (PREPARING, HANDING_OVER)

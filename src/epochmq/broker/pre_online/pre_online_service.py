@@ -14,7 +14,7 @@ from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
-from epochmq.broker.pre_online.pre_online import Call, GoOnline, PreOnline, Step
+from epochmq.broker.pre_online.pre_online import AskAgain, Call, GoOnline, PreOnline, Step
 from epochmq.broker.pre_online.pre_online_peers import Asking, LogsAsked, pull_tables
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
@@ -35,6 +35,14 @@ class Host(Protocol):
 
     def group(self, now: int) -> tuple[Verdict, Mapping[int, str]]:
         """What name servers say of the other members."""
+        ...
+
+    def asked_ms(self, now: int) -> int:
+        """When they were asked that."""
+        ...
+
+    def ask_again(self) -> None:
+        """Ask them now."""
         ...
 
     def unheard(self, now: int) -> str:
@@ -102,10 +110,14 @@ class PreOnlineService:
         if self.core.online:
             return
         is_copied = self._host.links_near() > 0
-        for effect in self.core.tick(now, *self._host.group(now), is_copied=is_copied):
+        verdict, others = self._host.group(now)
+        asked_ms = self._host.asked_ms(now)
+        for effect in self.core.tick(now, verdict, others, is_copied=is_copied, asked_ms=asked_ms):
             if isinstance(effect, GoOnline):
                 log.info("online: %s", effect.why)
                 self._host.go_online(hold_services=bool(self._acts_on))
+            elif isinstance(effect, AskAgain):
+                self._host.ask_again()
             else:
                 self._task = asyncio.get_running_loop().create_task(self._carry_out(effect))
         self._report()
