@@ -201,9 +201,9 @@ def test_who_follows_the_others_gives_its_vote_up() -> None:
     assert locks.dirty
     assert locks.owner("g", A, 10 + LIFE_MS) == "two"
     locks.follow("g", [A], "two", 20, Attempt("1", 1))
-    locks.take_back("g", [A], "two", Attempt("1", 1))
+    locks.undo_locks("g", [A], "two", Attempt("1", 1))
     assert len(locks) == 1
-    locks.take_back("g", [A], "two", Attempt("0", 2))
+    locks.undo_locks("g", [A], "two", Attempt("0", 2))
     assert len(locks) == 0
 
 

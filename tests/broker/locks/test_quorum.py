@@ -25,7 +25,7 @@ def test_decided_as_soon_as_nothing_can_change() -> None:
     ballot.voted(2, [A, B], exact=True)
     assert ballot.decided
     assert (ballot.granted, ballot.lost) == ([A, B], [])
-    assert ballot.take_back([1, 2]) == {}
+    assert ballot.votes_to_undo([1, 2]) == {}
 
 
 def test_silence_is_no_vote_and_is_undone_all_the_same() -> None:

@@ -291,6 +291,8 @@ def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
     assert is_done(core, 1, WALL + 20_000)
     assert not is_done(core, 1, WALL + 20_001)
     assert not is_done(core, 2, WALL + 20_000)  # sent when the clock had gone back
+    assert core.may_be_done(WALL + 20_000)
+    assert not core.may_be_done(WALL + 20_001)
     core.adopt(WALL + 10_000, 3)
     core.set_back(WALL - 5_000)
     assert is_done(core, 1, WALL + 20_000)
