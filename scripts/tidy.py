@@ -53,10 +53,10 @@ SHELLS = {
     "broker/membership/member.py",
     "broker/plain/plain_member.py",
     "broker/plain/slave_peers.py",
-    "broker/pre_online/late_take_back.py",
+    "broker/pre_online/offsets_after_online.py",
     "broker/pre_online/pre_online_peers.py",
     "broker/pre_online/pre_online_service.py",
-    "broker/pre_online/stand_in_take.py",
+    "broker/pre_online/acting_progress.py",
     "broker/registration/name_server_peers.py",
     "broker/registration/registrar.py",
     "broker/remote_fetch/remote_messages.py",
@@ -136,11 +136,14 @@ PROCESSES = {"subprocess", "asyncio.create_subprocess_exec", "os.fork", "os.posi
 RETIRED = {
     "afar": "remote fetch",
     "beside": "background",
+    "desk": "handler, or harness",
     "dialect": "protocol version",
     "doors": "liveness probe",
     "evidence": "log lookup",
     "guests": "unconfirmed followers",
     "hands": "driver",
+    "lane": "send topic, or sink queue",
+    "lanes": "send topics, or sink queues",
     "namesake": "duplicate id",
     "outlet": "internal writer",
     "parcel": "forward item",
@@ -148,6 +151,7 @@ RETIRED = {
     "saver": "table writer",
     "seam": "cut-over",
     "seldom": "throttle",
+    "twin": "native",
 }
 KEPT_NAMES = {"outlet_advances_after_ack"}
 """A switch of the simulator, which replay commands name."""

@@ -21,9 +21,9 @@ from epochmq.broker.escape import masters as escape_masters
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.plain import plain_member as plain
 from epochmq.broker.plain import slave_peers as log_watch
+from epochmq.broker.pre_online import acting_progress
 from epochmq.broker.pre_online import pre_online as pre_online
 from epochmq.broker.pre_online import pre_online_peers as pre_online_peers
-from epochmq.broker.pre_online import stand_in_take as stand_in_take
 from epochmq.broker.registration import registration as registration
 from epochmq.broker.remote_fetch import remote_messages as remote_fetch
 from epochmq.broker.replica_sync import metadata_sync as replica_sync
@@ -95,7 +95,7 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
     (pre_online, "WAIT_MAX_MS", 1_500),
     (pre_online, "CALL_MS", 2_000),
     (pre_online_peers, "TIMEOUT_MS", 500),
-    (stand_in_take, "LOOK_MS", 40),
+    (acting_progress, "LOOK_MS", 40),
     (registration, "RETRY_MS", 200),
     (registration, "RETRY_MAX_MS", 1_000),
     (replica_sync, "JAVA_PERIOD_MS", 1_000),

@@ -3,7 +3,7 @@
 Hashing a unique key's 32 characters one by one costs more than the rest of its index entry. So keys
 are padded in front with zeros (which do not change the hash) to one width, laid side by side in one
 big integer, and folded: neighbouring bytes, then pairs, then fours, each step for all keys at once
-in lanes wide enough not to overflow (facts/performance.md section 2a).
+in groups of bits wide enough not to overflow (facts/performance.md section 2a).
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ _MASK_32 = 0xFFFFFFFF
 _POWERS = tuple(pow(31, n, 1 << 32) for n in range(WIDTH + 1))
 
 
-def _mask(lane: int) -> int:
-    """The lower half set in each lane of `lane` bytes."""
-    half = lane // 2
-    return int.from_bytes((bytes(half) + b"\xff" * half) * (WIDTH * BATCH // lane), "big")
+def _mask(width: int) -> int:
+    """The lower half set in each group of `width` bytes."""
+    half = width // 2
+    return int.from_bytes((bytes(half) + b"\xff" * half) * (WIDTH * BATCH // width), "big")
 
 
 _M8, _M16, _M32 = _mask(2), _mask(4), _mask(8)
@@ -57,8 +57,8 @@ def _fold(data: bytes) -> list[int]:
     value = (value >> 8 & _M8) * 31 + (value & _M8)
     value = (value >> 16 & _M16) * 31**2 + (value & _M16)
     value = (value >> 32 & _M32) * 31**4 + (value & _M32)
-    lanes = iter(unpack(f">{len(data) // 8}Q", value.to_bytes(len(data), "big")))
+    words = iter(unpack(f">{len(data) // 8}Q", value.to_bytes(len(data), "big")))
     w0, w1, w2 = _POWERS[24], _POWERS[16], _POWERS[8]
     return [
-        a * w0 + b * w1 + c * w2 + d for a, b, c, d in zip(lanes, lanes, lanes, lanes, strict=True)
+        a * w0 + b * w1 + c * w2 + d for a, b, c, d in zip(words, words, words, words, strict=True)
     ]

@@ -10,12 +10,12 @@ from epochmq.broker.acting.acting_effects import (
     Beat,
     Cease,
     Effect,
+    FetchProgress,
     Poll,
     Probe,
     Register,
     Report,
     Return,
-    TakeProgress,
 )
 from epochmq.broker.acting.acting_master import (
     CONFIRM_MS,
@@ -611,12 +611,12 @@ def test_it_takes_the_progress_of_other_slaves_before_it_acts() -> None:
     world.all_say({1: OURS, 2: JUNIOR})
     world.probe = None
     world.run(3_000)
-    assert world.of(TakeProgress) == [TakeProgress((JUNIOR,))]
+    assert world.of(FetchProgress) == [FetchProgress((JUNIOR,))]
     assert not world.core.acting
     world.take(world.core.took(world.now))
     world.step(100)
     assert world.core.acting
-    assert len(world.of(TakeProgress)) == 1
+    assert len(world.of(FetchProgress)) == 1
 
 
 def test_a_master_that_answers_while_progress_is_taken_keeps_its_place() -> None:
@@ -642,5 +642,5 @@ def test_progress_that_was_taken_before_a_master_was_seen_again_is_taken_anew() 
     world.take(world.core.took(world.now))
     world.all_say({1: OURS, 2: JUNIOR})
     world.run(3_000)
-    assert len(world.of(TakeProgress)) == 2
+    assert len(world.of(FetchProgress)) == 2
     assert not world.core.acting

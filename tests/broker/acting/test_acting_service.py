@@ -236,7 +236,7 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
 ) -> None:
     """RocketMQ's after its timeout: it is followed, and what is further here stays (H6)."""
     master, slave = await pair(group, skip_pre_online=True)
-    member(master)._late.begin = lambda address: None
+    member(master)._offsets_after_online.begin = lambda address: None
     commit_one(master)
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     version = master.node.offsets.version

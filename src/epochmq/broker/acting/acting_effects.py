@@ -49,7 +49,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeProgress:
+class FetchProgress:
     """Ask these members whether they stood in, and take their progress; report `took` once."""
 
     addresses: tuple[str, ...]
@@ -80,4 +80,4 @@ class Report:
     text: str
 
 
-Effect = Beat | Poll | Probe | Register | Act | TakeProgress | Cease | Return | Report
+Effect = Beat | Poll | Probe | Register | Act | FetchProgress | Cease | Return | Report

@@ -29,12 +29,12 @@ from epochmq.broker.acting.acting_effects import (
     Beat,
     Cease,
     Effect,
+    FetchProgress,
     Poll,
     Probe,
     Register,
     Report,
     Return,
-    TakeProgress,
 )
 from epochmq.broker.acting.member_question import failed, question, read
 from epochmq.broker.acting.view import Answer, GroupView
@@ -256,7 +256,7 @@ class Acting:
         if self._taking_since is not None:
             return []
         self._taking_since = self._sure_since
-        return [TakeProgress(others)]
+        return [FetchProgress(others)]
 
     def _return(self, why: str, now: int, address: str = "") -> Effects:
         if not self._leads or not self.registers:

@@ -16,12 +16,12 @@ from epochmq.broker.acting.acting_effects import (
     Beat,
     Cease,
     Effect,
+    FetchProgress,
     Poll,
     Probe,
     Register,
     Report,
     Return,
-    TakeProgress,
 )
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
 from epochmq.broker.broker_node import BrokerNode
@@ -62,7 +62,7 @@ class ActingService:
         self,
         node: BrokerNode,
         register: Callable[[str], None],
-        take: Callable[[Act | Cease | Return | TakeProgress], None],
+        take: Callable[[Act | Cease | Return | FetchProgress], None],
     ) -> None:
         options = node.options
         servers = addresses(options.namesrv_addr)

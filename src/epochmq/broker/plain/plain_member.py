@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import Acks
-from epochmq.broker.acting.acting_effects import Act, Cease, Return, TakeProgress
+from epochmq.broker.acting.acting_effects import Act, Cease, FetchProgress, Return
 from epochmq.broker.acting.acting_service import ActingService
 from epochmq.broker.acting.view import Verdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.group_position import FOREVER, GroupPosition
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.plain.slave_peers import LogWatch
-from epochmq.broker.pre_online.late_take_back import LateTake
+from epochmq.broker.pre_online.acting_progress import ActingProgressFetch
+from epochmq.broker.pre_online.offsets_after_online import OffsetsAfterOnline
 from epochmq.broker.pre_online.pre_online_peers import LogsAsked
 from epochmq.broker.pre_online.pre_online_service import PreOnlineService
-from epochmq.broker.pre_online.stand_in_take import StandInTake
 from epochmq.broker.replica_options import (
     changed_options,
     replication_options,
@@ -97,8 +97,8 @@ class PlainMember:
         """The way back into the group, also once it is over; None without one."""
         if comes_back(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
-        self._late = LateTake(node, self._brokers)
-        self._stand_ins = StandInTake(node, self._brokers)
+        self._offsets_after_online = OffsetsAfterOnline(node, self._brokers)
+        self._acting_progress = ActingProgressFetch(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
         node.group_position = GroupPosition(own_id=options.broker_id)
@@ -134,8 +134,8 @@ class PlainMember:
         self._stopped = True
         if self.pre_online is not None:
             await self.pre_online.stop()
-        await self._late.stop()
-        await self._stand_ins.stop()
+        await self._offsets_after_online.stop()
+        await self._acting_progress.stop()
         await self.log_watch.stop()
         for task in self._tasks:
             task.cancel()
@@ -199,18 +199,18 @@ class PlainMember:
         if self.acting is not None:
             self.acting.step_down(why)
 
-    def _change(self, change: Act | Cease | Return | TakeProgress) -> None:
+    def _change(self, change: Act | Cease | Return | FetchProgress) -> None:
         """The one swap of the row; what runs for the new role sees it at its next tick."""
         node = self._node
-        if isinstance(change, TakeProgress):
+        if isinstance(change, FetchProgress):
             if self.acting is not None:
-                self._stand_ins.take(change.addresses, self.acting.took)
+                self._acting_progress.fetch(change.addresses, self.acting.took)
             return
         if isinstance(change, Return):
             if node.role is not Role.MASTER:
                 return
             if self.pre_online is None:
-                self._late.begin(change.address)
+                self._offsets_after_online.begin(change.address)
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
             node.change_role(Role.PRE_ONLINE)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.broker.fake_node import FakeNode
 
-from epochmq.broker.pre_online.late_take_back import LateTake
+from epochmq.broker.pre_online.offsets_after_online import OffsetsAfterOnline
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -37,7 +37,7 @@ class Member(Peers):
 async def take(member: Peers) -> FakeNode:
     node = FakeNode()
     node.fake.put("T", 0, *[b"x"] * 10)
-    late = LateTake(node, member)
+    late = OffsetsAfterOnline(node, member)
     late.begin("10.0.0.2:1")
     late.begin("10.0.0.2:1")
     assert late._task is not None
@@ -70,7 +70,7 @@ async def test_the_debt_stays_where_nothing_could_be_taken(
 
 async def test_nobody_and_who_is_not_there() -> None:
     node = FakeNode()
-    late = LateTake(node, Peers())
+    late = OffsetsAfterOnline(node, Peers())
     late.begin("")
     await late.stop()
     assert late._task is None

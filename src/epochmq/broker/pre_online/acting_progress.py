@@ -1,9 +1,10 @@
-"""A slave that is about to stand in takes the progress of another slave that stood in before.
+"""Fetches the progress of a former acting master before this slave becomes the acting master.
 
-It may have been cut off from the name servers meanwhile, and then it knows nothing of what the
-other one did for the master. That one ceases when it sees a smaller id, and is asked again until it
-did: what it did until then is all it ever does. Who cannot be reached, or does not cease for as
-long as members are believed to live, is left out: what it did last may come twice.
+While this slave was cut off from the name servers, another slave may have been acting master. Then
+this slave does not know what that slave did for the master. The other slave stops acting when it
+sees a smaller broker id; this slave asks it until it has stopped, and then copies its tables. A
+member that cannot be reached, or that goes on acting for as long as name servers keep a dead
+member, is left out: what it did last may be done twice.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
 LOOK_MS = 100
-"""Between two questions to one that still stands in."""
+"""Pause between two questions to a member that is still acting master."""
 
 log = logging.getLogger(__name__)
 
 
-class StandInTake:
-    """One at a time; `done` is called once for each."""
+class ActingProgressFetch:
+    """Fetches progress from members; one `fetch` at a time."""
 
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
         self._node = node
@@ -38,20 +39,20 @@ class StandInTake:
         self._merge = Merge(node)
         self._task: asyncio.Task[None] | None = None
 
-    def take(self, addresses: Sequence[str], done: Callable[[], None]) -> None:
-        """From all of these members, side by side."""
-        self._task = asyncio.get_running_loop().create_task(self._take(addresses, done))
+    def fetch(self, addresses: Sequence[str], done: Callable[[], None]) -> None:
+        """Fetch from the members at `addresses` concurrently, then call `done` once."""
+        self._task = asyncio.get_running_loop().create_task(self._fetch_all(addresses, done))
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _take(self, addresses: Sequence[str], done: Callable[[], None]) -> None:
-        await asyncio.gather(*map(self._take_from, addresses))
+    async def _fetch_all(self, addresses: Sequence[str], done: Callable[[], None]) -> None:
+        await asyncio.gather(*map(self._fetch_from, addresses))
         done()
 
-    async def _take_from(self, address: str) -> None:
+    async def _fetch_from(self, address: str) -> None:
         try:
             if await self._stood_in(address):
                 await pull_tables(self._node, self._peers, self._merge, address)
@@ -62,7 +63,10 @@ class StandInTake:
             log.exception("what %s did for the master is not known here", address)
 
     async def _stood_in(self, address: str) -> bool:
-        """Whether it stood in, and the master took nothing back since; said once it has ceased."""
+        """Return whether it was acting master and the master has not copied its progress since.
+
+        Returns when the member has stopped acting, or after `brokerNotActiveTimeoutMillis`.
+        """
         clock = self._node.clock
         until_ms = clock.now_ms() + self._node.options.broker_not_active_timeout_millis
         while True:

@@ -1,10 +1,10 @@
-"""A master that is online without pre-online takes back what its slave did for it (INV-29).
+"""Fetches consumer offsets from a slave after this master went online without pre-online (INV-29).
 
-With skipPreOnline, or totalReplicas=1, it delivers from its old progress on at once. A slave that
-stood in says so when it is asked (906), and is asked for its consumer offsets: the further ones are
-taken, also while consumers are here, for an offset only goes forward by that. How far delayed
-messages are stays as it is: what was due is delivered again by then. What consumers of this master
-committed last is what they asked for, so one that began anew may commit less once more.
+With skipPreOnline, or totalReplicas=1, a master delivers from its old progress at once. A slave
+that was acting master says so when it is asked (906). Then the master fetches its consumer offsets
+and merges them, also while consumers are connected, because a merge moves offsets forward only. The
+progress of delayed messages is not merged: what was due is delivered again by then. A consumer of
+this master that began from an older offset may commit that offset once more.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ from epochmq.wire.command import request
 log = logging.getLogger(__name__)
 
 
-class LateTake:
-    """One at a time: who is still owed asks again."""
+class OffsetsAfterOnline:
+    """Fetches from one slave at a time; the slave asks again while it holds offsets for the
+    master."""
 
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
         self._node = node
@@ -33,7 +34,7 @@ class LateTake:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, address: str) -> None:
-        """Begin to take over from the member at `address`; nobody's address is nobody."""
+        """Start fetching from the member at `address`; does nothing when `address` is empty."""
         if address and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._fetch(address))
 

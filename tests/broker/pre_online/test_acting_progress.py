@@ -6,7 +6,7 @@ from tests.broker.acting.test_acting_service import SLAVE, acting, group, member
 from tests.broker.membership.group import InProcess
 
 from epochmq.broker.acting.acting_effects import Cease
-from epochmq.broker.pre_online.stand_in_take import StandInTake
+from epochmq.broker.pre_online.acting_progress import ActingProgressFetch
 from epochmq.runtime.peers import Peers
 
 __all__ = ["group"]
@@ -17,8 +17,8 @@ async def test_it_waits_until_the_other_one_has_ceased(group: InProcess) -> None
     own = await group.start_broker(2, **{**SLAVE, "broker_id": 2})
     group.brokers.append(own)
     peers, done = Peers(), asyncio.Event()
-    take = StandInTake(own.node, peers)
-    take.take([other.node.address], done.set)
+    progress = ActingProgressFetch(own.node, peers)
+    progress.fetch([other.node.address], done.set)
     await asyncio.sleep(0.3)
     assert stands_in(other)
     assert not done.is_set()
@@ -28,7 +28,7 @@ async def test_it_waits_until_the_other_one_has_ceased(group: InProcess) -> None
     member(other).acting.core.acting, member(other).acting.core.owes = False, True
     await asyncio.wait_for(done.wait(), 5)
     assert own.node.offsets.get("G", "T", 0) == 1
-    await take.stop()
+    await progress.stop()
     await peers.close()
 
 
@@ -38,8 +38,8 @@ async def test_who_cannot_be_reached_holds_nobody_up(group: InProcess) -> None:
     own = await group.start_broker(2, **{**SLAVE, "broker_id": 2})
     group.brokers.append(own)
     peers, done = Peers(), asyncio.Event()
-    take = StandInTake(own.node, peers)
-    take.take([other.node.address], done.set)
+    progress = ActingProgressFetch(own.node, peers)
+    progress.fetch([other.node.address], done.set)
     await asyncio.wait_for(done.wait(), 5)
-    await take.stop()
+    await progress.stop()
     await peers.close()
