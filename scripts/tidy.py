@@ -143,7 +143,6 @@ RETIRED = {
     "guests": "unconfirmed followers",
     "hands": "driver",
     "lane": "send topic, or sink queue",
-    "lanes": "send topics, or sink queues",
     "namesake": "duplicate id",
     "outlet": "internal writer",
     "parcel": "forward item",
