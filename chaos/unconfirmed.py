@@ -2,8 +2,8 @@
 
 A master holds a tail that no follower has, the pipeline's reader reads the topic, the master dies,
 a follower takes over, and the old master comes back and is cut. The same on brokers of EpochMQ and
-of RocketMQ, both with the settings they have by default (facts/defects.md, #7656: since 5.2.0 a
-RocketMQ master shows all that it has unless `allAckInSyncStateSet=true`).
+of RocketMQ, both with the settings they have by default (#7656: since 5.2.0 a RocketMQ master shows
+all that it has unless `allAckInSyncStateSet=true`).
 """
 
 import argparse

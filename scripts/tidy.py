@@ -156,6 +156,7 @@ KEPT_NAMES = {"outlet_advances_after_ack"}
 """A switch of the simulator, which replay commands name."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
+CITED_PAGE = re.compile(r"(?<![\w./:-])((?:[\w-]+/)*[\w-]+\.md)\b")
 CITED_EXAMPLES = {"app.py", "sim/checkers/inv_XX.py"}
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
@@ -186,8 +187,8 @@ RULES = {
     "stale": "The ratchet excuses something that needs it no longer. `make fix` removes it.",
     "word": "A newcomer searches for the word of RocketMQ, Raft or Python. RETIRED has words that"
     " meant something here only, and what to say; docs/GLOSSARY.md has the terms.",
-    "cite": "A file that a document or a docstring names in backticks exists: its path or the end"
-    " of its path. Correct the name, or leave it out.",
+    "cite": "A page (.md), or a module in backticks, that a document or a docstring names exists:"
+    " its path or the end of its path. Correct the name, or leave it out.",
     "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",
     "path": "Paths and addresses of one machine do not belong in the project.",
     "syntax": "The file does not parse.",
@@ -433,7 +434,7 @@ def check_citations(tree: Tree) -> None:
     paths = [
         path.relative_to(tree.root).as_posix()
         for path in text_files(tree)
-        if path.suffix == ".py" and not path.is_relative_to(tree.root / ".venv")
+        if path.suffix in (".py", ".md") and not path.is_relative_to(tree.root / ".venv")
     ]
     ends = {"/".join(path.split("/")[at:]) for path in paths for at in range(path.count("/") + 1)}
     for path in text_files(tree):
@@ -441,7 +442,7 @@ def check_citations(tree: Tree) -> None:
         if path.suffix not in (".md", ".py") or shown.startswith("tests/scripts/"):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            for cited in CITED.findall(line):
+            for cited in CITED.findall(line) + CITED_PAGE.findall(line):
                 if cited not in ends and cited not in CITED_EXAMPLES:
                     tree.report(shown, number, "cite", f"there is no {cited}")
 

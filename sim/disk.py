@@ -1,4 +1,4 @@
-"""A disk that loses what a real one may lose: `base.ports.Disk` on bytes (invariants.md, models).
+"""A disk that loses what a real one may lose: `base.ports.Disk` on bytes.
 
 Writes wait until a sync of their file; directory entries wait until a sync of their directory. A
 crash keeps, for each file and each directory on its own, a seeded prefix of what waits; the write

@@ -1,4 +1,4 @@
-"""The simulated network: messages that may be lost, streams that may not (invariants.md, models).
+"""The simulated network: messages that may be lost, streams that may not.
 
 A message goes from host to host with a drawn delay; it may be lost, doubled, or cut off. A stream
 keeps order and bytes: what a cut holds back arrives after the cut heals. A killed process resets

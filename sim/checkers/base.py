@@ -1,4 +1,4 @@
-"""The shape of a checker (design.md, shape 4)."""
+"""The shape of a checker."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """Where Spark finds `format("rocketmq")` by itself: it looks into every `pyspark_*` module.
 
 It imports all of them for each look-up of any source, so nothing heavy is loaded here, neither
-numpy nor pyarrow (facts/spark.md 2.3).
+numpy nor pyarrow.
 """
 
 from typing import TYPE_CHECKING

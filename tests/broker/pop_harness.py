@@ -66,7 +66,7 @@ def command(code: int, *, version: int = 401, body: bytes = b"", **fields: objec
 
 
 def popped(answer: Command) -> list[Popped]:
-    """What the client makes of an answer (facts/remoting.md 2.8)."""
+    """What the client makes of an answer."""
     if answer.code:
         return []
     fields = ext(answer)

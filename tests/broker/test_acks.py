@@ -76,7 +76,6 @@ def test_a_turn_waits_as_one_group_for_the_end_of_its_last_message() -> None:
 def test_what_is_not_acknowledged_is_never_answered_with_success(
     status: AckStatus, code: ResponseCode
 ) -> None:
-    """facts/store.md 4.2."""
     harness = AckHarness()
     client = harness.client()
     client.put(send(), batch_send())
@@ -128,7 +127,7 @@ def test_without_a_policy_nobody_waits_and_replicas_are_told_once_a_turn() -> No
 
 
 def test_too_few_replicas_are_a_refusal_before_anything_is_stored() -> None:
-    """facts/store.md 4.2: IN_SYNC_REPLICAS_NOT_ENOUGH."""
+    """IN_SYNC_REPLICAS_NOT_ENOUGH."""
     harness = AckHarness()
     harness.replicas.status = AckStatus.NOT_ENOUGH
     client = harness.client()

@@ -15,7 +15,6 @@ def load(**keys: str) -> BrokerOptions:
 
 
 def test_defaults_are_upstreams() -> None:
-    """acting-master.md 2.1."""
     options = load()
     assert not options.enable_slave_acting_master
     assert options.compatible_with_old_name_srv

@@ -8,7 +8,6 @@ from epochmq.broker.pop_keys import PopKeys
 
 
 def test_defaults_are_upstreams() -> None:
-    """facts/acting-master.md 10.3 and 10.4."""
     keys = PopKeys()
     assert (keys.revive_queue_num, keys.pop_polling_size) == (8, 1024)
     assert (keys.max_pop_polling_size, keys.pop_polling_map_size) == (100_000, 100_000)

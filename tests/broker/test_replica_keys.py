@@ -15,7 +15,6 @@ def load(**keys: str) -> BrokerOptions:
 
 
 def test_defaults_are_upstreams() -> None:
-    """facts/controller.md 8.2 and 8.3."""
     options = load()
     assert not options.enable_controller_mode
     assert options.sync_broker_metadata_period == 5000

@@ -99,7 +99,6 @@ def test_memberships_options() -> None:
     ],
 )
 def test_who_waits_for_replicas(options: dict[str, object], waits: bool) -> None:
-    """facts/store.md 4.2."""
     assert waits_for_replicas(BrokerOptions(**options)) is waits  # type: ignore[arg-type]
 
 

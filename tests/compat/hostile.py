@@ -57,7 +57,7 @@ def json_header(
 def binary_header(
     code: int, ext: Ext, flag: int = 0, version: int = V5_3, opaque: int | None = None
 ) -> bytes:
-    """The same in the encoding ROCKETMQ (remoting.md 1.5)."""
+    """The same in the encoding ROCKETMQ."""
     pairs = b"".join(
         struct.pack(f">h{len(k)}si{len(v)}s", len(k), k, len(v), v)
         for k, v in ((key.encode(), str(value).encode()) for key, value in ext.items())
@@ -207,7 +207,7 @@ class Line:
         assert answer.remark == f" request type {UNKNOWN_CODE} not supported"
 
     def check_cut(self) -> None:
-        """The server closes the connection and says nothing (remoting.md 1.2)."""
+        """The server closes the connection and says nothing."""
         try:
             rest = self.socket.recv(1 << 16)
         except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""Bad sends, pulls and offsets over the wire: code and remark as remoting.md has them.
+"""Bad sends, pulls and offsets over the wire: code and remark are RocketMQ's.
 
 After each case the connection serves on, the broker lives and its log has no error.
 """
@@ -34,7 +34,7 @@ SEND, SEND_V2, BATCH, PULL, LITE_PULL = 10, 310, 320, 11, 361
 MESSAGE_BYTES_MAX = 4 << 20
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 RECORD_HEAD_BYTES = 88
-"""Of a stored record with IPv4 hosts; the body follows (remoting.md 4.1)."""
+"""Of a stored record with IPv4 hosts; the body follows."""
 MANY = 3_000
 """Messages of a batch whose answer has more ids than a request's header could hold."""
 

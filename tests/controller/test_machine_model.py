@@ -1,7 +1,7 @@
 """The state machine against a model written without it, under commands in any order.
 
 The model keeps the history of a group as plain facts and answers from the rules of RIP-44 and
-invariants.md; besides, INV-07, INV-08 and INV-09 are looked at after every step.
+docs/INVARIANTS.md; besides, INV-07, INV-08 and INV-09 are looked at after every step.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Bits of sys_flag as remoting.md 4.2 lists them."""
+"""Bits of sys_flag as RocketMQ defines them."""
 
 import pytest
 

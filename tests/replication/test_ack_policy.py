@@ -63,7 +63,7 @@ def test_who_is_not_in_the_set_does_not_count() -> None:
 
 
 def test_below_the_minimum_nothing_is_acknowledged() -> None:
-    """defects.md 2.11: upstream asks for the minimum before the append only."""
+    """Upstream asks for the minimum before the append only."""
     options = ReplicationOptions(all_ack=True, min_in_sync_replicas=2)
     assert position(in_sync({}), 1000, options) == NOTHING
 

@@ -1,4 +1,4 @@
-"""Golden bytes written out by hand from facts/store.md 5.2 and 5.3, and garbage."""
+"""Golden bytes written out by hand, and garbage."""
 
 import pytest
 from hypothesis import given

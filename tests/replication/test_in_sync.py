@@ -231,7 +231,7 @@ def test_a_member_that_became_a_learner_leaves() -> None:
 
 
 def test_the_set_does_not_shrink_below_the_minimum() -> None:
-    """defects.md 3.3: rather refuse than be alone in silence."""
+    """Rather refuse than be alone in silence."""
     options = replace(OPTIONS, min_in_sync_replicas=2)
     made = in_sync(1, 2, options=options)
     made.unlinked(2, 12, 0)
@@ -269,7 +269,7 @@ def test_one_question_at_a_time_then_the_newest_state() -> None:
 
 
 def test_an_open_question_counts_until_a_newer_set_is_seen() -> None:
-    """defects.md 2.10: the attempt that timed out may still be committed."""
+    """The attempt that timed out may still be committed."""
     made = in_sync()
     join(made, 2, 100, 100)
     first = ask(made, 100)

@@ -253,7 +253,6 @@ def test_no_master_of_an_epoch_that_is_over() -> None:
 
 
 def test_a_deposed_master_has_no_followers() -> None:
-    """defects.md 2.3"""
     a, b = group(2)
     a.lead(1, 1, 2)
     a.write(1)
@@ -309,7 +308,6 @@ def test_what_was_confirmed_is_not_cut_while_it_cannot_be_kept() -> None:
 
 
 def test_a_follower_that_lost_its_epochs_does_not_join() -> None:
-    """defects.md 2.2"""
     a, b = group(2)
     a.lead(1)
     a.write(5)

@@ -355,6 +355,12 @@ def test_a_cited_file_must_be_there(findings: Write) -> None:
     assert found == ["docs/X.md:2", module("store/a.py:1")]
 
 
+def test_a_cited_page_must_be_there(findings: Write) -> None:
+    text = '"""Layouts: facts/store.md 2.1, docs/X.md, X.md and https://a.b/Y.md."""\n'
+    found = rules(findings({"docs/X.md": "a\n", module("store/a.py"): text}), "cite")
+    assert found == [module("store/a.py:1")]
+
+
 # the command -------------------------------------------------------------------------------------
 
 

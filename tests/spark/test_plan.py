@@ -83,7 +83,7 @@ def test_bytes_are_shared_by_the_size_of_rows(found: list[Span], limit: int) -> 
 
 
 def test_the_first_batch_carries_where_it_began() -> None:
-    """facts/spark.md 4.4: a restart asks for the first position again and gets another one."""
+    """A restart asks for the first position again and gets another one."""
     fresh = StreamOffset({Q[0]: 100, Q[1]: 50}, fresh=True)
     found = backlog(fresh, {Q[0]: (0, 120), Q[1]: (0, 50)})
     end = after(fresh, found, found.spans)

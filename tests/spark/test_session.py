@@ -104,7 +104,7 @@ def test_a_wheel_is_known_by_its_path(file: str, wheel: str | None) -> None:
 
 
 def test_nothing_heavy_is_imported_at_first() -> None:
-    """facts/spark.md 2.3: Spark imports `pyspark_rocketmq` in every look-up of any source."""
+    """Spark imports `pyspark_rocketmq` in every look-up of any source."""
     heavy = "{'numpy', 'pyarrow', 'pandas'}"
     code = f"import sys, epochmq.spark, pyspark_rocketmq; print({heavy} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

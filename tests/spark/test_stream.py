@@ -26,7 +26,7 @@ def reader(**given: str) -> StreamReader:
 
 
 def test_spark_sees_that_limits_are_heeded() -> None:
-    """It looks at the signature (facts/spark.md 2.1)."""
+    """It looks at the signature."""
     assert len(inspect.signature(reader().latestOffset).parameters) == 2
 
 

@@ -72,7 +72,7 @@ def test_batches_follow_each_other(cluster: EpochCluster, view: Cluster, topic: 
 def test_the_start_is_kept_by_the_first_batch(
     cluster: EpochCluster, view: Cluster, topic: str
 ) -> None:
-    """facts/spark.md 4.4, the whole way: latest, a failed batch, a restart."""
+    """Latest, a failed batch, a restart."""
     queues = topics.fill(cluster.namesrv_addr, topic, 4)
     before = Planned(view, topic)
     start = before.planner.initial()

@@ -1,4 +1,4 @@
-"""From frames to handlers: the table of errors in facts/remoting.md 1.6."""
+"""From frames to handlers: which error a request gets."""
 
 import logging
 from collections.abc import Callable

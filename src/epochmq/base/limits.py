@@ -1,4 +1,4 @@
-"""Every bound in one file: nothing from outside may grow without one (facts/remoting.md 1.2)."""
+"""Every bound in one file: nothing from outside may grow without one."""
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """A whole frame, its 4-byte length field included (RocketMQ's default)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Safeguards:
-    """All on; see invariants.md, "The safeguards with a switch"."""
+    """All on. The simulator switches each of them off to see that its checkers notice."""
 
     # Raft.
     one_vote_a_term: bool = True

@@ -1,7 +1,7 @@
 """Options of slave acting master (RIP-32), under RocketMQ's names; none of them with controllers.
 
 Defaults are RocketMQ's, and with them alone the mode does nothing useful: what is missing is said
-at start (acting-master.md H12).
+at start (H12).
 """
 
 from dataclasses import dataclass

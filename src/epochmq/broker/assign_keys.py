@@ -1,4 +1,4 @@
-"""Options of shares told by the broker (facts/acting-master.md 10.7)."""
+"""Options of shares told by the broker."""
 
 from dataclasses import dataclass
 

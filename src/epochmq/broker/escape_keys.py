@@ -16,7 +16,7 @@ class EscapeKeys:
 
 
 def escape_warnings(keys: EscapeKeys, *, stands_in: bool) -> list[str]:
-    """What makes standing in useless on this broker, a line each (acting-master.md H12)."""
+    """What makes standing in useless on this broker, a line each (H12)."""
     if not stands_in or keys.enable_remote_escape:
         return []
     return [

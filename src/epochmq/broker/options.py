@@ -201,7 +201,7 @@ def _replication_port_problems(options: BrokerOptions) -> list[str]:
 
 def _name_problems(options: BrokerOptions) -> list[str]:
     problems = []
-    # Both become topics, so what topics may be named binds them (store.md 3.3).
+    # Both become topics, so what topics may be named binds them.
     room = limits.TOPIC_LENGTH_MAX - len(names.MEMBER_TOPIC_PREFIX)
     for key, name in (
         ("brokerName", options.broker_name),

@@ -1,4 +1,4 @@
-"""Options of POP, under RocketMQ's names (facts/acting-master.md 10)."""
+"""Options of POP, under RocketMQ's names."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Options of replication and of controller mode, under RocketMQ's names (RIP-44; controller.md 8).
+"""Options of replication and of controller mode, under RocketMQ's names (RIP-44).
 
 Two ways to run replicas: the plain one, in which `brokerRole` and `brokerId` say who is the
 master, and controller mode, in which controllers say it and both keys have no say.

@@ -80,7 +80,7 @@ def membership_options(
 
 
 def waits_for_replicas(options: BrokerOptions) -> bool:
-    """Whether sends wait for more than this broker (facts/store.md 4.2)."""
+    """Whether sends wait for more than this broker."""
     several = options.in_sync_replicas > 1 or options.min_in_sync_replicas > 1
     if options.enable_controller_mode:
         return options.all_ack_in_sync_state_set or several

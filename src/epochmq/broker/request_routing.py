@@ -23,7 +23,7 @@ from epochmq.wire.session import Session
 
 
 class Access(Enum):
-    """What a user must be allowed to, once there are users (facts/security.md)."""
+    """What a user must be allowed to, once there are users."""
 
     PUBLISH = auto()
     """Send to the topic named."""

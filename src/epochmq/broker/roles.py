@@ -1,7 +1,7 @@
 """What a broker runs, lets read and lets write in each role: one value, one row, no flags.
 
-A broker has exactly one role at a time (design.md section 4). Whoever wants to know whether
-something is allowed asks the row; a change of role is one swap of the row (design.md, walk 4).
+A broker has exactly one role at a time. Whoever wants to know whether
+something is allowed asks the row; a change of role is one swap of the row.
 An ACTING_MASTER stands in for a master that is gone: it reads as one, writes as a slave (RIP-32).
 """
 

@@ -1,4 +1,4 @@
-"""Options of messages for an exact time, under RocketMQ's names (facts/store.md 7.2)."""
+"""Options of messages for an exact time, under RocketMQ's names."""
 
 from dataclasses import dataclass
 

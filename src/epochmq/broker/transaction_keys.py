@@ -1,4 +1,4 @@
-"""Options of transactional messages, under RocketMQ's names (facts/store.md 7.3)."""
+"""Options of transactional messages, under RocketMQ's names."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How the queues of a topic are shared among a group's clients (remoting.md 5.3 step 3).
+"""How the queues of a topic are shared among a group's clients.
 
 Every client computes alone, so `queues` and `clients` must be sorted alike everywhere and the
 numbers must be upstream's: groups may mix clients of both kinds. A client that is not among
@@ -119,7 +119,7 @@ STRATEGIES: dict[str, Strategy] = {
     AVG_BY_CIRCLE: by_circle,
     CONSISTENT_HASH: consistent_hash(),
 }
-"""Those that need no settings of their own; a broker serves the first two (remoting.md 2.8)."""
+"""Those that need no settings of their own; a broker serves the first two."""
 
 
 def strategy(name: str) -> Strategy:

@@ -1,4 +1,4 @@
-"""Many messages in one send, and messages stored inside one (remoting.md 2.1, SEND_BATCH_MESSAGE).
+"""Many messages in one send, and messages stored inside one (SEND_BATCH_MESSAGE).
 
 A record: size i32 | magic i32 (0) | body crc i32 (0) | flag i32 | body length i32, body |
 properties length i16, properties.

@@ -4,7 +4,7 @@ from epochmq.base.types import Buffer
 
 try:
     from isal.isal_zlib import crc32 as _crc32
-except ImportError:  # pragma: no cover - same numbers, six times slower (performance.md)
+except ImportError:  # pragma: no cover - same numbers, six times slower
     from zlib import crc32 as _crc32
 
 MASK = 0x7FFFFFFF

@@ -1,4 +1,4 @@
-"""The version of a replicated table: which of two copies is newer (remoting.md 2.4)."""
+"""The version of a replicated table: which of two copies is newer."""
 
 import msgspec
 

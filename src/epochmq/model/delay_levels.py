@@ -1,4 +1,4 @@
-"""The delay levels of scheduled messages: level 1 is the first of the list (remoting.md 4.4)."""
+"""The delay levels of scheduled messages: level 1 is the first of the list."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The configuration of a consumer group on one broker (remoting.md 2.4, store.md 3.2)."""
+"""The configuration of a consumer group on one broker."""
 
 from msgspec import UNSET, Struct, UnsetType, field
 

@@ -1,4 +1,4 @@
-"""Host and port as text and as the 8 or 20 bytes of records and message ids (remoting.md 4.1)."""
+"""Host and port as text and as the 8 or 20 bytes of records and message ids."""
 
 import struct
 from functools import lru_cache

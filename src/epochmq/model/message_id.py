@@ -1,4 +1,4 @@
-"""The two ids of a message: where it is stored, and the one its producer drew (remoting.md 4.5)."""
+"""The two ids of a message: where it is stored, and the one its producer drew."""
 
 import struct
 from collections.abc import Callable

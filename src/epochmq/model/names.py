@@ -1,4 +1,4 @@
-"""Names of topics and groups: what is allowed, prefixes, system names (remoting.md 4.6)."""
+"""Names of topics and groups: what is allowed, prefixes, system names."""
 
 import re
 
@@ -139,5 +139,5 @@ def is_system_topic(name: str) -> bool:
 
 
 def is_system_group(name: str) -> bool:
-    """A group of the system's own; always created on use (remoting.md 2.5)."""
+    """A group of the system's own; always created on use."""
     return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)

@@ -1,4 +1,4 @@
-"""The properties string: name 0x01 value 0x02 name 0x01 value ... in UTF-8 (remoting.md 4.3)."""
+"""The properties string: name 0x01 value 0x02 name 0x01 value ... in UTF-8."""
 
 from collections.abc import Mapping
 

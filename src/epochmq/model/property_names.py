@@ -1,4 +1,4 @@
-"""Names of the properties that the protocol itself gives a meaning (remoting.md 4.4)."""
+"""Names of the properties that the protocol itself gives a meaning."""
 
 KEYS = "KEYS"
 KEYS_SEPARATOR = " "

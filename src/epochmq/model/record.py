@@ -1,4 +1,4 @@
-"""The one place for a record's layout: commit log, pull answers, checks (remoting.md 4.1).
+"""The one place for a record's layout: commit log, pull answers, checks.
 
 Fixed head (both hosts IPv4; an IPv6 host, told by `sys_flag`, takes 12 bytes more):
 size i32 | magic i32 | body crc i32 | queue id i32 | flag i32 | queue offset i64 | offset i64 |
@@ -30,7 +30,7 @@ HEAD = HEADS[0]
 BLANK = struct.Struct(">II")
 """Size and magic of the filler at a log file's end."""
 TRAILING_BLANK_BYTES = 8
-"""A file keeps room for the filler: a record fits only when so much stays free (store.md 1.3)."""
+"""A file keeps room for the filler: a record fits only when so much stays free."""
 
 SIZE_AT = 0
 MAGIC_AT = 4

@@ -1,4 +1,4 @@
-"""Routes: where the queues of a topic are (remoting.md 2.6, TopicRouteData)."""
+"""Routes: where the queues of a topic are (TopicRouteData)."""
 
 from typing import Any
 

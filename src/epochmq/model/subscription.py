@@ -1,4 +1,4 @@
-"""What one consumer group wants of one topic (remoting.md 2.5)."""
+"""What one consumer group wants of one topic."""
 
 import msgspec
 

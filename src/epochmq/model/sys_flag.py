@@ -1,4 +1,4 @@
-"""Bits of a message's `sys_flag`, as the wire and the log have them (remoting.md 4.2)."""
+"""Bits of a message's `sys_flag`, as the wire and the log have them."""
 
 COMPRESSED = 0x1
 MULTI_TAGS = 0x2
@@ -32,7 +32,7 @@ PULL_LITE = 0x10
 
 TOPIC_UNIT = 0x1
 TOPIC_UNIT_SUB = 0x2
-"""Bits of a topic's `topicSysFlag` (remoting.md 2.4)."""
+"""Bits of a topic's `topicSysFlag`."""
 
 
 def transaction_type(sys_flag: int) -> int:

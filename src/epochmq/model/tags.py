@@ -52,7 +52,7 @@ def extend_hash(prefix_hash: int, text: str) -> int:
 
 
 def tags_code(tag: str | None) -> int:
-    """The consume queue's tags code of a message with `tag`: 0 without one (store.md 2.1)."""
+    """The consume queue's tags code of a message with `tag`: 0 without one."""
     return java_hash(tag) if tag else 0
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a topic on one broker (remoting.md 2.4)."""
+"""The configuration of a topic on one broker."""
 
 import msgspec
 

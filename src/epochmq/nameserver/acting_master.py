@@ -1,7 +1,7 @@
 """Slave acting master (RIP-32), the name server's half: stand-ins in routes, and who is told.
 
 A group without a master whose replicas allow it is shown with its smallest id as master, for
-reading only; the write bit was taken from its topics when the master went (acting-master.md 1.7).
+reading only; the write bit was taken from its topics when the master went.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The brokers a name server knows: groups by name, clusters, and when each was last heard of.
 
-A group's addresses are keyed by broker id, 0 being the master. Rules: remoting.md 2.6.
+A group's addresses are keyed by broker id, 0 being the master..
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Group:
     addrs: dict[int, str] = field(default_factory=dict)
     acting: bool = False
     """A replica may stand in for the master: all living members say so, for one that does not
-    would be shown as master and do nothing of a master's (acting-master.md 9.2, H21)."""
+    would be shown as master and do nothing of a master's (H21)."""
     zone: str | None = None
     claims: dict[int, int] = field(default_factory=dict)
     """The highest state version under which a master registered, by connection: what a stranger

@@ -74,7 +74,7 @@ class NameServerNode:
         """Forget silent brokers and close the connections they registered over.
 
         But not one over which others registered that are alive: the brokers of a container share
-        one (acting-master.md 9.2, H27).
+        one (H27).
         """
         for live in self.table.expire(now):
             session = self.broker_sessions.get(live.session_id)

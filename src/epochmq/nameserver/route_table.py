@@ -1,4 +1,4 @@
-"""The core of a name server: registrations in, routes out (remoting.md 2.6).
+"""The core of a name server: registrations in, routes out.
 
 All verbs take plain values and `now` in monotonic ms. Routes are read far more often than they
 change, so `changed` is called with the topics whose routes are different now (None: all).
@@ -154,7 +154,7 @@ class RouteTable:
         """Where slaves stand in, an id is its broker's for as long as that one is heard of.
 
         Two brokers that are configured with one id would else take it from each other for ever
-        (acting-master.md H20). Half the time after which a broker counts as gone is more than one
+        (H20). Half the time after which a broker counts as gone is more than one
         heartbeat; epochs, where they are in use, say by themselves who is right.
         """
         group = self.brokers.groups.get(told.name)

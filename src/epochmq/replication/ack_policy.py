@@ -41,7 +41,7 @@ def position(in_sync: InSync, own: int, options: ReplicationOptions) -> int:
     """Up to where enough members hold the log; `NOTHING` while the set is below the minimum.
 
     Distinct members count, and only members: what only a learner or a follower outside of the set
-    holds is lost when the master is (defects.md 2.11).
+    holds is lost when the master is.
     """
     if len(in_sync.committed) < options.min_in_sync_replicas:
         return NOTHING

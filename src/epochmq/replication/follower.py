@@ -4,7 +4,7 @@
                                    --no common point----> SUSPEND, until a person has helped
 
 The reply is looked at before anything is believed: a peer whose last epoch is below the one that
-the controller gave has been deposed (defects.md 2.3). The log is cut where it parts from the
+the controller gave has been deposed. The log is cut where it parts from the
 master's, durably, before anything else happens (rocketmq#10666), and never below what was confirmed
 here (INV-15), unless the controllers say that an unclean election began an epoch after the last one
 of this log: then a person has agreed to the loss, and the bytes are kept in `cut/`. What is left is

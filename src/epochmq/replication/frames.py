@@ -1,4 +1,4 @@
-"""The frames between a master and its followers, byte for byte as RocketMQ's (store.md 5.1-5.3).
+"""The frames between a master and its followers, byte for byte as RocketMQ's (-5.3).
 
 Big endian. Follower to master:
 
@@ -115,7 +115,7 @@ class Transfer:
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The handshake in one piece: Java's master misreads one that is split (store.md H9)."""
+    """The handshake in one piece: Java's master misreads one that is split (H9)."""
     flags = (State.HANDSHAKE, hello.from_last_file, hello.learner)
     if hello.address is None:
         return _HELLO.pack(*flags, hello.follower_id)

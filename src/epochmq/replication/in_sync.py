@@ -4,7 +4,7 @@ The controller owns the set. The master proposes changes, one at a time, and unt
 outcome it counts the union of the committed set and of everything it ever proposed on top of it
 (rocketmq#5663, KIP-497): a member that may be in counts, one that may still be in too. Thus adding
 takes effect at once and removing only when it is committed, and an answer that never came leaves
-the union in force until a set with a newer `set_epoch` is seen (defects.md 2.10).
+the union in force until a set with a newer `set_epoch` is seen.
 
 `confirmed` is what every counted member holds. It never goes back within an epoch (INV-12), and a
 member without a link holds it where it was (rocketmq#6662).

@@ -7,7 +7,7 @@ from epochmq.base.limits import HA_BATCH_BYTES_MAX
 
 @dataclass(frozen=True)
 class ReplicationOptions:
-    """Defaults are upstream's (facts/controller.md 8.3) where upstream has the option."""
+    """Defaults are upstream's where upstream has the option."""
 
     all_ack: bool = False
     """allAckInSyncStateSet"""

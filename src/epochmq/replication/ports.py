@@ -67,7 +67,7 @@ class EpochView(Protocol):
     def consistent_point(
         self, own_end: int, master_entries: Entries, master_end: int, confirmed: int = 0
     ) -> int | None:
-        """Up to where this log and the master's are one (store.md 5.7); None: nobody can tell."""
+        """Up to where this log and the master's are one; None: nobody can tell."""
         ...
 
 

@@ -46,6 +46,6 @@ class Replica:
     def behind(self, end: int, now: int, limit_ms: int) -> bool:
         """Whether it was not caught up for longer than `limit_ms`.
 
-        With nothing to send it is caught up only when it has acknowledged all (store.md H11).
+        With nothing to send it is caught up only when it has acknowledged all (H11).
         """
         return self.ack < end and now - self.caught_up_at_ms > limit_ms

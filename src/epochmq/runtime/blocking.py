@@ -1,7 +1,7 @@
 """One thread for blocking calls (fsync above all), so that the loop never waits for a disk.
 
 Calls run one after the other in the order given. A hand-over costs about 20 us, a third of what
-`run_in_executor` takes, which counts when every group of messages is synced (performance.md 5).
+`run_in_executor` takes, which counts when every group of messages is synced.
 """
 
 import asyncio

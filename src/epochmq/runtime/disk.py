@@ -1,8 +1,7 @@
 """The real disk behind `base.ports.Disk`: pwrite for writing, read-only maps for reading.
 
 Nothing here holds the interpreter's lock for long: `os.pwrite`, `os.fdatasync` and
-`os.posix_fallocate` release it; `mmap.flush` and `mmap.madvise` do not and are never called
-(facts/performance.md section 7).
+`os.posix_fallocate` release it; `mmap.flush` and `mmap.madvise` do not and are never called.
 """
 
 import contextlib

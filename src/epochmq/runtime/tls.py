@@ -1,7 +1,7 @@
 """TLS on remoting ports and connections: options as in RocketMQ's tls.properties, and contexts.
 
 Mode `permissive` serves plain and TLS clients on one port, told apart by the first byte: a plain
-frame starts with 0x00, a TLS hello with 0x16 (remoting.md 1.1).
+frame starts with 0x00, a TLS hello with 0x16.
 """
 
 import ssl

@@ -2,7 +2,7 @@
 
 However many sockets were readable in a turn, every sink hears `end_of_turn` once and every session
 that has something to say gets one write. That is where group append, group commit and joined
-answers come from (performance.md 11).
+answers come from.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The columns of a row: names, order, Arrow and Spark types (docs/PIPELINE.md, "Rows").
 
 Spark compares the first batch with its own schema exactly, so every column can be null, binary and
-string have 32-bit offsets, and times are microseconds in UTC (facts/spark.md 2.1).
+string have 32-bit offsets, and times are microseconds in UTC.
 """
 
 import difflib

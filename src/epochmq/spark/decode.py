@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 __all__ = ["CorruptRecord", "Decoder", "chase"]
 
 ROWS = 2000
-"""Rows a batch: best for decoding and for Spark (facts/spark.md 3 and 4.1)."""
+"""Rows a batch: best for decoding and for Spark."""
 ROWS_MAX = 1_000_000
 WINDOW_BYTES = 2 * 1024 * 1024
 """Records are searched for in so much of the buffer at a time; it shall stay in a core's cache:

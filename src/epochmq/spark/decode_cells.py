@@ -1,7 +1,7 @@
 """Byte ranges of one buffer as Arrow cells: one zero-copy array over them, and `take`.
 
 Between two cells wanted lies one that is not; `take` of every other one copies each wanted cell
-once, in C++ (facts/spark.md 3).
+once, in C++.
 """
 
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """Queue offsets as JSON: what a user writes in an option, and what Spark keeps in a checkpoint.
 
 A queue is written `brokerName:queueId` within its topic: {"flights": {"broker-a:0": 12}}. Spark
-compares offsets as texts, so queues always come in one order (facts/spark.md 2.2).
+compares offsets as texts, so queues always come in one order.
 """
 
 import json
@@ -79,8 +79,8 @@ class StreamOffset:
     `init` holds where the batch that ends here begins, for the queues whose begin the batch before
     does not tell. `fresh` marks the position that a query is planned from before its first batch is
     in the checkpoint. Spark keeps no start position for Python sources, so if it is `latest` or a
-    time, and the first batch fails, asking again would give another one and lose what lies between
-    (facts/spark.md 4.4). Therefore the first batch's end carries it.
+    time, and the first batch fails, asking again would give another one and lose what lies between.
+    Therefore the first batch's end carries it.
 
     `newest` is the newest store time (wall ms) that each topic had: after a restart it tells a
     topic that was deleted and made again.

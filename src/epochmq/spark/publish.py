@@ -3,7 +3,7 @@
 `consumerProgress` and exporters read a consumer group's offsets from the brokers; Spark keeps its
 own in the checkpoint and tells nobody. The option `groupId` publishes from within the source; this
 listener does the same from outside, for queries that were started without it, and once more when a
-query ends: Spark never tells a source that its last batch is done (facts/spark.md 2.2).
+query ends: Spark never tells a source that its last batch is done.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Filters of a batch query as queues and ranges (facts/spark.md 4.1).
+"""Filters of a batch query as queues and ranges.
 
 Spark offers filters that are joined by AND. What is decided here is taken from Spark, but for time
 ranges: store times have milliseconds here and microseconds there, so those are compared again.

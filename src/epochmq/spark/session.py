@@ -1,6 +1,6 @@
 """Session settings that help, each with what it was measured to do (docs/PIPELINE.md, "Settings").
 
-Measured with PySpark 4.3 on 2 cores (facts/spark.md 4.2 and 8).
+Measured with PySpark 4.3 on 2 cores.
 """
 
 import os
@@ -141,7 +141,7 @@ def register(spark: "SparkSession") -> None:
     """Make `format("rocketmq")` and `format("rocketmq-log")` known to a session.
 
     Spark finds them by itself where this package is installed; call this where it only lies on
-    the driver's path (facts/spark.md 2.3). When this program runs from a wheel (`spark-submit
+    the driver's path. When this program runs from a wheel (`spark-submit
     --py-files epochmq.whl`), the executors get the wheel as a zip file: Spark puts only files whose
     names end with .zip, .egg or .jar on the path of Python workers.
     """

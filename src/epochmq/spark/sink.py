@@ -120,7 +120,7 @@ def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identi
     """Whose rows a task of a stream writes.
 
     Spark tells `write` neither the query nor the batch, but every task has both as local
-    properties (facts/spark.md 2.1). The query's id stays with its checkpoint. A new checkpoint
+    properties. The query's id stays with its checkpoint. A new checkpoint
     counts batches from 0 again: with `sinkId` alone all of them would be taken for repeats.
     """
     query = batch = None

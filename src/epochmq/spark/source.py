@@ -98,7 +98,7 @@ class BatchReader(DataSourceReader):
 
 class PushdownReader(BatchReader):
     """Turns filters into ranges. A class of its own: with the session's setting off, Spark fails
-    any query whose reader has this method (facts/spark.md 4.1)."""
+    any query whose reader has this method."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.wanted, rest = pushed(filters)

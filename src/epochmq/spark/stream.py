@@ -1,7 +1,7 @@
 """The streaming reader that Spark drives: thin, its decisions are in `stream_plan`.
 
 It exists twice: in the process that plans, and pickled in the executors, where only `read` is
-called (facts/spark.md 2.2).
+called.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """The driver's half of a streaming read: where it begins, how far each batch goes, what it reads.
 
 Knows nothing of Spark but its offsets as JSON. An error here ends the query, so failovers are
-waited for within (facts/spark.md 2.2).
+waited for within.
 """
 
 import logging
@@ -152,7 +152,7 @@ class StreamPlanner:
         return bounds
 
     def _known_bounds(self, before: StreamOffset) -> Bounds:
-        """As of a moment ago: an idle query plans 90 times a second (facts/spark.md 2.2)."""
+        """As of a moment ago: an idle query plans 90 times a second."""
         if self._bounds is not None:
             asked_at_ms, bounds = self._bounds
             if _now_ms() - asked_at_ms < self._options["pollIntervalMs"]:

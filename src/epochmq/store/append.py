@@ -420,7 +420,7 @@ class Appender:
         return _TOPIC.fullmatch(topic) is not None and len(topic) <= self._topic_max
 
     def _check(self, draft: Draft, size: int) -> PutStatus | None:
-        """Why `draft` can never be stored (facts/store.md 1.5); None when it can."""
+        """Why `draft` can never be stored; None when it can."""
         if len(draft.properties) > PROPERTIES_BYTES_MAX:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         if len(draft.body) > self._body_max or b"\0" in draft.properties:

@@ -1,7 +1,7 @@
 """One queue of a topic with batches stored as one record: 46-byte units in files of their own.
 
 A unit stands for one record and says which queue offsets it covers, so units are found by binary
-search and queue offsets may have holes (facts/store.md 2.4). The units themselves, their files and
+search and queue offsets may have holes. The units themselves, their files and
 their tail are those of a plain queue, counted from the first file's first unit.
 """
 

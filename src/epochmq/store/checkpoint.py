@@ -1,4 +1,4 @@
-"""The checkpoint file: how far each part is known to be on the device (facts/store.md 1.9).
+"""The checkpoint file: how far each part is known to be on the device.
 
 4096 bytes: five i64, our mark twice, the rest is kept as found. It is written in place without a
 sync: it only ever claims what was synced before, so losing the newest copy merely makes recovery

@@ -1,4 +1,4 @@
-"""The commit log: consecutive files of one size, written at the end only (facts/store.md 1.1)."""
+"""The commit log: consecutive files of one size, written at the end only."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -3,7 +3,7 @@
 Unit n lies at byte n * 20. New units go to `tail`, a bytearray; they are written to the file in
 runs of 4 KiB or by the tick, never one by one, and the last few stay in memory so that readers at
 the end of the queue need no file at all. The log is the truth: what a crash takes from a tail is
-derived again (facts/store.md 2.1, 2.2).
+derived again.
 """
 
 from collections.abc import Callable
@@ -333,7 +333,7 @@ class ConsumeQueue:
         return (self.settled - self.tail_start) * self.unit_bytes
 
     def _pre_blank(self, path: str, size: int) -> None:
-        """A queue that begins inside a file fills what is below it (facts/store.md 2.1)."""
+        """A queue that begins inside a file fills what is below it."""
         file = self._files.get(path)
         if file.read(size - self.unit_bytes, self.unit_bytes) == bytes(self.unit_bytes):
             file.write(0, PRE_BLANK * (size // self.unit_bytes))

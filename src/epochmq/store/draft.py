@@ -6,7 +6,7 @@ import msgspec
 
 
 class PutStatus(Enum):
-    """Why a message was not stored, or how well it was (facts/store.md 1.5, upstream's names)."""
+    """Why a message was not stored, or how well it was (upstream's names)."""
 
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1

@@ -1,10 +1,10 @@
 """Which master epoch wrote which bytes of the log, and where two logs part (RIP-44, INV-14).
 
-File `epochFileCheckpoint`, text (facts/store.md 5.6): the number of entries, a CRC-32 without its
+File `epochFileCheckpoint`, text: the number of entries, a CRC-32 without its
 sign bit over the entry lines, and one line `epoch-startOffset` an entry. Ends are never stored: an
 epoch ends where the next one starts.
 
-Rules beyond upstream's (facts/store.md 6.2, defects.md part 2):
+Rules beyond upstream's (part 2):
 - An epoch may start where the one before it did: then that one is empty and both are kept, so that
   a Java follower that knows only the older one still finds a point (H1, H2, rocketmq#9942).
 - Ends are derived after each change (H4); entries beyond the log's end are dropped at open (H5,

@@ -6,8 +6,7 @@ here: a damaged record does not spread (S11). Its unit goes to its queue at once
 queue offsets always come from the whole log (rocketmq#7689), but is shown only once confirmed.
 
 The bytes come into a buffer of ours and are written from there: unlike a store into a mapping, that
-reports a full disk instead of killing the process, and does not read cold pages first
-(facts/performance.md section 9).
+reports a full disk instead of killing the process, and does not read cold pages first.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Index keys of messages that are not confirmed wait in memory: the index has no way back.
 
-An index file whose messages were cut would have to be made again whole (facts/store.md 2.5), so
+An index file whose messages were cut would have to be made again whole, so
 under replication keys go in only once their record is readable, in the log's order.
 """
 

@@ -1,4 +1,4 @@
-"""One hash index file: header, slots, items (facts/store.md 2.5; 420,000,040 sparse bytes).
+"""One hash index file: header, slots, items (420,000,040 sparse bytes).
 
 Items are appended at the end and written through; the slots of the file being filled are held in
 memory and written by whole 4 KiB pages, the header last: what the header counts is complete on the

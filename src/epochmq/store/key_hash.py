@@ -3,7 +3,7 @@
 Hashing a unique key's 32 characters one by one costs more than the rest of its index entry. So keys
 are padded in front with zeros (which do not change the hash) to one width, laid side by side in one
 big integer, and folded: neighbouring bytes, then pairs, then fours, each step for all keys at once
-in groups of bits wide enough not to overflow (facts/performance.md section 2a).
+in groups of bits wide enough not to overflow.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Shapes of the derived files and of their names (facts/store.md 1.1, 2.1).
+"""Shapes of the derived files and of their names.
 
 A record's own layout is in `epochmq.model.record`. All integers are big-endian.
 """
@@ -18,7 +18,7 @@ PRE_BLANK = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 
 BATCH_UNIT = Struct(">qiqqqhii")
 """Batch queue unit: log offset, record size, tags code, store time, first queue offset, number of
-messages, compact offset (always -1), 0 (facts/store.md 2.4)."""
+messages, compact offset (always -1), 0."""
 
 BATCH_PLACE = Struct(f">qiq{BATCH_UNIT.size - UNIT_BYTES}x")
 """A batch queue unit read as if it were a plain one."""

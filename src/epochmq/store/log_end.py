@@ -1,7 +1,7 @@
 """Cutting the log: later files go, what lies behind the end is kept aside, zeroed and synced.
 
 Without the zeros, old records behind the end could pass for new ones after the next crash
-(rocketmq#10666, facts/store.md 1.10). Nothing is cut silently: the bytes stay in `cut/` for a
+(rocketmq#10666). Nothing is cut silently: the bytes stay in `cut/` for a
 person, all of them, and the report names them. Where there is no space for them nothing is cut;
 only what a crash left of its last writes may go without.
 """

@@ -1,7 +1,7 @@
 """Makes the next log file ahead, beside the loop, with zeros written into it where that is wanted.
 
 A sync after writing into a file of zeros is cheaper than into one that is merely reserved, where it
-must also record which blocks hold data now (facts/performance.md section 5). The file grows up
+must also record which blocks hold data now. The file grows up
 under another name and joins the log by a rename: no write of zeros can ever meet a write of
 messages, and when the log needs a file before this one is finished, it makes one without it.
 """

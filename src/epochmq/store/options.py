@@ -1,6 +1,6 @@
 """Sizes, intervals and policies of a store as plain values; the broker maps RocketMQ's names here.
 
-Defaults are upstream's (facts/store.md sections 1 and 2).
+Defaults are upstream's (sections 1 and 2).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The log's pointers and the order they keep (design.md section 4, INV-11).
+"""The log's pointers and the order they keep (INV-11).
 
 `start <= dispatched <= confirmed <= appended` and `synced <= appended`; `synced` and `confirmed`
 are not ordered. Nothing beyond `readable` is ever shown to a reader.

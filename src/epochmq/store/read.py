@@ -28,7 +28,7 @@ _FAR = 1 << 62
 
 
 class GetStatus(Enum):
-    """Outcome of a read (facts/store.md 2.2; names are upstream's)."""
+    """Outcome of a read (names are upstream's)."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1

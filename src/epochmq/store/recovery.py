@@ -1,4 +1,4 @@
-"""Brings a store to a state that appends could have left (facts/store.md 1.10, INV-16, INV-17).
+"""Brings a store to a state that appends could have left (INV-16, INV-17).
 
 1. The log is read from a file up to which all derived files are complete: after a clean stop the
    one that the queues' last unit points into, after a crash the newest one that begins with a

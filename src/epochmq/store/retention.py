@@ -1,4 +1,4 @@
-"""Which files may go: by age at the set hour, by disk use at any hour (facts/store.md 1.12).
+"""Which files may go: by age at the set hour, by disk use at any hour.
 
 The oldest log file goes first, the file being written never, and none that is not synced. Queue and
 index files follow the log.

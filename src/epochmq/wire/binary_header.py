@@ -1,4 +1,4 @@
-"""The binary ("ROCKETMQ") header encoding (facts/remoting.md 1.5).
+"""The binary ("ROCKETMQ") header encoding.
 
 Layout, big-endian: int16 code, int8 language, int16 version, int32 opaque, int32 flag, int32 remark
 length (0 = none), remark, int32 length of the map (0 = none), then pairs of int16 key length, key,

@@ -1,4 +1,4 @@
-"""Every request and response code by name, versions and languages (facts/remoting.md 1.3-2.0).
+"""Every request and response code by name, versions and languages (-2.0).
 
 Numbers are RocketMQ's; where releases disagree (controller codes from 2010 up) those of 5.3.3 are
 used. Codes above 32767 do not fit the binary header, see `narrow` and `widen`.
@@ -290,7 +290,7 @@ VERSION_5_2_0 = 453
 VERSION_5_3_1 = 475
 VERSION_5_3_3 = 479
 OUR_VERSION = VERSION_5_0_0
-"""The release whose behaviour we show to peers, in requests and in responses (remoting.md 1.7)."""
+"""The release whose behaviour we show to peers, in requests and in responses."""
 
 _WIDE = {
     int(code) & 0xFFFF: int(code) for code in RequestCode if not -0x8000 <= int(code) <= 0x7FFF

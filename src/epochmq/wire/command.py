@@ -1,4 +1,4 @@
-"""A command: one request or one response, and its two header encodings (remoting.md 1.3-1.5)."""
+"""A command: one request or one response, and its two header encodings (-1.5)."""
 
 import reprlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From frames to handlers and back: the cold path that every node shares (remoting.md 1.6).
+"""From frames to handlers and back: the cold path that every node shares.
 
 A node that serves hot codes itself takes those frames out first and gives the rest to `handle`.
 """

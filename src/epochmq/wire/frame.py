@@ -1,4 +1,4 @@
-"""Frames: cutting a byte stream into headers and bodies (facts/remoting.md 1.1 and 1.2).
+"""Frames: cutting a byte stream into headers and bodies.
 
 Layout, big-endian: int32 length of what follows; int8 header encoding (0 JSON, 1 binary); 24 bits
 header length; header; body.

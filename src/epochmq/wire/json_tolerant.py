@@ -1,4 +1,4 @@
-"""JSON in as RocketMQ's peers write it (fastjson), JSON out as the standard has it (remoting.md 3).
+"""JSON in as RocketMQ's peers write it (fastjson), JSON out as the standard has it.
 
 Standard text goes through msgspec. What it refuses is rewritten: bare integer keys (`{0:"a"}`) are
 quoted, raw control characters in texts escaped, ill-formed UTF-8 replaced; that runs in C and goes

@@ -58,7 +58,7 @@ def _map(value: dict[str, Any], info: inspect.Type) -> dict[str, Any]:
 
 
 def _is_reference(value: Any) -> bool:
-    """fastjson's mark for "the same object as above" (remoting.md 3); left out, not followed."""
+    """fastjson's mark for "the same object as above"; left out, not followed."""
     return isinstance(value, dict) and list(value) == ["$ref"]
 
 

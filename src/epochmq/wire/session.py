@@ -1,7 +1,7 @@
 """One connection as handlers see it; no socket in here.
 
 Runtime gives a `Transport` and reports the end with `lost`. Directions are told apart by the
-response flag only: what we ask the peer has its own table of opaques (facts/remoting.md 1.3).
+response flag only: what we ask the peer has its own table of opaques.
 """
 
 import logging

@@ -60,7 +60,7 @@ def test_when_a_majority_was_asked() -> None:
 
 
 def test_what_is_left_of_ourselves_is_nobody_else() -> None:
-    """A master that restarts may still be listed (acting-master.md 3.2)."""
+    """A master that restarts may still be listed."""
     view = view_of(A, own_id=0)
     view.heard(A, members(i0="old:1", i1=MASTER), 0)
     assert view.others() == {}

@@ -1,4 +1,4 @@
-"""The broker's shares, as facts/acting-master.md 10.7 has them."""
+"""The broker's shares, by RocketMQ's rules."""
 
 import pytest
 from hypothesis import given

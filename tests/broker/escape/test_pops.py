@@ -69,7 +69,6 @@ async def test_it_is_hidden_longer(groups: Groups) -> None:
 async def test_an_acknowledgement_after_the_masters_return_finds_its_check_point(
     groups: Groups,
 ) -> None:
-    """facts/acting-master.md 9.2 H18."""
     other, master, slave = await three(groups, b"one")
     await groups.stand_in(master, slave)
     (one,) = await take(slave, invisible_ms=2_500)

@@ -1,4 +1,4 @@
-"""Whether a pop is allowed: upstream's checks and codes (facts/remoting.md 2.8)."""
+"""Whether a pop is allowed: upstream's checks and codes."""
 
 import pytest
 from tests.broker.pop_harness import PopHarness, pop

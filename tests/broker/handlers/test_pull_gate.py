@@ -110,7 +110,7 @@ def test_the_fast_port_serves_no_pulls(harness: BrokerHarness, binary: bool) -> 
 
 
 def test_who_reads_far_back_is_sent_to_a_replica() -> None:
-    """facts/remoting.md 2.2: beyond what counts as memory."""
+    """Beyond what counts as memory."""
     harness = BrokerHarness(slave_read_enable=True, memory_window_bytes=1)
     harness.topic("T")
     client = harness.client()

@@ -101,7 +101,7 @@ def test_a_notice_of_another_smallest_id_is_a_hint_and_no_more() -> None:
 
 
 def test_a_slave_tells_the_flush_offset_only() -> None:
-    """A Java slave fails on an answer without it (acting-master.md 3.5)."""
+    """A Java slave fails on an answer without it."""
     node = node_of(role=Role.SLAVE)
     call(node, RequestCode.RESET_MASTER_FLUSH_OFFSET, {"masterFlushOffset": "77"})
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)) == {"masterFlushOffset": "77"}
@@ -162,7 +162,6 @@ def test_ha_status() -> None:
 
 
 def test_epochs() -> None:
-    """controller.md 4.14."""
     node = node_of()
     node.group_position.own_id = 3
     body = json_of(answer(node, RequestCode.GET_BROKER_EPOCH_CACHE))

@@ -162,7 +162,7 @@ def test_a_broker_that_may_not_be_written() -> None:
 def test_a_slave_that_stands_in_hands_the_copy_over(
     harness: BrokerHarness, level: int, topic: str
 ) -> None:
-    """Upstream's refuses, unless a master is in the same process (facts/acting-master.md 2.6)."""
+    """Upstream's refuses, unless a master is in the same process."""
     message = put(harness)
     end = harness.store.pointers.appended
     given: list[Draft] = []

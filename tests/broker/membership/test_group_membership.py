@@ -52,7 +52,7 @@ def test_the_controllers_hear_of_the_log_before_the_election() -> None:
 
 
 def test_elected_it_switches_first_and_records_last() -> None:
-    """defects.md 2.5: recorded before, a failed switch would never be tried again."""
+    """Recorded before, a failed switch would never be tried again."""
     talk = Dialogue.of()
     talk.online()
     talk.reply(Kind.ELECT, **group(1, 1, (1,)))
@@ -192,7 +192,7 @@ def test_a_leader_of_an_older_term_grants_nothing() -> None:
 
 
 def test_a_deposed_master_fences_at_once_and_follows() -> None:
-    """defects.md 3.1: not one acknowledgement more."""
+    """Not one acknowledgement more."""
     talk = Dialogue.of()
     talk.master()
     talk.notice(**group(2, 2, (2,)))
@@ -211,7 +211,6 @@ def test_a_heartbeats_answer_is_as_good_as_a_notice() -> None:
 
 
 def test_an_older_epoch_is_not_heeded() -> None:
-    """defects.md 2.6."""
     talk = Dialogue.of(known=Known("inc", 3, 5))
     talk.online()
     talk.reply(Kind.ELECT, **group(4, 2, (2,)))
@@ -231,7 +230,6 @@ def test_the_same_epoch_from_an_older_term_is_not_heeded_after_a_restart() -> No
 
 
 def test_a_wiped_controllers_low_term_is_heeded_with_a_higher_epoch() -> None:
-    """defects.md 2.9."""
     talk = Dialogue.of(known=Known("inc", 30, 5))
     talk.online()
     talk.reply(Kind.ELECT, controllerTerm=1, **group(6, 1, (1,)))
@@ -272,7 +270,7 @@ def test_a_newer_epoch_without_a_master_fences_and_asks_for_an_election() -> Non
 
 
 def test_a_restarted_master_asks_for_a_fresh_epoch() -> None:
-    """defects.md 2.4: (epoch, offset) would not be unique any more."""
+    """(epoch, offset) would not be unique any more."""
     talk = Dialogue.of(known=Known("inc", 1, 5), log=LogState(5, 100, 100))
     talk.find()
     talk.reply(Kind.REGISTER, **group(5, 1, (1, 2), 8))
@@ -329,7 +327,6 @@ def test_but_not_after_a_crash_that_may_have_lost_something() -> None:
 
 
 def test_a_refused_switch_fences_and_is_tried_again() -> None:
-    """defects.md 2.5."""
     talk = Dialogue.of()
     talk.online()
     talk.reply(Kind.ELECT, **group(1, 1, (1,)))
@@ -392,7 +389,7 @@ def test_a_follower_has_nothing_to_resign() -> None:
 
 
 def test_a_second_broker_with_the_same_id_is_fenced_until_the_first_is_gone() -> None:
-    """defects.md 2.13: a cloned volume."""
+    """A cloned volume."""
     talk = Dialogue.of()
     talk.find()
     talk.reply(Kind.REGISTER, **group(4, 2, (2,)))
@@ -441,7 +438,7 @@ def test_a_proposal_goes_to_the_active_controller_and_its_answer_is_the_set() ->
     ],
 )
 def test_a_refused_proposal_stays_open_for_replication_until_a_newer_set(code: Code) -> None:
-    """defects.md 2.10; the poll brings the truth at once."""
+    """The poll brings the truth at once."""
     talk = Dialogue.of()
     talk.master()
     talk.take(talk.core.propose(proposal(1, 2), talk.now))
@@ -655,7 +652,6 @@ def test_a_java_controller_that_is_active_gives_no_leases() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.ELECT, Kind.REPLICA_INFO, Kind.HEARTBEAT])
 def test_a_controller_that_was_wiped_is_asked_to_take_us_back(kind: Kind) -> None:
-    """defects.md 2.9."""
     talk = Dialogue.of()
     talk.online()
     if kind is Kind.REPLICA_INFO:

@@ -13,7 +13,7 @@ def files(disk: FakeDisk, broker: str = "b") -> IdentityFiles:
 
 
 def test_the_file_is_rocketmqs() -> None:
-    """controller.md 7.2: cluster#brokerName#brokerId."""
+    """Cluster#brokerName#brokerId."""
     disk = FakeDisk()
     files(disk).save_id(3)
     assert disk.read_file(IDENTITY) == b"C#b#3"

@@ -103,7 +103,6 @@ async def test_the_master_leaves_and_comes_back_as_a_replica(group: InProcess) -
 
 
 async def test_a_lone_broker_gets_a_fresh_epoch_at_each_start(group: InProcess) -> None:
-    """defects.md 2.4."""
     await group.start(brokers=1)
     for epoch in (1, 2, 3):
         (broker,) = group.brokers
@@ -154,7 +153,7 @@ async def test_without_controllers_it_is_fenced_and_invisible(group: InProcess) 
 async def test_a_master_that_lost_the_controllers_stops_and_goes_on_with_them(
     group: InProcess,
 ) -> None:
-    """defects.md 3.1, rocketmq#7017: not one acknowledgement after the lease."""
+    """Rocketmq#7017: not one acknowledgement after the lease."""
     await group.start(brokers=1)
     master = await group.master()
     await put_until_stored(master, b"one")

@@ -22,7 +22,6 @@ def ext(command: Command) -> dict[str, str]:
 
 
 def test_requests_are_those_of_5_3_with_ours_beside() -> None:
-    """controller.md 4."""
     made = messages(learner=True)
     assert made.metadata().code == RequestCode.CONTROLLER_GET_METADATA_INFO
     assert ext(made.next_id()) == {"clusterName": "C", "brokerName": "b"}
@@ -36,7 +35,7 @@ def test_requests_are_those_of_5_3_with_ours_beside() -> None:
     assert registered["invokeTime"] == "17"
     elected = ext(made.elect(3, 17))
     assert (elected["brokerId"], elected["designateElect"]) == ("3", "false")
-    # An address in this request would make it one of 5.0's (controller.md 3).
+    # An address in this request would make it one of 5.0's.
     assert ext(made.replica_info()) == {"brokerName": "b", "clusterName": "C"}
 
 
@@ -78,7 +77,7 @@ def test_a_java_answer_leaves_things_out() -> None:
 
 
 def test_the_bodys_epoch_counts_where_the_header_has_none() -> None:
-    """GET_REPLICA_INFO (controller.md 4.6)."""
+    """GET_REPLICA_INFO."""
     command = answer(masterEpoch=5, masterBrokerId=2)
     command.body = b'{"syncStateSet":[2,1],"syncStateSetEpoch":9}'
     told = view(command)

@@ -29,7 +29,6 @@ def test_the_incarnation_is_kept_before_anything_is_asked() -> None:
 
 
 def test_a_new_broker_gets_an_id_writes_it_and_registers() -> None:
-    """controller.md 7.2, step 3."""
     talk = newcomer()
     assert not talk.pending(Kind.HEARTBEAT)
     talk.reply(Kind.NEXT_ID, nextBrokerId=3)
@@ -58,7 +57,7 @@ def test_an_id_that_somebody_else_got_first_is_given_up() -> None:
 
 
 def test_an_application_without_an_answer_is_the_same_question_again() -> None:
-    """Upstream asks for another id then and leaves a ghost behind (defects.md 2.13)."""
+    """Upstream asks for another id then and leaves a ghost behind."""
     talk = newcomer()
     talk.reply(Kind.NEXT_ID, nextBrokerId=1)
     first = talk.fail(Kind.APPLY_ID)
@@ -85,7 +84,7 @@ def test_a_temporary_id_from_before_a_crash_is_applied_for_again() -> None:
 
 
 def test_a_wiped_controller_is_asked_to_take_the_id_back() -> None:
-    """defects.md 2.9: upstream's broker is refused for ever."""
+    """Upstream's broker is refused for ever."""
     talk = Dialogue.of(broker_id=3)
     talk.find()
     talk.reply(Kind.REGISTER, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
@@ -116,7 +115,7 @@ def test_a_refused_own_id_is_kept_and_asked_for_again_slowly() -> None:
 
 
 def test_a_controller_that_forgot_us_later_is_registered_with_again() -> None:
-    """2008 in the poll (controller.md 7.2, step 5)."""
+    """2008 in the poll."""
     talk = Dialogue.of()
     talk.find()
     talk.reply(Kind.REGISTER, **group(4, 2, (2,)))

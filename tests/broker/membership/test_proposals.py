@@ -51,7 +51,7 @@ def test_only_a_newer_set_settles_it() -> None:
 
 
 def test_a_refusal_is_the_last_word_only_if_it_was_asked_once() -> None:
-    """An attempt that seemed lost may still be carried out (defects.md 2.10)."""
+    """An attempt that seemed lost may still be carried out."""
     proposals = Proposals()
     proposals.open_proposal(FIRST)
     proposals.sent(7)

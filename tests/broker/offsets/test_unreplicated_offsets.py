@@ -94,7 +94,7 @@ def test_what_is_set_back_at_the_master_while_we_watch_counts() -> None:
 
 
 def test_a_master_that_lost_its_last_ones_sets_nothing_back() -> None:
-    """Restarted, with an older version of its table (facts/defects.md 9804)."""
+    """Restarted, with an older version of its table."""
     offsets = stood_in(q0=9)
     offsets.adopt(told({"T@g": {0: 5}}, counter=NEW), whole=True)
     offsets.adopt(told({"T@g": {0: 2}}, counter=OLD), whole=True)

@@ -66,7 +66,6 @@ async def test_a_slave_that_restarts_goes_on(group: InProcess) -> None:
 
 
 async def test_a_sync_master_waits_for_its_slave(group: InProcess) -> None:
-    """facts/store.md 4.2."""
     waits = {"broker_role": "SYNC_MASTER", "in_sync_replicas": 2, "slave_timeout": 200}
     master, slave = await pair(group, **waits)
     await put_until_stored(master, b"one")

@@ -21,7 +21,7 @@ def trouble(slave: Broker) -> str:
 async def test_a_slave_whose_log_is_another_says_so_and_stops_copying(
     group: InProcess, also_at_master: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """facts/acting-master.md 3.6: upstream's slave dials for ever, or appends to what it has."""
+    """Upstream's slave dials for ever, or appends to what it has."""
     master, slave = await pair(group)
     await put_until_stored(master, b"both")
     await until(lambda: bodies(slave) == [b"both"])

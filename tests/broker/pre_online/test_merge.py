@@ -182,7 +182,7 @@ def test_ordered_batches_that_were_out_at_the_slave_are_out(two: Two) -> None:
 
 
 def test_a_newer_table_of_topics_adds_and_takes_nothing_away(two: Two) -> None:
-    """A Java slave steps its own version without a reason (facts/acting-master.md 8)."""
+    """A Java slave steps its own version without a reason."""
     two.slave.topics.put(TopicConfig("THEIRS", 2, 2), WALL)
     two.slave.topics.put(TopicConfig("T", 8, 8), WALL)
     two.master.topics.table["OURS"] = TopicConfig("OURS", 1, 1)

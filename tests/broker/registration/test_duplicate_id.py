@@ -1,4 +1,4 @@
-"""Whose id it is, by what name servers and brokers answer (acting-master.md H20)."""
+"""Whose id it is, by what name servers and brokers answer (H20)."""
 
 from epochmq.broker.registration.duplicate_id import (
     is_duplicate_id,

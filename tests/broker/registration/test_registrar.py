@@ -221,7 +221,7 @@ async def test_without_name_servers_nothing_waits() -> None:
 
 
 async def test_an_acting_group_says_how_long_it_may_be_silent(server: FakeNameServer) -> None:
-    """Else a name server waits 120 s (acting-master.md 11)."""
+    """Else a name server waits 120 s."""
     node = node_for(
         server.address, enable_slave_acting_master=True, broker_not_active_timeout_millis=5_000
     )

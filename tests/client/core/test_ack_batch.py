@@ -12,7 +12,7 @@ def handle(offset: int, start: int = 0, revive: int = 3, mark: str = "0", queue:
 
 
 def test_the_bits_of_the_fact_sheet() -> None:
-    """facts/remoting.md 2.8: bits 0 and 9 are "AQI="."""
+    """Bits 0 and 9 are "AQI="."""
     body, alone = batches("b", "g", "T", [handle(5, 5), handle(14, 5)])
     (row,) = body.acks
     assert (row.bit_set, row.offsets(), alone) == ("AQI=", [5, 14], [])

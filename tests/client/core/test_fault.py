@@ -1,4 +1,4 @@
-"""Latency fault tolerance: the table of remoting.md 5.2 and its edges."""
+"""Latency fault tolerance: RocketMQ's table and its edges."""
 
 import pytest
 

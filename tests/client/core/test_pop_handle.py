@@ -1,4 +1,4 @@
-"""Receipt handles: the words of facts/remoting.md 2.8, built from an answer as Java builds them."""
+"""Receipt handles: their words, built from an answer as Java builds them."""
 
 import pytest
 from hypothesis import given

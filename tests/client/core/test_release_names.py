@@ -1,4 +1,4 @@
-"""RocketMQ's version numbers (remoting.md 1.7 gives 413, 401, 479 and more)."""
+"""RocketMQ's version numbers (gives 413, 479 and more)."""
 
 import pytest
 

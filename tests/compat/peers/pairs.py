@@ -30,7 +30,7 @@ USEFUL: Config = {
     "enableAutoInSyncReplicas": True,
     "brokerNotActiveTimeoutMillis": 5000,
 }
-"""The least that makes the mode useful (facts/acting-master.md 2.1); the rest is by default."""
+"""The least that makes the mode useful; the rest is by default."""
 
 
 class Pairs(Running):

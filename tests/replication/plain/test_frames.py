@@ -1,4 +1,4 @@
-"""Golden bytes from facts/store.md 4.1."""
+"""Golden bytes of RocketMQ's frames."""
 
 import pytest
 from hypothesis import given

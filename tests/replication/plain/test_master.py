@@ -164,7 +164,7 @@ def test_a_fence() -> None:
 
 
 def test_no_more_count_than_are_alive() -> None:
-    """facts/acting-master.md 2.7: links of slaves that name servers have given up do not."""
+    """Links of slaves that name servers have given up do not."""
     core = master(log(500))
     core.alive = 2
     assert core.refusal(0) is AckStatus.NOT_ENOUGH  # without a slave

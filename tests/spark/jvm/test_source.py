@@ -229,7 +229,7 @@ def test_a_stream_reads_in_limits_and_publishes_where_it_is(
 def test_the_start_survives_a_first_batch_that_fails(
     spark: SparkSession, cluster: EpochCluster, topic: str, checkpoint: str
 ) -> None:
-    """facts/spark.md 4.4: without the start in the checkpoint 50 rows a queue were lost."""
+    """Without the start in the checkpoint 50 rows a queue were lost."""
     namesrv = cluster.namesrv_addr
     queues = topics.fill(namesrv, topic, 10)
     failing = {"yes": False}

@@ -1,7 +1,7 @@
 """What a message in one of the brokers' own topics is: whose it is and when it is due.
 
 Delayed, timed and half messages wait in hidden topics with their real place in properties, and POP
-keeps records of what it handed out (facts/store.md 7.1 to 7.3, 7.5). Times are wall ms.
+keeps records of what it handed out. Times are wall ms.
 """
 
 import json

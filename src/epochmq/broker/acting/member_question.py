@@ -2,7 +2,7 @@
 
 Natively GET_BROKER_MEMBER_GROUP (901). A name server of 4.x does not know that; with
 compatibleWithOldNameSrv it is asked for the route (105) of a topic that every member registers,
-`rmq_sys_SYNC_BROKER_MEMBER_{brokerName}`, in which no stand-in is shown (acting-master.md 2.3).
+`rmq_sys_SYNC_BROKER_MEMBER_{brokerName}`, in which no stand-in is shown.
 """
 
 from epochmq.base import limits

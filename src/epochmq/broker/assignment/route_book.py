@@ -1,8 +1,8 @@
 """Where the queues of topics are, on all brokers: asked of the name servers and kept fresh.
 
-A broker shares out the queues of other brokers as well, so it needs routes as a client does
-(facts/remoting.md 2.8). A topic is asked for when somebody first wants it, again every poll
-interval, and forgotten when nobody wanted it for some time. An old route is better than none.
+A broker shares out the queues of other brokers as well, so it needs routes as a client does. A
+topic is asked for when somebody first wants it, again every poll interval, and forgotten when
+nobody wanted it for some time. An old route is better than none.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The queues of one client, as the broker shares them out (facts/acting-master.md 10.7).
+"""The queues of one client, as the broker shares them out.
 
 Only by what this broker sees: its own connections are the members. None says "skip this round",
 which is not the same as "you have none".

@@ -1,4 +1,4 @@
-"""Who consumes: consumer groups, their members and what they subscribe to (remoting.md 2.5).
+"""Who consumes: consumer groups, their members and what they subscribe to.
 
 Methods return effects (`Notice`, `Expired`); the caller sends them. Subscriptions belong to the
 group, not to the member: the larger version wins, and a topic that a heartbeat leaves out is gone.

@@ -1,6 +1,6 @@
 """A broker's file as a container reads it: which path may be named, and what it does not decide.
 
-RocketMQ's rules (facts/acting-master.md 7): a master has the id 0, a slave a larger one, the port
+RocketMQ's rules: a master has the id 0, a slave a larger one, the port
 for replication is listenPort + 1, the network is the container's.
 """
 
@@ -113,7 +113,7 @@ def _network(container: ContainerOptions) -> dict[str, str]:
 
 
 def log_file_of(identity: Identity, container: ContainerOptions) -> str:
-    """Of a broker with isolateLogEnable; RocketMQ's directory (facts/acting-master.md 7)."""
+    """Of a broker with isolateLogEnable; RocketMQ's directory."""
     folder = Path(container.broker_log_dir or Path.home() / "logs")
     return str(folder / f"{identity}_rocketmqlogs" / "broker.log")
 

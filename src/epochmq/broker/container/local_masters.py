@@ -1,7 +1,7 @@
 """The masters beside a broker in the same process: what a slave that stands in there writes to.
 
 RocketMQ takes the first master that it finds in the process, whatever its cluster and whether it
-serves (facts/acting-master.md 4 and H15); here it must be one that a remote escape would choose.
+serves (H15); here it must be one that a remote escape would choose.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Options of a broker container, spelled as in RocketMQ (facts/acting-master.md 7)."""
+"""Options of a broker container, spelled as in RocketMQ."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

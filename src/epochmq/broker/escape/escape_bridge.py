@@ -3,7 +3,7 @@
 A put is a batch of messages; each gets exactly one outcome, and the batch is answered once:
 
 - STORED only when a master said SEND_OK, which it says once it holds the message as its own
-  options ask (facts/acting-master.md 9.2 H14).
+  options ask (H14).
 - A master that refuses, or is not reached, is passed over; when none takes a message it waits a
   little longer each time. Nothing is ever skipped (H13, rocketmq#7577, #7927).
 - When an answer is lost nobody knows whether the message is stored. It is sent again to the same

@@ -1,6 +1,6 @@
 """Masters of other groups in the same process (broker container): they come before remote ones.
 
-A local escape needs no request, and no switch (facts/acting-master.md 4). The test is the same as
+A local escape needs no request, and no switch. The test is the same as
 for a remote master (H15): it is of this cluster, may be written now, and has the topic, or makes
 it as a send would.
 """

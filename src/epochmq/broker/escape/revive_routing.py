@@ -2,7 +2,7 @@
 
 A check point and its acknowledgements cancel each other in one revive queue only, so they go to one
 and the same master (seed 003). RocketMQ finds it by an index into a list, and loses the pair when
-the list changes (facts/acting-master.md 4.2, 9.2 H16). Here the pop chooses by rendezvous hashing
+the list changes (H16). Here the pop chooses by rendezvous hashing
 and the handle says whom: its revive queue number is `place * PIN_STEP + queue`. Own queues are
 below `PIN_STEP` (`reviveQueueNum` is at most 1024), and clients bring the number back unread.
 """

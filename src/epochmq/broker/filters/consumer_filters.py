@@ -1,6 +1,6 @@
 """SQL92 filters of consumer groups: compiled once an expression, kept by topic and group.
 
-File: config/consumerFilter.json (store.md 3.2). Upstream also keeps bit maps of bloom filters
+File: config/consumerFilter.json. Upstream also keeps bit maps of bloom filters
 there; we read past them and write none.
 """
 

@@ -1,4 +1,4 @@
-"""Shares told by the broker, and by pull or POP: 400, 401, 402 (facts/acting-master.md 10.7)."""
+"""Shares told by the broker, and by pull or POP: 400, 401, 402."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Reading and changing the configuration: 25 and 26 (facts/security.md).
+"""Reading and changing the configuration: 25 and 26.
 
 Only what the allow-list marks may change; secrets are never shown; the change is written to one
 fixed file of the store (CVE-2023-33246, CVE-2023-37582).

@@ -1,4 +1,4 @@
-"""How far topics and groups are: 202, 208, 303, 317 (remoting.md 2.4)."""
+"""How far topics and groups are: 202, 208, 303, 317."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""END_TRANSACTION 37: commit, roll back, or say nothing yet (facts/remoting.md 2.1)."""
+"""END_TRANSACTION 37: commit, roll back, or say nothing yet."""
 
 from contextlib import suppress
 

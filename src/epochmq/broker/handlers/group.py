@@ -1,4 +1,4 @@
-"""Consumer-group administration: 200, 201, 207, 225, 352, 353 (remoting.md 2.4)."""
+"""Consumer-group administration: 200, 201, 207, 225, 352, 353."""
 
 import msgspec
 

@@ -29,7 +29,7 @@ _UNIT_SUBSCRIPTION = 2
 def handle_heartbeat(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
     """HEART_BEAT 34: note all groups of one client; make their retry topics.
 
-    The version in our answer's header tells the client whether it may use SQL92 (remoting.md 1.7).
+    The version in our answer's header tells the client whether it may use SQL92.
     """
     data = decode_body(HeartbeatData, command.body)
     if len(data.client_id) > limits.CLIENT_ID_LENGTH_MAX:

@@ -40,7 +40,7 @@ def handle_query(node: BrokerNode, command: Command, session: Session, now: int)
 
 
 def _young(node: BrokerNode, topic: str, queue_id: int) -> bool:
-    """Whether a new group should begin with the queue's first message (remoting.md 2.3)."""
+    """Whether a new group should begin with the queue's first message."""
     low, high = node.store.queue_bounds(topic, queue_id)
     if low > 0:
         return False

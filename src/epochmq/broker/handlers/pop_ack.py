@@ -3,7 +3,7 @@
 The answers are honest where RocketMQ's are not: an acknowledgement that is not kept is refused (it
 answers SUCCESS), and so is one whose time is over, with the code that its clients know as "the
 message is not there" (208). Codes otherwise as there: 17, 13 for a queue or a handle that cannot
-be, 208 for an offset outside the queue (facts/remoting.md 2.8).
+be, 208 for an offset outside the queue.
 """
 
 from collections.abc import Callable

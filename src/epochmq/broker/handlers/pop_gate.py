@@ -1,4 +1,4 @@
-"""Whether a pop is allowed, and what it wants (facts/remoting.md 2.8: checks and codes)."""
+"""Whether a pop is allowed, and what it wants (checks and codes)."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
 """GET_ALL_CONSUMER_ORDER_INFO 34007: batches of ordered pops that are out, for replicas (ADR 0055).
 
 RocketMQ has no such request: after a failover its ordered batches are handed out again at once, to
-whoever asks (facts/acting-master.md 10.5). Here whoever pops, acknowledges or hides in order is
+whoever asks. Here whoever pops, acknowledges or hides in order is
 answered once the replicas that watch this table have it, or are late.
 """
 

@@ -1,4 +1,4 @@
-"""What one pop takes: which queues in which order, and from where (facts/acting-master.md 10.2)."""
+"""What one pop takes: which queues in which order, and from where."""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused

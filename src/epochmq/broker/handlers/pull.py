@@ -1,6 +1,6 @@
 """Pulling (11, 361): read at once, or be held until a message or the deadline comes.
 
-A held request is executed again once it is woken (facts/remoting.md 2.2). When only messages came
+A held request is executed again once it is woken. When only messages came
 that its filter does not want, it goes on waiting behind them: answering would make the client
 ask again at once, for every message of everybody else.
 """
@@ -267,7 +267,7 @@ class PullHandler:
 
 
 def code_of(result: ReadResult, asked_offset: int) -> ResponseCode:
-    """The response code of a read (facts/remoting.md 2.2)."""
+    """The response code of a read."""
     if result.status in _EMPTY:
         if asked_offset != 0:
             return ResponseCode.PULL_OFFSET_MOVED

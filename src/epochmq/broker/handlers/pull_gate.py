@@ -1,4 +1,4 @@
-"""Whether a pull is allowed, and what it wants (facts/remoting.md 2.2: checks, codes, order).
+"""Whether a pull is allowed, and what it wants (checks, codes, order).
 
 Broker readable, lite pulls served, group known and consuming, topic known and readable, queue
 within the topic, subscription known and not older than the client's, filter usable.

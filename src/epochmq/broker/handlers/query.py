@@ -1,4 +1,4 @@
-"""Looking messages up: by key 12, by place 33, and units of a queue 321 (remoting.md 2.2)."""
+"""Looking messages up: by key 12, by place 33, and units of a queue 321."""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused

@@ -1,4 +1,4 @@
-"""Where queues begin and end, and what they held when: 29 to 32 (remoting.md 2.3)."""
+"""Where queues begin and end, and what they held when: 29 to 32."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode

@@ -1,4 +1,4 @@
-"""Questions that only a client can answer, passed on to it: 223, 307, 309 (remoting.md 2.5)."""
+"""Questions that only a client can answer, passed on to it: 223, 307, 309."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from epochmq.wire.headers.base import decode_header
 from epochmq.wire.session import Session
 
 VERSION_RUNNING_INFO = 62
-"""Clients from 3.1.8-SNAPSHOT on answer 307 and 309 (remoting.md 1.7)."""
+"""Clients from 3.1.8-SNAPSHOT on answer 307 and 309."""
 
 RELAY_TIMEOUT_MS = 10_000
 STATUS_TIMEOUT_MS = 5_000

@@ -1,4 +1,4 @@
-"""Replicas and roles over the wire: 905 to 908, 1007, 1008 (facts/remoting.md 2.7)."""
+"""Replicas and roles over the wire: 905 to 908, 1007, 1008."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
@@ -21,11 +21,11 @@ from epochmq.wire.session import Session
 def handle_exchange(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
     """EXCHANGE_BROKER_HA_INFO 906: where the master is reached by replicas.
 
-    A Java slave cannot do without the flush offset, so it is in every answer
-    (acting-master.md 3.5). With an address it is a master that tells a slave where it is. A slave
-    that only asks its master may have stood in for it: the master asks back. It is told so once we
-    are among the members: before that it could not take anything back. Another slave that is to
-    stand in asks as well, and waits until we cease: we ask the name servers now.
+    A Java slave cannot do without the flush offset, so it is in every answer. With an address it is
+    a master that tells a slave where it is. A slave that only asks its master may have stood in for
+    it: the master asks back. It is told so once we are among the members: before that it could not
+    take anything back. Another slave that is to stand in asks as well, and waits until we cease: we
+    ask the name servers now.
     """
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
@@ -56,7 +56,7 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
 def _returning(node: BrokerNode, replica: Replica, header: ExchangeHAInfoHeader) -> Reply:
     """A master announces its return; one of RocketMQ's says nothing of a hand-over, and means it.
 
-    Its flush offset is shown by 907 only (facts/acting-master.md 3.6).
+    Its flush offset is shown by 907 only.
     """
     wanted = node.options.sync_master_flush_offset_when_startup and not node.is_master
     if wanted and not node.master_flush_offset:

@@ -1,4 +1,4 @@
-"""Moving a group's offsets: 222 at the broker, or by telling its clients, 220 (remoting.md 2.5)."""
+"""Moving a group's offsets: 222 at the broker, or by telling its clients, 220."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
@@ -15,7 +15,7 @@ from epochmq.wire.headers.base import decode_header
 from epochmq.wire.session import Session
 
 VERSION_RESET = 28
-"""Clients from 3.0.7-SNAPSHOT on understand 220 and 221 (remoting.md 1.7)."""
+"""Clients from 3.0.7-SNAPSHOT on understand 220 and 221."""
 
 _C_PLUS_PLUS = "CPP"
 _ANY_OFFSET = 1 << 62

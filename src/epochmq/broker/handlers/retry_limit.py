@@ -1,4 +1,4 @@
-"""How many retries a broker allows for the message of a request (facts/remoting.md 2.1)."""
+"""How many retries a broker allows for the message of a request."""
 
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.retries import broker_limit

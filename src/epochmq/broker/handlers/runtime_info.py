@@ -1,4 +1,4 @@
-"""How a broker is doing: GET_BROKER_RUNTIME_INFO 28, under upstream's keys (remoting.md 2.4).
+"""How a broker is doing: GET_BROKER_RUNTIME_INFO 28, under upstream's keys.
 
 Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
 Ours: `epochmqVersion`, `epochmqAppend` (the native code or Python), `storeFenced` (why nothing more

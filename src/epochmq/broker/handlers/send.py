@@ -2,8 +2,8 @@
 
 `take` checks a message and stages a draft of it (its body copied once, out of the shared receive
 buffer); `flush`, at the turn's end, appends all drafts with one log write and queues the answers
-(performance.md 2: handling a batch at once is worth 2.6x). Checks, codes and their order are
-those of facts/remoting.md 2.1.
+(handling a batch at once is worth 2.6x). Checks, codes and their order are
+those of RocketMQ.
 
 With synchronous flush the answers of a turn wait together for the sync that covers them; that is
 the group commit. Where replicas must have the messages too, the same groups wait for them.

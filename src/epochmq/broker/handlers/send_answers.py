@@ -20,7 +20,7 @@ STATUS_CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
 }
-"""Every other status is SYSTEM_ERROR (facts/store.md 4.2)."""
+"""Every other status is SYSTEM_ERROR."""
 
 REMARKS = {
     PutStatus.SERVICE_NOT_AVAILABLE: (

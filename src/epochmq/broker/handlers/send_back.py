@@ -1,10 +1,9 @@
 """CONSUMER_SEND_MSG_BACK 36: a consumer could not cope with a message and wants it again later.
 
 The message is read where it is stored, and a copy goes out through the internal writer: delayed,
-into the group's retry topic, or into its dead letter topic when it was tried as often as allowed
-(facts/remoting.md 2.1, store.md 7.4). The answer waits for the internal writer: the consumer counts
-the message as done once it has it. A slave that stands in hands the copy over, and the master that
-takes it lets it wait (facts/acting-master.md 2.6).
+into the group's retry topic, or into its dead letter topic when it was tried as often as allowed.
+The answer waits for the internal writer: the consumer counts the message as done once it has it. A
+slave that stands in hands the copy over, and the master that takes it lets it wait.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Batches (320, or any send whose header says batch): all records or none, in one place.
 
-The batch's own properties are added to each record's (facts/remoting.md 2.1).
+The batch's own properties are added to each record's.
 """
 
 from typing import NamedTuple

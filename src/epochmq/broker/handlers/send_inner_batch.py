@@ -1,7 +1,7 @@
 """A batch that is stored as one record, in topics whose attribute queue.type is BatchCQ.
 
 It must have a UNIQ_KEY of its own; without one its messages are stored one by one, in units of one
-message (facts/remoting.md 2.1). Tags and keys are those of the batch: readers filter by the record.
+message. Tags and keys are those of the batch: readers filter by the record.
 """
 
 from epochmq.base.errors import Refused

@@ -110,7 +110,7 @@ def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, ver
     """Whether a copy that a consumer sent is a dead letter: its message is tried out.
 
     Java's consumers in order send a copy only of what is tried out, and count no retry to come: a
-    group that holds a queue lock consumes in order (facts/remoting.md 2.1). What another broker
+    group that holds a queue lock consumes in order. What another broker
     hands over, and what our producer sends anew, has no limit and is no dead letter.
     """
     config = check_group(node, group, node.clock.wall_ms())

@@ -1,6 +1,6 @@
 """What a topic allows to its senders, checked once and kept until topics, options or role change.
 
-The checks and their order are RocketMQ's (facts/remoting.md 2.1): start-accept time, broker
+The checks and their order are RocketMQ's: start-accept time, broker
 permission for order topics, the name, forbidden system topics, existence (or creation), permission.
 """
 

@@ -1,4 +1,4 @@
-"""How far the timer is: GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61 (facts/acting-master.md 8).
+"""How far the timer is: GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61.
 
 Replicas ask both, and a returning master asks who stood in for it.
 """

@@ -1,4 +1,4 @@
-"""Topic administration: 17, 18, 21, 215, 351 (remoting.md 2.4).
+"""Topic administration: 17, 18, 21, 215, 351.
 
 The incremental registration that follows a change is the service's: it takes `topics.changed`.
 """
@@ -22,7 +22,7 @@ from epochmq.wire.headers.topic import CreateTopicHeader, DeleteTopicHeader, Get
 from epochmq.wire.session import Session
 
 _POP_RETRY_MARKS = ("_", "+")
-"""Between group and topic in the retry topics of POP, versions 1 and 2 (remoting.md 2.8)."""
+"""Between group and topic in the retry topics of POP, versions 1 and 2."""
 
 
 def handle_update(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:

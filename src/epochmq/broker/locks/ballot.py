@@ -19,7 +19,7 @@ AGAIN_WITHIN_MS = 300
 """A second try begins only this early: the client waits for a second."""
 PAUSE_MS = 20, 120
 """The least and the most before the second try: two clients that began together may both have
-lost (acting-master.md H23)."""
+lost (H23)."""
 
 
 class Asking:

@@ -1,4 +1,4 @@
-"""Queue locks: at most one client of a group holds a queue, for 60 s at a time (remoting.md 2.5).
+"""Queue locks: at most one client of a group holds a queue, for 60 s at a time.
 
 The owner is the client id, not the connection: a consumer that reconnects keeps its locks.
 
@@ -220,7 +220,7 @@ class QueueLocks:
         return self.owner(group, queue, now) not in (None, client_id)
 
     def any_live(self, group: str, now: int) -> bool:
-        """Whether the group holds any lock: then it consumes in order (remoting.md 2.1)."""
+        """Whether the group holds any lock: then it consumes in order."""
         return any(lock.until_ms >= now for lock in self._groups.get(group, {}).values())
 
     def expire(self, now: int) -> int:

@@ -1,7 +1,7 @@
 """Held pull requests: who waits on which queue, woken by an append group or by the deadline.
 
 Pure: `now` comes in, requests to execute again come out. A request waits for the first message at
-or behind its `offset` in one queue (facts/remoting.md 2.2). Everything is bounded: `hold` says no
+or behind its `offset` in one queue. Everything is bounded: `hold` says no
 when a queue or the whole broker has too many waiters, and a closed connection takes its waiters
 with it, so nobody can fill the table and leave.
 """

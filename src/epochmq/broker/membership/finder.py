@@ -2,7 +2,7 @@
 
 Found by asking all of them at once, and by every answer to a heartbeat; lost when it cannot be
 reached, closes, or says that it is not the leader. Then it is looked for at once: upstream waits
-for its ten seconds' poll (controller.md 2.2). Of two that claim it the higher term is believed.
+for its ten seconds' poll. Of two that claim it the higher term is believed.
 """
 
 from collections.abc import Sequence

@@ -1,17 +1,17 @@
 """Membership: when a broker is master, follower or fenced, as controllers decide (RIP-44).
 
-The way online (controller.md 7.2): find the active controller; get an id, once in a life; register;
+The way online: find the active controller; get an id, once in a life; register;
 take the role the group has for us, or ask for an election. Afterwards answers to heartbeats and to
 the poll bring the same thing, a `View` of the group, and `_see` is the one place that acts on it. A
 notice (1008) only makes it ask at once: whoever reaches the broker's port can send one. Rules
-beyond RocketMQ's, by the numbers of defects.md part 2:
+beyond RocketMQ's:
 
-- 4: an epoch from before this process registered is not taken up, a new one is asked for; only
+- An epoch from before this process registered is not taken up, a new one is asked for; only
   under controllers that refuse that (Java's), and only if the log lost nothing, it goes on.
-- 5: the role is switched first and recorded last; a switch that fails fences and is tried again.
-- 6: what is older than the (epoch, term) kept on disk is not heeded.
-- 9: a wiped controller is asked to take back the id we have (`online`).
-- 10: a proposal stays open until it is answered or a newer set is seen; timeouts decide nothing.
+- The role is switched first and recorded last; a switch that fails fences and is tried again.
+- What is older than the (epoch, term) kept on disk is not heeded.
+- A wiped controller is asked to take back the id we have (`online`).
+- A proposal stays open until it is answered or a newer set is seen; timeouts decide nothing.
 
 A master acknowledges only while its lease holds; whoever acknowledges or reads asks `lease` at that
 moment, so a pause between two calls of this core does no harm (S17).
@@ -270,7 +270,7 @@ class Membership:
         return view.master_id == self.broker_id and self._is_stale(view.epoch)
 
     def _is_stale(self, epoch: int) -> bool:
-        """Whether it may be from before this process registered (defects.md 2.4, S19)."""
+        """Whether it may be from before this process registered (S19)."""
         if self.is_master or (epoch > self.stale_epoch and self._online.done):
             return False
         return not (self._old_epoch_again and self._options.clean_start)

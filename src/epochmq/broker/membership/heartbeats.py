@@ -1,6 +1,6 @@
 """When which controller hears of us, and which of them knows leases.
 
-Every controller gets every heartbeat, so that a new leader knows who lives (defects.md 3.2). Ours
+Every controller gets every heartbeat, so that a new leader knows who lives. Ours
 answer; a Java controller is told one-way once it has shown that it is one, and is tried again now
 and then, for it may have been replaced.
 """

@@ -1,11 +1,10 @@
 """Who this replica is: its id and incarnation, kept in small files that are replaced atomically.
 
 `brokerIdentity` holds RocketMQ's text, `cluster#brokerName#brokerId`, and `brokerIdentity-temp`
-the same with `#registerCheckCode` while the controllers decide about the id (controller.md 7.2).
+the same with `#registerCheckCode` while the controllers decide about the id.
 What RocketMQ has no place for lies beside them in `brokerIdentity-state`, as JSON: the incarnation,
 random text made once, by which two brokers started from copies of one volume are told apart; and
-the newest (controller term, master epoch) this broker acted on, below which it heeds nobody
-(defects.md 2.6, 2.13).
+the newest (controller term, master epoch) this broker acted on, below which it heeds nobody.
 `brokerIdentity-boot` names the boot of the machine under which the replica ran last (KIP-966).
 `brokerIdentity-sum` is the checksum of `brokerIdentity`, which RocketMQ's text has no room for.
 """

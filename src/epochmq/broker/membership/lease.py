@@ -1,7 +1,7 @@
 """How long a master may go on acknowledging: until the lease that the controllers gave ends.
 
 A lease counts from before the heartbeat was sent, so it ends here no later than the controllers
-think it does, whatever the network did (defects.md 3.1). A controller that knows no leases, which
+think it does, whatever the network did. A controller that knows no leases, which
 is RocketMQ's, fences nobody: then there is no end.
 """
 

@@ -469,7 +469,7 @@ class Member:
             self._node.acks.waits = waits_for_replicas(options)
 
     async def _ask_ha_address(self, master: str) -> None:
-        """A Java controller does not tell it; the master does, at once (defects.md 2.17)."""
+        """A Java controller does not tell it; the master does, at once."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO)
         with suppress(EpochError):
             answer = await self._brokers.invoke(master, command, HA_ASK_TIMEOUT_MS)

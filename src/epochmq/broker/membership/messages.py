@@ -1,4 +1,4 @@
-"""The requests a broker makes of controllers, and what their answers say (controller.md 4).
+"""The requests a broker makes of controllers, and what their answers say.
 
 Headers are those of 5.1.1 and later with fields of ours beside them, which a Java controller skips.
 Answers of all kinds tell of the group with the same names, so one reader serves them all.

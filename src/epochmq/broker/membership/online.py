@@ -1,9 +1,9 @@
 """The way online: an id once in a life, then registration, step by step with one controller.
 
-The states of controller.md 7.2, with three differences. The id is written before the temporary file
-goes; a question without an answer is asked again with the same check code, which makes it the same
-question; and a controller that does not know us (2010: it was wiped) is asked to take back the id
-we have, where RocketMQ's broker asks to register for ever (defects.md 2.9, 2.13).
+The states of RocketMQ's ReplicasManager, with three differences. The id is written before the
+temporary file goes; a question without an answer is asked again with the same check code, which
+makes it the same question; and a controller that does not know us (2010: it was wiped) is asked to
+take back the id we have, where RocketMQ's broker asks to register for ever.
 """
 
 from epochmq.broker.membership.identity import Temp

@@ -10,7 +10,7 @@ from epochmq.broker.membership.messages import View
 def is_old(view: View, present: View, known: Known) -> bool:
     """Whether `view` tells of the past: an epoch, or a controller's term, that is over.
 
-    What was acted on before a restart counts too (defects.md 2.6). A wiped controller counts its
+    What was acted on before a restart counts too. A wiped controller counts its
     terms anew; it is heeded as soon as it names a higher epoch.
     """
     if view.epoch < max(present.epoch, known.master_epoch):

@@ -1,4 +1,4 @@
-"""Attributes of a topic: the `+name=value,-name` language that changes them (remoting.md 2.4)."""
+"""Attributes of a topic: the `+name=value,-name` language that changes them."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """Subscription groups: what a consumer group may do here, and how its retries go.
 
-File: config/subscriptionGroup.json (store.md 3.2), with the table of topics that a group is
+File: config/subscriptionGroup.json, with the table of topics that a group is
 forbidden to read; between its writes config/tables.journal.
 """
 

@@ -1,6 +1,6 @@
 """How each group reads each topic, by pull or by POP, as an operator set it with 401.
 
-File: config/messageRequestMode.json, of the shape of 402's body (facts/acting-master.md 10.7).
+File: config/messageRequestMode.json, of the shape of 402's body.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Topics that every broker has from its first start (store.md 3.3)."""
+"""Topics that every broker has from its first start."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The topics of this broker: what routes, permissions and queue numbers come from.
 
-File: config/topics.json (store.md 3.2), and config/tables.journal for what changed since. Every
+File: config/topics.json, and config/tables.journal for what changed since. Every
 change steps the `version` that brokers and name servers compare, marks the table `dirty`, and is
 handed out once by `take_changed` for the incremental registration.
 """

@@ -1,6 +1,6 @@
-"""Consumer offsets: the next queue offset each group wants of each queue (remoting.md 2.3).
+"""Consumer offsets: the next queue offset each group wants of each queue.
 
-File: config/consumerOffset.json (store.md 3.2), rows named `topic@group`.
+File: config/consumerOffset.json, rows named `topic@group`.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ class ConsumerOffsets:
         return rows
 
     def adopt(self, content: dict[str, Any], *, whole: bool) -> None:
-        """Take a master's rows over ours (facts/store.md 3.5); with `whole` all others go.
+        """Take a master's rows over ours; with `whole` all others go.
 
         An empty table is a master's that has lost its own: it takes nothing away. What `keep_own`
         keeps stays.

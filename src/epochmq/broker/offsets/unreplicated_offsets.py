@@ -5,7 +5,7 @@ offsets, and its slave copies them. Copied they may be, but not over newer ones:
 further offset stays, or the one that an admin set later. An offset that goes back at the master
 itself while we watch was set back there, and counts. Whole tables of an older version than the one
 before are those of a master that lost its last ones: they set nothing back
-(facts/acting-master.md 3.4, H6).
+(H6).
 """
 
 from epochmq.model.data_version import DataVersion

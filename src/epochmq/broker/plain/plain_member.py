@@ -1,4 +1,4 @@
-"""Runs a broker's part in a plain group: serve slaves, or copy a master (facts/store.md 4).
+"""Runs a broker's part in a plain group: serve slaves, or copy a master.
 
 A slave hears from name servers, in the answers to its registrations, where its master is; until
 it does it registers again and again. Metadata and log are copied side by side, as upstream does:
@@ -166,7 +166,7 @@ class PlainMember:
             self._ask()
 
     def _count_members(self, acting: ActingService) -> None:
-        """For acknowledgements (facts/acting-master.md 2.7); silent name servers change nothing."""
+        """For acknowledgements; silent name servers change nothing."""
         view = acting.core.view
         if view.members():
             self.replication.node.count_alive(1 + len(view.others()))
@@ -374,6 +374,6 @@ class PlainMember:
 
 
 def comes_back(options: BrokerOptions) -> bool:
-    """Whether the broker takes over from its group before it is online (acting-master.md 2.2)."""
+    """Whether the broker takes over from its group before it is online."""
     several = options.enable_slave_acting_master and options.total_replicas > 1
     return several and not options.skip_pre_online

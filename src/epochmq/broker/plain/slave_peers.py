@@ -1,7 +1,7 @@
 """Looks whether a slave's log is its master's whenever a link is new, and dials no more if not.
 
 RocketMQ's slave dials such a master again and again, and nobody hears of it; or it appends to a log
-that is another one (facts/acting-master.md 3.6, H9).
+that is another one (H9).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Receipt handles (property POP_CK) and the texts of a pop's answer (facts/remoting.md 2.8).
+"""Receipt handles (property POP_CK) and the texts of a pop's answer.
 
 A handle is eight fields with a space between: `ckOffset popTime invisibleTime reviveQid mark
 brokerName queueId msgQueueOffset`. The client builds it from what a pop answers, and brings it back

@@ -7,7 +7,7 @@ ORDER_QUEUE = 999
 """Stands in receipt handles for "no revive queue": an ordered pop has no check point."""
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
-"""Marks that say from which of a topic's three sources a message came (facts/remoting.md 2.8)."""
+"""Marks that say from which of a topic's three sources a message came."""
 
 
 def revive_topic(cluster: str) -> str:

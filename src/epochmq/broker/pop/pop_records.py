@@ -1,4 +1,4 @@
-"""Check points and acknowledgements as messages of the revive topic (facts/store.md 7.5).
+"""Check points and acknowledgements as messages of the revive topic.
 
 A check point (tag `ck`) names up to 32 messages of one queue that a group took at once; bit i of
 `bm` says that message i needs no more care. An acknowledgement (`ack`, for several messages `bAck`)
@@ -163,7 +163,7 @@ def ack_draft(
 
 def _timed(draft: Draft, deliver_wall_ms: int) -> Draft:
     """As RocketMQ's masters expect it: there the revive topic is written by the timer, check points
-    a second before their acknowledgements (facts/acting-master.md 10.4).
+    a second before their acknowledgements.
     """
     if is_pinned(draft.queue_id) and deliver_wall_ms > 0:
         draft.properties += f"\x02{TIMER_DELIVER_MS}\x01{deliver_wall_ms}".encode()

@@ -378,7 +378,7 @@ class PopState:
 
         They are kept in memory; with the progress of the revive queue, which moves past check
         points of which nothing is open, they go to the master when that returns. What is lost with
-        both is delivered again (facts/acting-master.md 9.2 H18).
+        both is delivered again (H18).
         """
         for (queue_id, key), acked in acks.items():
             core = self.driver.queues.get(queue_id)

@@ -1,9 +1,9 @@
 """Whether a replica's log is a part of its master's: its length, and a digest of its last bytes.
 
-Plain replication has no epochs, and its slaves trust that their log is the master's prefix
-(facts/store.md 4). It is not when a master lost its tail with the power and wrote on, or wrote on
-while the slave was gone: two records then begin at the same place. As every byte behind that place
-differs as well, the last ones that both have tell (H9). Pure; what is asked is LOG_DIGESTS (34005).
+Plain replication has no epochs, and its slaves trust that their log is the master's prefix. It is
+not when a master lost its tail with the power and wrote on, or wrote on while the slave was gone:
+two records then begin at the same place. As every byte behind that place differs as well, the last
+ones that both have tell (H9). Pure; what is asked is LOG_DIGESTS (34005).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Taking over from another member what is newer there, and nothing that is newer here (H6).
 
 Upstream lets one side win a whole table by its stepped version, and so throws away either what the
-slave did or what the slave had not copied yet (facts/acting-master.md 3.4). Here:
+slave did or what the slave had not copied yet. Here:
 
 - consumer offsets and delay levels: queue by queue what is further, or was reset later; but no
   offset of a topic or group that was deleted meanwhile, and at a master none past a queue's end;

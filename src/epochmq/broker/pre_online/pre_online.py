@@ -1,4 +1,4 @@
-"""The way of a returning broker back into its group (RIP-32; facts/acting-master.md 3; ADR 0050).
+"""The way of a returning broker back into its group (RIP-32, ADR 0050).
 
 A master asks who is there and then, member by member in ascending id: compares the logs, tells
 where the log is copied from, waits for the copying, takes the member's tables. Only when all of

@@ -18,7 +18,7 @@ from epochmq.wire.headers.bulk import LogDigestsHeader
 from epochmq.wire.headers.ha import ExchangeHAInfoHeader
 
 TIMEOUT_MS = 3_000
-"""For one request, as upstream's (facts/acting-master.md 3.2)."""
+"""For one request, as upstream's."""
 
 
 class Asking:

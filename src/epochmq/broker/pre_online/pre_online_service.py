@@ -215,7 +215,7 @@ class PreOnlineService:
     # A slave's steps -------------------------------------------------------------------------
 
     async def _ask_master(self, address: str) -> None:
-        """906 without fields (facts/acting-master.md 3.5)."""
+        """906 without fields."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
         answer = await self._asking.ask(address, command)
         found = decode_header(ExchangeHAInfoHeader, answer.ext)

@@ -1,4 +1,4 @@
-"""Whether another broker runs under this one's name and id (facts/acting-master.md H20).
+"""Whether another broker runs under this one's name and id (H20).
 
 Whoever registered last would be shown to clients, in turns: each of the two would have a part of
 the messages. The name servers say who is registered; a broker that only moved, or died, does not

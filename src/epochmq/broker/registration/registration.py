@@ -1,6 +1,6 @@
 """When which name server is told what: everything at start and by period, changes at once.
 
-Rules of facts/remoting.md 2.6: a full registration at start and every `period_ms` (clamped to
+RocketMQ's rules: a full registration at start and every `period_ms` (clamped to
 10..60 s), one call for each name server in parallel, a topic's change at once as an incremental
 registration of that topic only. A name server that did not take the last full registration gets
 a full one on every attempt, since it may know nothing of this broker; a name server refuses an
@@ -127,7 +127,7 @@ class Registration:
     def forgotten(self, address: str, now: int) -> None:
         """A name server that answers does not know this broker: all anew, and at once.
 
-        Also after failures: it was away for long, and is back (acting-master.md 9.2, H2).
+        Also after failures: it was away for long, and is back (H2).
         """
         server = self._servers.get(address)
         if server is not None and not server.calling:

@@ -1,7 +1,7 @@
 """Which pulls bring wanted messages of one queue, and what their answers say of each (RIP-32).
 
 A check point that a slave gave here while it stood in for its master names messages which only its
-group has (facts/acting-master.md 4.3). Pulled from the first wanted one on; each answer's records
+group has. Pulled from the first wanted one on; each answer's records
 count by their own queue offset (rocketmq#7724).
 """
 

@@ -1,7 +1,7 @@
 """How far each delay level is delivered, what is due, and when to look again.
 
 Level n's messages are queue n-1 of SCHEDULE_TOPIC_XXXX; their consume-queue units carry the deliver
-time (wall ms) as tagsCode, rising within a level (facts/store.md 7.1). `progress` is the queue
+time (wall ms) as tagsCode, rising within a level. `progress` is the queue
 offset of the next message to deliver. It moves only when the internal writer has acknowledged the
 delivery, never on the attempt: a failed delivery is tried again and never skipped (rocketmq#9249),
 and a crash in between delivers twice rather than not at all.

@@ -1,4 +1,4 @@
-"""A message on its way into the delay topic, and restored on its way out (facts/store.md 7.1)."""
+"""A message on its way into the delay topic, and restored on its way out."""
 
 import msgspec
 

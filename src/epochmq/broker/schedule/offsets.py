@@ -1,4 +1,4 @@
-"""config/delayOffset.json: how far each delay level is delivered (facts/store.md 3.2, 7.1)."""
+"""config/delayOffset.json: how far each delay level is delivered."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""config/timermetrics: how many messages of each topic wait for their time (facts/store.md 3.2).
+"""config/timermetrics: how many messages of each topic wait for their time.
 
 Counted as they come and go; after a crash a little off, until the wheel is made anew.
 """

@@ -1,4 +1,4 @@
-"""A message for an exact time on its way into the timer topic, and out of it (facts/store.md 7.2).
+"""A message for an exact time on its way into the timer topic, and out of it.
 
 In: TIMER_OUT_MS is the slot it hangs in, REAL_TOPIC and REAL_QID its real place. Out: as it came,
 with TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. Of TIMER_DELAY_SEC, TIMER_DELAY_MS and TIMER_DELIVER_MS

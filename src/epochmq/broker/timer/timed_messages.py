@@ -1,7 +1,7 @@
 """What of the timer topic is on the wheel, what is due, and how far everything is delivered.
 
 Time is cut into slots of `precision_ms`; a message hangs in the slot that holds its time, its upper
-end included (facts/store.md 7.2). `read_ms` is the slot that is being delivered. Messages of an
+end included. `read_ms` is the slot that is being delivered. Messages of an
 open slot go out each at its own time; the slot is over when its time is and the internal writer has
 acknowledged all of them (rocketmq#7927: what fails is tried again and never skipped). Slots whose
 time is over are opened together (`spans`): each put waits for replicas, and one put for each slot

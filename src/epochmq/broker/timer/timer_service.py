@@ -137,7 +137,7 @@ class TimerService:
         """Save how far it is: the files are synced, then the checkpoint is written.
 
         Slots that are delivered are emptied once the deliveries are on the device themselves, and
-        the checkpoint remembers the newest state of which that is so (facts/store.md 7.2).
+        the checkpoint remembers the newest state of which that is so.
         """
         driver, progress = self.driver, self.progress
         if driver.delivers:  # a replica has its master's versions

@@ -1,6 +1,6 @@
 """Half messages whose producers stay silent: written again, asked for, given up in the end.
 
-A copy with the check counted is held before the producer is asked (facts/store.md 7.3): so a crash
+A copy with the check counted is held before the producer is asked: so a crash
 repeats a check and never forgets one. While no producer of its group is connected a half message
 is left alone, neither counted nor copied; upstream counts, and gives it up within minutes.
 """

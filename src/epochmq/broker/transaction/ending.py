@@ -1,6 +1,6 @@
 """END_TRANSACTION: which half message is meant, whether it may be ended, and ending it once.
 
-Checks, codes and their order are upstream's (facts/store.md 7.3). Where upstream writes the
+Checks, codes and their order are upstream's. Where upstream writes the
 message again for a request that comes twice, this answers it as the first one.
 """
 

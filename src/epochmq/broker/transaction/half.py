@@ -1,4 +1,4 @@
-"""A half message made of a sender's message, and what is made of it later (facts/store.md 7.3).
+"""A half message made of a sender's message, and what is made of it later.
 
 Half messages lie in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with their real place in REAL_TOPIC and
 REAL_QID, and with no transaction bits, so that they have a unit in that queue. A copy carries the

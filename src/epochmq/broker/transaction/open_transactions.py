@@ -2,7 +2,7 @@
 
 A half message lies in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. It is over when an op message in
 RMQ_SYS_TRANS_OP_HALF_TOPIC names its queue offset, or when a later copy of it follows in the half
-queue (facts/store.md 7.3). So everything there is to know is in the two queues, and this class is
+queue. So everything there is to know is in the two queues, and this class is
 fed with nothing else: `took_ops` and `took_half` report what readers may see of them, in order, at
 the start of a master's time and ever after. What is below `seen` and not in the window is over;
 no memory is kept of it.

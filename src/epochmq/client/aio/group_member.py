@@ -41,7 +41,7 @@ LOCK_AGAIN_MS = 1_000
 """After a renewal that failed: while a slave takes its master's place nobody renews, and what is
 not renewed for 30 s is not consumed."""
 BROKER_LOCK_MS = 60_000
-"""How long a broker keeps a lock that nobody renews (facts/remoting.md 5.1)."""
+"""How long a broker keeps a lock that nobody renews."""
 FINISH_MS = 30_000
 """How long a queue that goes to another member waits, still locked, for the listener that has a
 message of it: well within the life of the lock, which was renewed `LOCK_MS` ago at most."""
@@ -110,7 +110,7 @@ class Consuming(Protocol):
 
 
 class GroupMember:
-    """Joins, shares queues by rebalance, pulls, commits, leaves (remoting.md 5.3 and 5.4)."""
+    """Joins, shares queues by rebalance, pulls, commits, leaves."""
 
     def __init__(
         self, instance: Instance, calls: BrokerCalls, group: str, options: Options

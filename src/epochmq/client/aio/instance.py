@@ -170,7 +170,7 @@ class Instance:
         """Ask for the route of `topic`; tells whether its queues changed.
 
         With `create`, a topic that does not exist is given the route of the template, so that the
-        first send creates it at the broker (remoting.md 5.2 step 2). Whoever asks while the answer
+        first send creates it at the broker. Whoever asks while the answer
         is awaited gets the same one.
         """
         self.check_usable()

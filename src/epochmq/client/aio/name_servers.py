@@ -1,4 +1,4 @@
-"""Asks the name servers: one of them until it fails, then the next (remoting.md 5.2 step 0)."""
+"""Asks the name servers: one of them until it fails, then the next."""
 
 from collections.abc import Callable
 

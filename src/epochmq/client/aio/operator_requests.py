@@ -1,4 +1,4 @@
-"""What brokers ask a consumer on behalf of an operator (remoting.md 2.5): reset, status, running
+"""What brokers ask a consumer on behalf of an operator: reset, status, running
 info, and "consume this message now"."""
 
 import asyncio

@@ -121,7 +121,7 @@ class PopOrdered:
     """One message of a queue after the other; one that fails holds those behind it.
 
     The broker gives out nothing of a queue before all that it gave out is acknowledged or visible
-    again (facts/acting-master.md 10.5). So what follows a failure is hidden for the same short time
+    again. So what follows a failure is hidden for the same short time
     as the failure itself, and comes again with it, in order.
     """
 

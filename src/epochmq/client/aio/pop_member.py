@@ -2,7 +2,7 @@
 
 Which queues that are says a broker (400), and a queue may be several members': what one of them
 popped nobody else gets until its invisible time is over. So nothing is committed and nothing has to
-be given back when a share changes (facts/remoting.md 5.6).
+be given back when a share changes.
 
 Retries of what was popped a broker mixes into the pops of the topic. What members that pull sent
 back, or this group before it popped, is in %RETRY%group, a topic like others: who is given its
@@ -332,7 +332,7 @@ class PopMember:
                 log.info("%s is not given back: %s", message.msg_id, error)
 
     async def _sorted(self, share: Share, data: SubscriptionData, popped: Popped) -> list[Taken]:
-        """What is to be handled; what the subscription does not want is done (remoting.md 5.6)."""
+        """What is to be handled; what the subscription does not want is done."""
         until_ms = self.instance.clock.now_ms() + self.options.invisible_ms
         taken, unwanted = [], []
         for message in popped.messages:

@@ -1,4 +1,4 @@
-"""Sends messages that become visible only when a local transaction says so (remoting.md 5.5)."""
+"""Sends messages that become visible only when a local transaction says so."""
 
 import asyncio
 import inspect

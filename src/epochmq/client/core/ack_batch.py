@@ -1,4 +1,4 @@
-"""Many acknowledgements in one request, for a broker that knows 200151 (facts/remoting.md 2.8)."""
+"""Many acknowledgements in one request, for a broker that knows 200151."""
 
 import base64
 from collections.abc import Iterable

@@ -20,7 +20,7 @@ def wanted(
 ) -> tuple[MessageQueue, ...]:
     """The share of `own_id`; every member sorts the same way, so shares never overlap.
 
-    A member that the broker does not list yet owns nothing (remoting.md 5.3 step 3).
+    A member that the broker does not list yet owns nothing.
     """
     if own_id not in members:
         return ()

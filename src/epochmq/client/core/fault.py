@@ -1,4 +1,4 @@
-"""Which brokers to avoid for a while: RocketMQ's latency fault tolerance (remoting.md 5.2 step 4).
+"""Which brokers to avoid for a while: RocketMQ's latency fault tolerance.
 
 A try that took long, or failed, makes its broker unavailable for a time that grows with the
 latency seen. Avoidance is a preference: when every broker is avoided, any of them is used.

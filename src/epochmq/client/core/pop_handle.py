@@ -1,7 +1,7 @@
 """Receipt handles of popped messages: what a client keeps to acknowledge one (POP_CK).
 
 Eight words: check point's offset, pop time, invisible time, revive queue, mark, broker, queue,
-message's offset (facts/remoting.md 2.8). The broker's answer to a pop has the parts of many
+message's offset. The broker's answer to a pop has the parts of many
 handles in three texts; times are wall ms of the broker.
 """
 
@@ -67,7 +67,7 @@ class Handle:
 
 
 def retry_topic_of(topic: str, group: str, mark: str) -> str:
-    """By its mark; V1 joins by an underscore, V2 by a plus (facts/acting-master.md 10.6)."""
+    """By its mark; V1 joins by an underscore, V2 by a plus."""
     if mark == NORMAL:
         return topic
     return f"{names.retry_topic(group)}{'_' if mark == RETRY_V1 else '+'}{topic}"

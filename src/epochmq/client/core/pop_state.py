@@ -1,4 +1,4 @@
-"""What a POP consumer does after an answer, and after a listener (facts/remoting.md 5.6)."""
+"""What a POP consumer does after an answer, and after a listener."""
 
 from enum import Enum
 

@@ -1,7 +1,7 @@
 """Messages of one queue that were pulled and are not done yet.
 
-The committed offset is the smallest one not done, or the one behind the last (remoting.md 5.3 step
-7), so a crash repeats messages but never skips one. `taken` messages are in a listener's hands.
+The committed offset is the smallest one not done, or the one behind the last, so a crash repeats
+messages but never skips one. `taken` messages are in a listener's hands.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a consumer does after a pull was answered (remoting.md 5.3 steps 5 and 6)."""
+"""What a consumer does after a pull was answered."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -9,7 +9,7 @@ from epochmq.model.queue import MessageQueue
 
 
 class RoundRobin:
-    """Takes queues in turn from a random start (remoting.md 5.2 step 4)."""
+    """Takes queues in turn from a random start."""
 
     def __init__(self, rng: Rng, fault: FaultTable | None = None) -> None:
         self._next = rng.randrange(1 << 30)

@@ -1,4 +1,4 @@
-"""RocketMQ's name of a version number, as its tools print it: 479 is `V5_3_3` (remoting.md 1.7).
+"""RocketMQ's name of a version number, as its tools print it: 479 is `V5_3_3`.
 
 Every release takes two numbers, its snapshot's first. 3.0 has .1 to .15, minors 3.1, 3.2 and all
 from 4.0 up have .0 to .9, minors 3.3 to 3.9 have .1 to .9.

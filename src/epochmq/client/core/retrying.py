@@ -1,7 +1,7 @@
 """A message that failed, sent to its group's retry topic as a copy.
 
-RocketMQ's clients do so when a broker does not take a message back by its place in the log
-(facts/remoting.md 5.3): brokers cannot take back one message of a batch that is a single record.
+RocketMQ's clients do so when a broker does not take a message back by its place in the log: brokers
+cannot take back one message of a batch that is a single record.
 """
 
 from epochmq.client.core.outgoing import Outgoing

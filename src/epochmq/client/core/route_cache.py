@@ -1,7 +1,7 @@
 """What the client knows of topics and brokers, and what it must ask again.
 
 Publish queues are the writable queues of brokers that have a master; subscribe queues the readable
-ones (remoting.md 5.2 step 3, 5.3 step 3).
+ones.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class RouteCache:
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
     def address(self, broker_name: str, broker_id: int) -> str | None:
-        """Address of the wanted replica, else the next one, else any (remoting.md 5.3 step 5)."""
+        """Address of the wanted replica, else the next one, else any."""
         replicas = self._brokers.get(broker_name, {})
         for candidate in (broker_id, broker_id + 1):
             if candidate in replicas:
@@ -129,7 +129,7 @@ def subscribe_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, .
 
 
 def route_of_new_topic(template: TopicRouteData, queue_count: int) -> TopicRouteData:
-    """The route of a topic that does not exist yet, from that of `TBW102` (remoting.md 5.2)."""
+    """The route of a topic that does not exist yet, from that of `TBW102`."""
     return TopicRouteData(
         broker_datas=[
             BrokerData(b.cluster, b.broker_name, dict(b.broker_addrs))

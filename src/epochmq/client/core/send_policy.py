@@ -1,6 +1,6 @@
 """What a producer makes of an answer: a result, another try, or an error for the caller.
 
-Codes that another broker may not give are tried again (remoting.md 5.2 step 6); 10, 11 and 12 say
+Codes that another broker may not give are tried again; 10, 11 and 12 say
 "stored, but not as safely as asked", which is a result.
 """
 

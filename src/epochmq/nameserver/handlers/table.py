@@ -1,4 +1,4 @@
-"""Which handler serves which request code (remoting.md 2.6)."""
+"""Which handler serves which request code."""
 
 from collections.abc import Callable
 from functools import partial

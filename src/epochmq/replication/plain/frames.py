@@ -1,4 +1,4 @@
-"""The frames of plain master and slave (facts/store.md 4.1), big endian, without any handshake.
+"""The frames of plain master and slave, big endian, without any handshake.
 
 slave to master    end of the slave's log i64; the first one says where to begin
 master to slave    offset i64 | body bytes i32 | body; no body is a heartbeat

@@ -1,9 +1,9 @@
-"""A plain master: sends its log to whoever asks, counts who has how much (facts/store.md 4).
+"""A plain master: sends its log to whoever asks, counts who has how much.
 
 ASYNC_MASTER acknowledges what it has stored itself; SYNC_MASTER waits until `inSyncReplicas`
 brokers, itself among them, hold a message. Slaves have no names here: each connection counts once.
 Under slave acting master no more count than name servers say are alive, and with fewer in sync than
-a send would wait for it is refused (facts/acting-master.md 2.7).
+a send would wait for it is refused.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """A plain slave: copies what follows its log's end, and reports where that is.
 
 There is no handshake and nothing to compare: a slave trusts that its log is its master's prefix. A
-frame that does not begin where the log ends closes the link, heartbeats too (facts/store.md 4.1).
+frame that does not begin where the log ends closes the link, heartbeats too.
 """
 
 from epochmq.base.errors import PeerError

@@ -34,7 +34,7 @@ from epochmq.spark.offsets import by_topic, from_topics, queue_text
 NEEDED = ("topic", "queueId", "queueOffset", "brokerName", "storeTimestamp", "msgId")
 """Columns that every archive has, whatever was chosen: places, days and identities."""
 MAX_ROWS = 1_000_000
-"""Rows of one batch: the fixed cost of a batch is some 0.2 s (facts/spark.md 4.3)."""
+"""Rows of one batch: the fixed cost of a batch is some 0.2 s."""
 BELIEVED_AFTER_S = 15.0
 """So long a queue must look shorter than what was archived before that is believed: a master that
 has just taken over may show less for a moment."""

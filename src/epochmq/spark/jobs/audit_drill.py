@@ -1,7 +1,7 @@
 """From blocks that differ to the records in them, and to the replica that is probably wrong.
 
 A record's boundary is found without any index: a record carries its own log offset, so a magic
-number whose record names the very place where it stands is a record's start (facts/store.md 1.2).
+number whose record names the very place where it stands is a record's start.
 """
 
 from collections.abc import Callable, Iterator, Sequence

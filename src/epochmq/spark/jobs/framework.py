@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 TASK_TRIES = 4
-"""How often `local[N]` tries a task; without the number Spark tries once (facts/spark.md 2.2)."""
+"""How often `local[N]` tries a task; without the number Spark tries once."""
 
 QUIET = {
     "spark.ui.enabled": "false",

@@ -1,4 +1,4 @@
-/* Keys into an index file that is held in memory (facts/store.md 2.5; store/index_file.py, put). */
+/* Keys into an index file that is held in memory (store/index_file.py, put). */
 #include "native.h"
 
 #define SECONDS_MAX 0x7FFFFFFF

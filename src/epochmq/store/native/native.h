@@ -4,7 +4,7 @@
  * "not mine" (0) before anything outside the caller's buffers has changed; Python then does it all
  * over again, so no refusal is ever made here. No allocation, no I/O, no state but the CRC tables.
  *
- * All integers on the wire and on disk are big-endian (facts/store.md 1.2, 2.1, 2.5); structures
+ * All integers on the wire and on disk are big-endian; structures
  * shared with Python are in the machine's own order and mirrored in library.py.
  */
 #ifndef EPOCHMQ_NATIVE_H
@@ -21,7 +21,7 @@
 #define ITEM_BYTES 20
 #define SLOTS_A_PAGE 1024
 
-/* Where fields of a record's head lie, whatever its hosts (facts/store.md 1.2). */
+/* Where fields of a record's head lie, whatever its hosts. */
 #define SIZE_AT 0
 #define CRC_AT 8
 #define QUEUE_ID_AT 12

@@ -90,7 +90,7 @@ typedef struct {
     int16_t table[TABLE]; /* number of a send_topic + 1, by hash of its topic */
 } send_turn;
 
-/* The fields of a send's header or an end's (facts/remoting.md 2.1), as far as they are needed. */
+/* The fields of a send's header or an end's, as far as they are needed. */
 typedef struct {
     int64_t code, flag, opaque, version;
     span topic, properties;

@@ -1,4 +1,4 @@
-/* Properties, keys and Java's string hash, on UTF-8 (facts/store.md 1.2; model/properties.py). */
+/* Properties, keys and Java's string hash, on UTF-8 (model/properties.py). */
 #include "native.h"
 
 /* The code point at `at`, which is sound UTF-8; its bytes go to `width`. */

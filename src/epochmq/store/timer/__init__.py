@@ -1,1 +1,1 @@
-"""The timer wheel and the timer log in RocketMQ's file formats (facts/store.md 7.2)."""
+"""The timer wheel and the timer log in RocketMQ's file formats."""

@@ -1,4 +1,4 @@
-"""config/timercheck: how far the timer is, in 56 of 4096 bytes (facts/store.md 7.2).
+"""config/timercheck: how far the timer is, in 56 of 4096 bytes.
 
 Behind them come 24 of ours: a mark, the precision (i64) that the wheel was written with, the log's
 end (i64) by which everything delivered was written, and a CRC-32 of all that. With them the

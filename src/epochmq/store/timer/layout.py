@@ -1,4 +1,4 @@
-"""Bytes of the wheel's slots and of the log's units (facts/store.md 7.2); big-endian.
+"""Bytes of the wheel's slots and of the log's units; big-endian.
 
 Two fields that RocketMQ writes but never looks at hold something here: a slot's magic is the CRC-32
 of the 28 bytes before it, a unit's last i64 the exact time of delivery in 48 bits, behind a CRC-16

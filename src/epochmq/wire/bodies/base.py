@@ -1,4 +1,4 @@
-"""How typed bodies become JSON and come back (facts/remoting.md 3).
+"""How typed bodies become JSON and come back.
 
 A field that is UNSET is left out, as fastjson leaves out nulls. Maps keyed by a queue are plain
 dicts whose keys are the queue's JSON text: quoted on the way out, taken inline as well on the way

@@ -1,4 +1,4 @@
-"""Bodies of client sessions (facts/remoting.md 2.5)."""
+"""Bodies of client sessions."""
 
 from msgspec import UNSET, UnsetType
 

@@ -1,4 +1,4 @@
-"""Bodies of consumer-group administration (facts/remoting.md 2.4)."""
+"""Bodies of consumer-group administration."""
 
 from msgspec import UNSET, UnsetType
 

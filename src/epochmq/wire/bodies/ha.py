@@ -1,4 +1,4 @@
-"""Body of GET_BROKER_HA_STATUS 907 (facts/remoting.md 2.7)."""
+"""Body of GET_BROKER_HA_STATUS 907."""
 
 from msgspec import UNSET, field
 

@@ -1,4 +1,4 @@
-"""Bodies of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42 (facts/remoting.md 2.5)."""
+"""Bodies of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
 
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.base import Body, camel_but

@@ -1,4 +1,4 @@
-"""Bodies about static topics: logical queues mapped to physical ones (facts/remoting.md 2.6)."""
+"""Bodies about static topics: logical queues mapped to physical ones."""
 
 from msgspec import UNSET
 

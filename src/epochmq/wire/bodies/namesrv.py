@@ -1,4 +1,4 @@
-"""Bodies of registration and routes; a route itself is model/route's (facts/remoting.md 2.6)."""
+"""Bodies of registration and routes; a route itself is model/route's."""
 
 from msgspec import UNSET, field
 

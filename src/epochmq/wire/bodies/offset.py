@@ -1,4 +1,4 @@
-"""Bodies about offsets: tables for a slave, resets pushed to clients (remoting.md 2.3, 2.5)."""
+"""Bodies about offsets: tables for a slave, resets pushed to clients."""
 
 from epochmq.model.data_version import DataVersion
 from epochmq.model.queue import MessageQueue

@@ -1,4 +1,4 @@
-"""Bodies of the POP family: 200151, 400, 401, 402 (facts/remoting.md 2.8)."""
+"""Bodies of the POP family: 200151, 400, 401, 402."""
 
 import base64
 import binascii

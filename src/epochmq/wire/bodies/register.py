@@ -1,4 +1,4 @@
-"""The compressed body of REGISTER_BROKER (facts/remoting.md 2.6): a zlib stream.
+"""The compressed body of REGISTER_BROKER: a zlib stream.
 
 Inflated, all lengths int32: n, DataVersion JSON; number of topics, each n and the text
 "name read write perm filter attributes"; n, JSON list of filter servers; number of mappings, each n

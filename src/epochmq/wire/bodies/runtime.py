@@ -1,4 +1,4 @@
-"""Bodies of what runs inside clients and brokers: 307, 309, 315 (facts/remoting.md 2.5)."""
+"""Bodies of what runs inside clients and brokers: 307, 309, 315."""
 
 from msgspec import UNSET, field
 

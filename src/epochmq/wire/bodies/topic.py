@@ -1,4 +1,4 @@
-"""Bodies of topic administration (facts/remoting.md 2.4)."""
+"""Bodies of topic administration."""
 
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig

@@ -1,4 +1,4 @@
-"""Headers of pushes to clients and of the rest of administration (facts/remoting.md 2.4, 2.5).
+"""Headers of pushes to clients and of the rest of administration.
 
 220 to 223, 307, 309, 26, 315, 328.
 """

@@ -1,4 +1,4 @@
-"""How a typed header becomes `extFields` (strings only) and comes back (facts/remoting.md 2).
+"""How a typed header becomes `extFields` (strings only) and comes back.
 
 Real peers send numbers with leading zeros, booleans in any case, empty texts for "not set": what
 msgspec's quick conversion refuses is read again field by field, as Java's parsers would.
@@ -27,7 +27,7 @@ class Header(msgspec.Struct, gc=False):
 
 
 class RpcHeader(Header, kw_only=True):
-    """Adds the routing fields that 5.x clients may put on any request (remoting.md 2.0)."""
+    """Adds the routing fields that 5.x clients may put on any request."""
 
     ns: str | None = None
     nsd: bool | None = None

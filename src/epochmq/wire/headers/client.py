@@ -1,4 +1,4 @@
-"""Headers of client sessions: 34, 35, 38, 40, 203, 204 (facts/remoting.md 2.5)."""
+"""Headers of client sessions: 34, 35, 38, 40, 203, 204."""
 
 from epochmq.wire.headers.base import Header, RpcHeader
 

@@ -1,8 +1,8 @@
 """One-step typed reading of the hot requests' JSON headers: 10, 310, 320, 11, 361, 37.
 
 The usual way (`command.decode`, then `decode_header`) makes a dict of texts and throws it away.
-Here the whole header becomes one typed value: measured 0.45-0.5 us instead of 1.7
-(facts/performance.md 2a). Whatever is unusual gives None and takes the usual way.
+Here the whole header becomes one typed value: measured 0.45-0.5 us instead of 1.7. Whatever is
+unusual gives None and takes the usual way.
 
 Both ways take the text "1e3" or "1.0" for the whole number that it is, where Java refuses it. No
 client writes numbers so and ranges hold all the same, while the cheapest look for such texts (a

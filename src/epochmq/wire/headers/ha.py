@@ -1,4 +1,4 @@
-"""Headers of the replication helpers: 906, 908 (facts/remoting.md 2.7)."""
+"""Headers of the replication helpers: 906, 908."""
 
 from epochmq.wire.headers.base import I64, Header
 

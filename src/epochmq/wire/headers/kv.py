@@ -1,4 +1,4 @@
-"""Headers of the name server's key-value configuration: 100 to 102, 219 (facts/remoting.md 2.6)."""
+"""Headers of the name server's key-value configuration: 100 to 102, 219."""
 
 from epochmq.wire.headers.base import Header
 

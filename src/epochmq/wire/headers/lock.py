@@ -1,4 +1,4 @@
-"""Headers of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42 (facts/remoting.md 2.5)."""
+"""Headers of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
 
 from epochmq.wire.headers.base import I32, I64, RpcHeader
 

@@ -1,4 +1,4 @@
-"""Headers about consumer offsets and queue bounds: 14, 15, 29 to 32 (facts/remoting.md 2.3).
+"""Headers about consumer offsets and queue bounds: 14, 15, 29 to 32.
 
 Every `offset` here is a queue offset; timestamps are wall ms.
 """

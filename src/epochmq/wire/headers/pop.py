@@ -1,4 +1,4 @@
-"""Headers of the POP family: 200050 to 200055 (facts/remoting.md 2.8). Times are wall ms."""
+"""Headers of the POP family: 200050 to 200055. Times are wall ms."""
 
 from epochmq.wire.headers.base import I32, I64, Header, TopicHeader
 
@@ -25,7 +25,7 @@ class PopHeader(TopicHeader):
 
 
 class PopResponseHeader(Header):
-    """Answer to a pop; the three texts have the grammar of facts/remoting.md 2.8."""
+    """Answer to a pop; `broker/pop/handle.py` writes its three texts."""
 
     popTime: I64
     invisibleTime: I64

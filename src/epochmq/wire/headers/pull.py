@@ -1,4 +1,4 @@
-"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361 (facts/remoting.md 2.2)."""
+"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361."""
 
 from epochmq.wire.headers.base import I32, I64, Header, TopicHeader
 

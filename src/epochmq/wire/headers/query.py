@@ -1,4 +1,4 @@
-"""Headers of message look-ups: 12, 33, 321 (facts/remoting.md 2.2)."""
+"""Headers of message look-ups: 12, 33, 321."""
 
 import msgspec
 

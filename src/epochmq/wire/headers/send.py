@@ -1,4 +1,4 @@
-"""Headers of the sending family: 10, 310, 320, 324, 325, 326, 36, 370 (facts/remoting.md 2.1).
+"""Headers of the sending family: 10, 310, 320, 324, 325, 326, 36, 370.
 
 A batch (320) uses the short-key form with `batch` true.
 """

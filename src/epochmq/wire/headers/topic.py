@@ -1,4 +1,4 @@
-"""Headers of topic administration: 17, 18, 202, 215, 300, 303, 351 (facts/remoting.md 2.4)."""
+"""Headers of topic administration: 17, 18, 202, 215, 300, 303, 351."""
 
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.topic import TopicConfig

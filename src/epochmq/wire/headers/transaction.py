@@ -1,4 +1,4 @@
-"""Headers of transactions: 37, 39, 323 (facts/remoting.md 2.1)."""
+"""Headers of transactions: 37, 39, 323."""
 
 from epochmq.wire.headers.base import I32, I64, Header, RpcHeader
 

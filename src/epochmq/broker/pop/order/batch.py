@@ -1,6 +1,6 @@
 """What is out of one queue by an ordered pop, and its row in consumerOrderInfo.json.
 
-Deadlines are monotonic; rows have wall times (facts/store.md 3.4). Pure.
+Deadlines are monotonic; rows have wall times. Pure.
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ is over; the same attempt (`attemptId`) may read its own batch again. The commit
 of the first message without an acknowledgement. There are no check points: what is not acknowledged
 is read again in its queue, in its order.
 
-File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later (facts/store.md 3.4), and
-a DataVersion. Replicas copy it, as upstream's do not (facts/acting-master.md 10.5): whoever is
+File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later, and
+a DataVersion. Replicas copy it, as upstream's do not: whoever is
 master next goes on in order, and hands out nothing that may be in a consumer's hands (ADR 0055).
 What travels says by `wallMillis` what time it was. Pure.
 """

@@ -35,7 +35,7 @@ RETRY_MS, RETRY_MAX_MS = 1_000, 10_000
 last."""
 
 BACK_OFF_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""Pauses while a message cannot be read or written at all, as in RocketMQ (facts/store.md 7.5)."""
+"""Pauses while a message cannot be read or written at all, as in RocketMQ."""
 
 COPY_BEHIND = 20_000
 """Records that may lie behind an open check point before it is copied."""
