@@ -35,7 +35,12 @@ SLOW_FOR_S = 6.0
 SHIMMED = ("suspend", "slow-sync")
 """Faults that need `shim.py` around each broker."""
 FAULTS = (
-    *("kill", "pause", "kill-slave", "kill-controller", "kill-controllers", "kill-all"),
+    "kill",
+    "pause",
+    "kill-slave",
+    "kill-controller",
+    "kill-controllers",
+    "kill-all",
     *SHIMMED,
 )
 

@@ -179,8 +179,11 @@ class SecondaryBroker(Broker):
         if owned.delivers:
             walls.append(owned.delivery.next_deadline())
         wanted = [
-            *(super().next_deadline(), self.save_at, self.sync.next_deadline()),
-            *(owned.transactions.next_deadline(now), owned.pop.next_deadline(now)),
+            super().next_deadline(),
+            self.save_at,
+            self.sync.next_deadline(),
+            owned.transactions.next_deadline(now),
+            owned.pop.next_deadline(now),
             owned.pending_writes.next_deadline(),
             *(now + due - wall for due in walls if due is not None),
         ]
@@ -209,7 +212,8 @@ class SecondaryBroker(Broker):
         return (
             owned.offsets,
             owned.delay_offsets,
-            *(owned.request_modes, owned.pop.orders),
+            owned.request_modes,
+            owned.pop.orders,
         )
 
     def _write_metadata(self, call: Callable[[], None], done: Done) -> None:

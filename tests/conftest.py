@@ -101,8 +101,16 @@ class OneJava(LoadFileScheduling):
 JAVA_FILES = frozenset(
     f"test_{name}.py"
     for name in (
-        *("admin_calls", "admin_cluster", "admin_groups", "admin_messages", "admin_namesrv"),
-        *("admin_progress", "admin_topics", "bulk_calls", "pop_calls", "pop_consumer"),
+        "admin_calls",
+        "admin_cluster",
+        "admin_groups",
+        "admin_messages",
+        "admin_namesrv",
+        "admin_progress",
+        "admin_topics",
+        "bulk_calls",
+        "pop_calls",
+        "pop_consumer",
     )
 )
 """Of `tests/client/aio`."""

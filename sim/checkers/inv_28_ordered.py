@@ -273,7 +273,8 @@ def _knows_batch(key: QueueKey, batch: Out) -> Callable[["PoppingBroker"], bool]
     def knows(process: "PoppingBroker") -> bool:
         found = _batches(process.owned.pop.orders).get(key)
         return found is not None and (found.pop_time, found.offsets) == (
-            *(batch.pop_time, list(batch.until_us)),
+            batch.pop_time,
+            list(batch.until_us),
         )
 
     return knows

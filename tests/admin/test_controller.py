@@ -53,9 +53,12 @@ def test_inside_a_name_server(tmp_path: Path) -> None:
     port = free_port("127.0.0.1")
     given = [
         *settings(tmp_path, port),
-        *("--set", f"listenPort={port}"),
-        *("--set", f"kvConfigPath={tmp_path / 'kv.json'}"),
-        *("--set", "enableControllerInNamesrv=true"),
+        "--set",
+        f"listenPort={port}",
+        "--set",
+        f"kvConfigPath={tmp_path / 'kv.json'}",
+        "--set",
+        "enableControllerInNamesrv=true",
     ]
     with shell_in(tmp_path) as shell:
         running = shell.start("namesrv", *given)

@@ -87,7 +87,9 @@ async def test_a_broker_alone(tmp_path: Path) -> None:
             asked = [
                 *(send(b"x", topic=f"T{n}") for n in range(3)),
                 *(heartbeat(f"g{n}") for n in range(3)),
-                *(heartbeat("G"), create("T1", 8), send_back("g0")),
+                heartbeat("G"),
+                create("T1", 8),
+                send_back("g0"),
                 pull(topic="T0", commit=1, sys_flag=1 | 4),
                 Command(Code.SET_MESSAGE_REQUEST_MODE, body=json.dumps(mode).encode()),
                 Command(Code.UPDATE_BROKER_CONFIG, body=b"slaveReadEnable=true"),

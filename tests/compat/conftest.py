@@ -61,9 +61,18 @@ another test plays the same with another client, version or cause of the failove
 _MINUTES = frozenset(
     f"test_{name}.py"
     for name in (
-        *("acting_clients", "acting_master", "clients_together", "controller_java_broker"),
-        *("controller_table", "failover_clients", "kill9", "mqadmin_controller", "pre_online"),
-        *("replication_java", "store_files", "transactions"),
+        "acting_clients",
+        "acting_master",
+        "clients_together",
+        "controller_java_broker",
+        "controller_table",
+        "failover_clients",
+        "kill9",
+        "mqadmin_controller",
+        "pre_online",
+        "replication_java",
+        "store_files",
+        "transactions",
     )
 )
 """Files that are begun before the others (tests/conftest.py)."""

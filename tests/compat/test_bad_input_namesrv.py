@@ -134,8 +134,18 @@ def test_texts_that_are_no_change(ours: EpochCluster, body: bytes) -> None:
 
 
 _NAMES = (
-    *("topic", "brokerName", "brokerAddr", "clusterName", "cluster", "haServerAddr", "brokerId"),
-    *("namespace", "bodyCrc32", "compressed", "heartbeatTimeoutMillis", "acceptStandardJsonOnly"),
+    "topic",
+    "brokerName",
+    "brokerAddr",
+    "clusterName",
+    "cluster",
+    "haServerAddr",
+    "brokerId",
+    "namespace",
+    "bodyCrc32",
+    "compressed",
+    "heartbeatTimeoutMillis",
+    "acceptStandardJsonOnly",
 )
 NONSENSE = {
     "no header": {},

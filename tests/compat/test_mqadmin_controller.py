@@ -108,7 +108,8 @@ def test_elect_a_named_master(group: Group) -> None:
     assert elected is not None
     assert elected.master_id == other
     assert lines(out)[:4] == [
-        *(f"#ClusterName\t{CLUSTER}", f"#BrokerName\t{BROKER}"),
+        f"#ClusterName\t{CLUSTER}",
+        f"#BrokerName\t{BROKER}",
         f"#BrokerMasterAddr\t{elected.master_address}",
         f"#MasterEpoch\t{state.master_epoch + 1}",
     ]

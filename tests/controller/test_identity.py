@@ -160,5 +160,9 @@ def test_what_was_not_said_is_not_forgotten() -> None:
 def test_timeouts_are_bounded() -> None:
     context = ControllerContext(Machine(), options())
     assert [identity.timeout_of(context, ms) for ms in (None, 0, 1, 5_000, 10**9)] == [
-        *(10_000, 10_000, 500, 5_000, 300_000)
+        10_000,
+        10_000,
+        500,
+        5_000,
+        300_000,
     ]

@@ -123,8 +123,13 @@ def test_async_code_in_a_plain_file_is_found(findings: Write, path: str, text: s
 @pytest.mark.parametrize(
     "path",
     [
-        *("broker/broker_server.py", "nameserver/name_server.py", "replication/master_link.py"),
-        *("runtime/a.py", "client/aio/a.py", "admin/a.py", "spark/a.py"),
+        "broker/broker_server.py",
+        "nameserver/name_server.py",
+        "replication/master_link.py",
+        "runtime/a.py",
+        "client/aio/a.py",
+        "admin/a.py",
+        "spark/a.py",
     ],
 )
 def test_async_code_in_an_async_file_passes(findings: Write, path: str) -> None:
@@ -353,6 +358,12 @@ def test_a_cited_file_must_be_there(findings: Write) -> None:
     files["docs/X.md"] = "a\n`gone.py`, `src/epochmq/raft/log.py`, `log.py::test`"
     found = rules(findings(files), "cite")
     assert found == ["docs/X.md:2", module("store/a.py:1")]
+
+
+def test_starred_tuples_are_found(findings: Write) -> None:
+    text = "def f(*given: int) -> None:\n    f(*(1, 2), 3)\n    f(*given)\n    print([*[1], 2])\n"
+    found = findings({module("store/a.py"): text, module("store/store.py"): "a = (*(1, 2),)"})
+    assert rules(found, "splat") == [module("store/a.py:2"), module("store/a.py:4")]
 
 
 def test_a_cited_page_must_be_there(findings: Write) -> None:

@@ -31,9 +31,25 @@ KINDS = {record.NOTHING: "nothing", record.TORN: "torn", record.DAMAGED: "damage
 
 _YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
 _PIECES = [
-    *(b"TAGS", b"KEYS", b"UNIQ_KEY", b"UNIQ_KEYS", b"TAGS\x00", b"UNIQ_KEX"),
-    *(b"\x01", b"\x02", b"\x01", b"\x02", b"\x03", b"a", b"b=c"),
-    *("é".encode(), "世界".encode(), "🛩".encode(), b"\xe4\xb8", b"\x96", b"\xff"),
+    b"TAGS",
+    b"KEYS",
+    b"UNIQ_KEY",
+    b"UNIQ_KEYS",
+    b"TAGS\x00",
+    b"UNIQ_KEX",
+    b"\x01",
+    b"\x02",
+    b"\x01",
+    b"\x02",
+    b"\x03",
+    b"a",
+    b"b=c",
+    "é".encode(),
+    "世界".encode(),
+    "🛩".encode(),
+    b"\xe4\xb8",
+    b"\x96",
+    b"\xff",
 ]
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)

@@ -15,7 +15,14 @@ def schema(**fields: pa.DataType) -> pa.Schema:
 def test_what_the_source_gives_can_be_written() -> None:
     found = check_columns(source.schema(), False)
     assert set(found) == {
-        *("topic", "queueId", "brokerName", "body", "tags", "keys", "properties", "flag"),
+        "topic",
+        "queueId",
+        "brokerName",
+        "body",
+        "tags",
+        "keys",
+        "properties",
+        "flag",
     }
     assert check_columns(source.schema(properties="raw"), False).keys() == found.keys()
 

@@ -113,7 +113,11 @@ def test_bytes_end_a_request_and_a_row_alone_is_one() -> None:
     rows = [*small, row(2, alone=True), row(3, body=b"z" * 50), row(4), row(5)]
     made = [request for _, request in requests(new_queues(), rows)]
     assert [(request.first_row, request.is_batch) for request in made] == [
-        *((0, False), (1, False), (2, False), (3, False), (4, True)),
+        (0, False),
+        (1, False),
+        (2, False),
+        (3, False),
+        (4, True),
     ]
 
 

@@ -16,7 +16,13 @@ WALL = 1_700_000_000_000
 def test_every() -> None:
     every = Every(100)
     assert [every.due(now) for now in (5, 6, 104, 105, 300, 390, 400)] == [
-        *(True, False, False, True, True, False, True)
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
     ]
 
 

@@ -8,10 +8,22 @@ import click
 from epochmq.admin import serving
 
 IMPORTANT = (
-    *("namesrvAddr", "brokerIP1", "brokerName", "brokerClusterName", "brokerId"),
-    *("bindAddress", "listenPort", "fastListenPort", "storePathRootDir", "flushDiskType"),
-    *("autoCreateTopicEnable", "autoCreateSubscriptionGroup", "enablePropertyFilter"),
-    *("fileReservedTime", "deleteWhen", "maxMessageSize"),
+    "namesrvAddr",
+    "brokerIP1",
+    "brokerName",
+    "brokerClusterName",
+    "brokerId",
+    "bindAddress",
+    "listenPort",
+    "fastListenPort",
+    "storePathRootDir",
+    "flushDiskType",
+    "autoCreateTopicEnable",
+    "autoCreateSubscriptionGroup",
+    "enablePropertyFilter",
+    "fileReservedTime",
+    "deleteWhen",
+    "maxMessageSize",
 )
 
 

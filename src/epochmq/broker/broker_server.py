@@ -286,8 +286,10 @@ class Broker:
             self.registrar.next_deadline(),
             self.routes.next_deadline(),
             self.escape.next_deadline(),
-            *(node.stats.next_deadline(now), node.pending_writes.next_deadline()),
-            *(node.transactions.next_deadline(now), node.pop.next_deadline(now)),
+            node.stats.next_deadline(now),
+            node.pending_writes.next_deadline(),
+            node.transactions.next_deadline(now),
+            node.pop.next_deadline(now),
         ]
         if self.member is not None:
             wanted.append(self.member.next_deadline())

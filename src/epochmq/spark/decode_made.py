@@ -21,7 +21,9 @@ TIMES = ("bornTimestamp", "storeTimestamp")
 HOSTS = ("bornHost", "storeHost")
 _TEXTS = ("body", *HOSTS)
 _PLACES = (
-    *(*INT32, *INT64, *TIMES),
+    *INT32,
+    *INT64,
+    *TIMES,
     *(place for name in _TEXTS for place in (name + "Bounds", name)),
 )
 HOST_TEXT = 26

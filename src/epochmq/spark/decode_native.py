@@ -35,7 +35,7 @@ def ordinary(native: Library, raw: Bytes, begin: int, limit: int) -> Rows | None
     # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
     places = pa.allocate_buffer(4 * _COLUMN)
     columns = (places.address + n * _COLUMN for n in range(4))
-    args = RowsArgs(*(address(raw), begin, limit, len(raw), *columns, RECORDS_MAX))
+    args = RowsArgs(address(raw), begin, limit, len(raw), *columns, RECORDS_MAX)
     count = native.rows(ctypes.addressof(args))
     if not count:
         return None

@@ -86,7 +86,10 @@ def packed(native: Library, rows: Rows) -> Packed | None:
     begins = [memory.address + place for place in places]
     given = (address(rows.raw), len(rows.raw), address(starts), address(ends), count)
     args = PairsArgs(
-        *(*given, *begins[:5], most, 0),
+        *given,
+        *begins[:5],
+        most,
+        0,
         *(field for at in _FOUND_AT for field in (*begins[at : at + 3], 0)),
     )
     if not native.pairs(ctypes.addressof(args)):

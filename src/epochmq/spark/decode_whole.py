@@ -36,8 +36,18 @@ _FOUND = {"tags": known.TAGS, "keys": known.KEYS, "msgId": known.UNIQ_KEY}
 """Columns that are the values of a property."""
 _I64 = ctypes.c_int64
 _TOLD = (
-    *("one", "rows", "pairs", "bits", "body", *HOSTS, "topic", "names", "values"),
-    *(*_FOUND.values(), "raw", *(f"{name}_nulls" for name in _FOUND.values())),
+    "one",
+    "rows",
+    "pairs",
+    "bits",
+    "body",
+    *HOSTS,
+    "topic",
+    "names",
+    "values",
+    *_FOUND.values(),
+    "raw",
+    *(f"{name}_nulls" for name in _FOUND.values()),
 )
 """`sizes` of whole.c."""
 _NO = ""

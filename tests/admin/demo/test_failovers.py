@@ -30,7 +30,9 @@ async def test_a_kill_and_its_timeline(replicas: Replicas, monkeypatch: pytest.M
     assert times == sorted(times)
     assert timeline.first_ack_ms is not None
     assert [line.split()[0] for line in said] == [
-        *(timeline.master + ",", timeline.new_master, timeline.master),
+        timeline.master + ",",
+        timeline.new_master,
+        timeline.master,
     ]
     after = await replicas.whole()
     assert after.master_address != before.master_address

@@ -61,8 +61,13 @@ def test_replicas_with_their_controllers(tmp_path: Path) -> None:
     ports = PortBlock(1876, 1911, 1909, 1912, replicas=3)
     config_files.write_missing(tmp_path, ports)
     assert config_files.names(tmp_path) == (
-        *("namesrv", "controller-0", "controller-1", "controller-2"),
-        *("broker-0", "broker-1", "broker-2"),
+        "namesrv",
+        "controller-0",
+        "controller-1",
+        "controller-2",
+        "broker-0",
+        "broker-1",
+        "broker-2",
     )
     assert config_files.read_ports(tmp_path) == ports
     assert config_files.address_of(tmp_path, "controller-2") == "127.0.0.1:1880"

@@ -60,8 +60,12 @@ def test_on_a_broker_that_moves_no_group_nobody_is_in(
         "reset consumer offset by specified consumerGroup[billing], topic[orders], force[true],"
     )
     assert lines[1].split() == [
-        *("#brokerName", "#queueId", "#brokerOffset"),
-        *("#consumerOffset", "#timestampOffset", "#resetOffset"),
+        "#brokerName",
+        "#queueId",
+        "#brokerOffset",
+        "#consumerOffset",
+        "#timestampOffset",
+        "#resetOffset",
     ]
     assert lines[2].split() == ["broker-a", "0", "3", "1", "0", "0"]
 

@@ -40,7 +40,12 @@ def test_a_route_as_a_table() -> None:
     )
     head, first, other, rule, total = route_lines(route)
     assert head.split() == [
-        *("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
+        "#ClusterName",
+        "#BrokerName",
+        "#BrokerAddrs",
+        "#ReadQueue",
+        "#WriteQueue",
+        "#Perm",
     ]
     assert first.startswith(f"{'C':<45} {'a':<32} {'{0=h:3}':<50} {1:<10} {1:<11} {4:<5}")
     assert f"{'{0=h:1, 1=h:2}':<50} {4:<10} {2:<11} 6" in other

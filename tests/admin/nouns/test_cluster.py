@@ -15,7 +15,11 @@ def test_all_well(world: World) -> None:
         ("broker", world.broker, True),
     ]
     assert world.run("cluster", "show").lines[0].split() == [
-        *("KIND", "NAME", "ADDRESS", "WELL", "PROBLEM")
+        "KIND",
+        "NAME",
+        "ADDRESS",
+        "WELL",
+        "PROBLEM",
     ]
 
 

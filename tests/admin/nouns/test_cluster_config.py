@@ -8,7 +8,8 @@ OPTION = "maxTransferCountOnMessageInMemory"
 
 def test_get(world: World) -> None:
     assert world.run("cluster", "config", "get", "brokerName").lines[-1].split() == [
-        *("brokerName", "broker-a")
+        "brokerName",
+        "broker-a",
     ]
     rows = world.run("cluster", "config", "get", "-b", "broker-a", "-o", "json").rows
     assert {"broker": "broker-a", "key": "brokerName", "value": "broker-a"} in rows

@@ -9,7 +9,13 @@ from epochmq.admin.nouns.topic import is_own, time_of
 def test_list(world: World) -> None:
     ran = world.run("topic", "list")
     assert ran.lines[0].split() == [
-        *("TOPIC", "BROKERS", "READ_QUEUES", "WRITE_QUEUES", "PERM", "TYPE", "ORDERED")
+        "TOPIC",
+        "BROKERS",
+        "READ_QUEUES",
+        "WRITE_QUEUES",
+        "PERM",
+        "TYPE",
+        "ORDERED",
     ]
     assert f"{TOPIC} broker-a 2 2 RW- - false".split() in [line.split() for line in ran.lines]
     assert not any(line.startswith(("TBW102", "%RETRY%", "broker-a ")) for line in ran.lines)

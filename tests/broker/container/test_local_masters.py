@@ -17,7 +17,11 @@ def node(name: str, cluster: str = "c") -> BrokerNode:
 
 def test_serving_masters_of_other_groups_of_the_cluster() -> None:
     own, same_group, elsewhere, other, more = (
-        *(node("a"), node("a"), node("b", "d"), node("b"), node("e")),
+        node("a"),
+        node("a"),
+        node("b", "d"),
+        node("b"),
+        node("e"),
     )
     own.role = Role.ACTING_MASTER
     around = ContainerNeighbours(own, lambda: [own, same_group, elsewhere, other, more])

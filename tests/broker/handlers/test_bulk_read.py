@@ -195,8 +195,12 @@ def test_nothing_beyond_what_is_readable() -> None:
 @pytest.mark.parametrize(
     ("role", "slave_read", "code"),
     [
-        *((Role.FENCED, True, 2), (Role.PRE_ONLINE, True, 2), (Role.LEARNER, True, 2)),
-        *((Role.SLAVE, False, 2), (Role.SLAVE, True, 0), (Role.MASTER, False, 0)),
+        (Role.FENCED, True, 2),
+        (Role.PRE_ONLINE, True, 2),
+        (Role.LEARNER, True, 2),
+        (Role.SLAVE, False, 2),
+        (Role.SLAVE, True, 0),
+        (Role.MASTER, False, 0),
     ],
 )
 def test_who_may_be_read(role: Role, slave_read: bool, code: int) -> None:

@@ -111,8 +111,11 @@ def test_keys_without_effect_are_taken_with_a_warning_as_in_the_file(
 ) -> None:
     node = FakeNode()
     keys = (
-        *("enableNotifyAfterPopOrderLockRelease", "estimateAccumulation"),
-        *("enableSingleTopicRegister", "enableSplitRegistration", "isScanAvailableNameSrv"),
+        "enableNotifyAfterPopOrderLockRelease",
+        "estimateAccumulation",
+        "enableSingleTopicRegister",
+        "enableSplitRegistration",
+        "isScanAvailableNameSrv",
     )
     for key in keys:
         assert answer(node, UPDATE, None, f"{key}=true".encode()).code == 0

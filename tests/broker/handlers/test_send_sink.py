@@ -236,7 +236,14 @@ def test_the_native_code_leaves_them_to_python() -> None:
     pair.read(0, b"".join(map(encode_frame, frames)))
     (told, *_) = pair.turn()
     assert [dict(row[3]).get("sinkRepeats") for row in told] == [
-        *(None, None, None, "1", None, None, "1", None),
+        None,
+        None,
+        None,
+        "1",
+        None,
+        None,
+        "1",
+        None,
     ]
     for harness in pair.harnesses:
         found = sorted(bodies(harness))
@@ -301,7 +308,7 @@ def test_both_drop_the_same(seed: int, sync: bool) -> None:
     for _ in range(rng.randrange(3, 12)):
         for _ in range(rng.randrange(1, 4)):
             which = rng.choice(sent) if sent and rng.random() < 0.4 else (
-                *(rng.randrange(60), rng.randrange(1, 12), rng.randrange(2), rng.randrange(2)),
+                rng.randrange(60), rng.randrange(1, 12), rng.randrange(2), rng.randrange(2),
                 rng.randrange(2),
             )  # fmt: skip
             sent.append(which)

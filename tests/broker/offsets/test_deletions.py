@@ -14,7 +14,10 @@ def test_rows_begin_when_their_topic_or_group_was_deleted_last() -> None:
     dropped.topic("T", WALL)
     dropped.group("g", WALL + 5)
     assert [dropped.since(key) for key in ("T@g", "T@h", "U@g", "U@h")] == [
-        *(WALL + 5, WALL, WALL + 5, 0),
+        WALL + 5,
+        WALL,
+        WALL + 5,
+        0,
     ]
 
 

@@ -21,9 +21,12 @@ def test_each_round_asks_another_member() -> None:
 
 def test_only_equal_blocks_are_compared() -> None:
     rows = [
-        *((0, 10, "d0"), (10, 10, "other")),  # the same, and different
-        *((20, 9, "d20"), (29, 10, "x")),  # cut in another way; not ours
-        *((1 << 80, -5, ""), (-1, 10, "d0")),  # nonsense
+        (0, 10, "d0"),
+        (10, 10, "other"),  # the same, and different
+        (20, 9, "d20"),
+        (29, 10, "x"),  # cut in another way; not ours
+        (1 << 80, -5, ""),
+        (-1, 10, "d0"),  # nonsense
     ]
     found = compare.compare(SEEN, rows)
     assert [one.start for one in found.same] == [0]

@@ -106,7 +106,8 @@ async def test_what_differs_gets_no_checksum() -> None:
     case.store.checksums.covered = 3 * BLOCK_BYTES
     await case.compare()
     assert [case.store.checksums.block_at(n * BLOCK_BYTES).covered for n in (0, 1)] == [
-        *(BLOCK_BYTES, 0)
+        BLOCK_BYTES,
+        0,
     ]
 
 

@@ -84,10 +84,20 @@ def cpp_extras_driver() -> Driver:
     def build(part: Path) -> None:
         run_tool(
             [
-                *(compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC"),
+                compiler,
+                "-std=c++17",
+                "-O1",
+                "-Wall",
+                "-Wextra",
+                "-shared",
+                "-fPIC",
                 "-D_GLIBCXX_USE_CXX11_ABI=0",  # the library is of GCC 4.8
-                *("-o", part / "extras.so", source, library),
-                *("-Wl,-z,defs", f"-Wl,-rpath,{library.parent}"),
+                "-o",
+                part / "extras.so",
+                source,
+                library,
+                "-Wl,-z,defs",
+                f"-Wl,-rpath,{library.parent}",
             ]
         )
 

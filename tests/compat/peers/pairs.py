@@ -157,7 +157,9 @@ class Pairs(Running):
     def servers(self) -> list[Server]:
         """All, in the order of their start."""
         return [
-            *(self.namesrv, *self.masters.values(), *self.slaves.values()),
+            self.namesrv,
+            *self.masters.values(),
+            *self.slaves.values(),
             *(other for others in self.others.values() for other in others),
             *self.alone.values(),
         ]

@@ -161,9 +161,20 @@ def state(world: World) -> tuple[object, ...]:
     assert live is not None
     replica = group.replicas[1]
     return (
-        *(group.master, group.epoch, group.members, group.candidates, replica.session),
-        *(replica.address, replica.unclean, live.session, live.lease_until, live.leased),
-        *(live.resigned, live.closed, live.report, live.connection),
+        group.master,
+        group.epoch,
+        group.members,
+        group.candidates,
+        replica.session,
+        replica.address,
+        replica.unclean,
+        live.session,
+        live.lease_until,
+        live.leased,
+        live.resigned,
+        live.closed,
+        live.report,
+        live.connection,
     )
 
 

@@ -67,8 +67,20 @@ def test_a_driver_killed_on_the_way(
     namesrv, ids = filled
     options = ArchiveOptions(namesrv, (TOPIC,), str(tmp_path / "t"), "delta", max_rows=150)
     argv = [
-        *(sys.executable, "-m", "epochmq", "pipeline", "archive", TOPIC, "--table", options.table),
-        *("-n", namesrv, "--max-rows", "150", "--master", "local[2]"),
+        sys.executable,
+        "-m",
+        "epochmq",
+        "pipeline",
+        "archive",
+        TOPIC,
+        "--table",
+        options.table,
+        "-n",
+        namesrv,
+        "--max-rows",
+        "150",
+        "--master",
+        "local[2]",
     ]
     log = tmp_path / "driver.log"
     with log.open("wb") as out:

@@ -226,8 +226,20 @@ def remake(native: library.Library, rng: Random, rounds: int) -> int:
             text += f"{rng.choice((1, 1, 1, 9))}\x02TIMER_OUT_MS\x015"
             text += rng.choice(("", "", "\x02" + a_text(rng)))
             one = encode(
-                *(b"S%d" % kind, rng.randbytes(rng.choice((1, 64, 100))), text.encode()),
-                *(0, 0, 0, len(data), 0, 0, HOST, 9, HOST, 0, 0),
+                b"S%d" % kind,
+                rng.randbytes(rng.choice((1, 64, 100))),
+                text.encode(),
+                0,
+                0,
+                0,
+                len(data),
+                0,
+                0,
+                HOST,
+                9,
+                HOST,
+                0,
+                0,
             )
             rows += [len(data), len(one) + rng.choice((0, 0, 0, 1)), 0]
             data += one
@@ -259,9 +271,19 @@ def follow(native: library.Library, rng: Random, rounds: int) -> int:
             host = rng.choice((HOST, HOST, bytes(20)))
             data += encode(
                 rng.choice((b"T", b"T", b"W" * 200)),
-                *(rng.randbytes(rng.choice((1, 64, 100))), a_text(rng).encode(), 0, 0, number),
-                *(start + len(data), rng.choice((0, 0, 4, 12)), 0, host, rng.randrange(1 << 41)),
-                *(host, 0, 0),
+                rng.randbytes(rng.choice((1, 64, 100))),
+                a_text(rng).encode(),
+                0,
+                0,
+                number,
+                start + len(data),
+                rng.choice((0, 0, 4, 12)),
+                0,
+                host,
+                rng.randrange(1 << 41),
+                host,
+                0,
+                0,
             )
         view = memoryview(bytearray(damaged(rng, data))).toreadonly()
         scan = rng.choice(scans)
@@ -277,9 +299,20 @@ def decode(native: library.Library, rng: Random, rounds: int) -> int:
     for _ in range(rounds):
         data = b"".join(
             encode(
-                *(rng.choice((b"T", b"T", b"T", b"W" * 200)), rng.randbytes(rng.choice((0, 100)))),
-                *(a_text(rng).encode(), 0, 0, number, 0, 0, 0),
-                *(rng.choice((HOST, HOST, HOST, bytes(20))), 0, HOST, 0, 0),
+                rng.choice((b"T", b"T", b"T", b"W" * 200)),
+                rng.randbytes(rng.choice((0, 100))),
+                a_text(rng).encode(),
+                0,
+                0,
+                number,
+                0,
+                0,
+                0,
+                rng.choice((HOST, HOST, HOST, bytes(20))),
+                0,
+                HOST,
+                0,
+                0,
             )
             for number in range(rng.randrange(1, 6))
         )
@@ -334,8 +367,20 @@ def columns(native: library.Library, rng: Random, rounds: int) -> None:
             when, body = rng.choice((0, 1 << 41, -1, 1 << 62)), rng.randbytes(rng.choice((0, 9)))
             host = rng.choice((HOST, bytes(8), b"\xff" * 8))
             data += encode(
-                *(rng.choice((b"T", b"T", b"\xff", b"W" * 100)), body, b"", 0, 0, number, 0, 0),
-                *(when, host, when, HOST, 0, 0),
+                rng.choice((b"T", b"T", b"\xff", b"W" * 100)),
+                body,
+                b"",
+                0,
+                0,
+                number,
+                0,
+                0,
+                when,
+                host,
+                when,
+                HOST,
+                0,
+                0,
             )
             ends.append(len(data))
         buffer = (ctypes.c_char * len(data))(*data)
@@ -370,9 +415,20 @@ def whole(native: library.Library, rng: Random, rounds: int) -> int:
     for _ in range(rounds):
         data = b"".join(
             encode(
-                *(rng.choice((b"T", b"T", b"T", b"W" * 127)), rng.randbytes(rng.choice((0, 100)))),
-                *(a_text(rng).encode(), 0, 0, number, 0, rng.choice((0, 0, 0, 128)), 0),
-                *(rng.choice((HOST, HOST, HOST, bytes(20))), 0, HOST, 0, 0),
+                rng.choice((b"T", b"T", b"T", b"W" * 127)),
+                rng.randbytes(rng.choice((0, 100))),
+                a_text(rng).encode(),
+                0,
+                0,
+                number,
+                0,
+                rng.choice((0, 0, 0, 128)),
+                0,
+                rng.choice((HOST, HOST, HOST, bytes(20))),
+                0,
+                HOST,
+                0,
+                0,
             )
             for number in range(rng.randrange(1, 6))
         )
@@ -423,9 +479,20 @@ def bare(native: library.Library, rng: Random, rounds: int) -> int:
     for _ in range(rounds):
         data = b"".join(
             encode(
-                *(rng.choice((b"T", b"W" * 200)), rng.randbytes(rng.choice((0, 100)))),
-                *(a_text(rng).encode(), 0, 0, number, 0, rng.choice((0, 0, 0, 128)), 0),
-                *(rng.choice((HOST, HOST, bytes(20))), 0, rng.choice((HOST, bytes(20))), 0, 0),
+                rng.choice((b"T", b"W" * 200)),
+                rng.randbytes(rng.choice((0, 100))),
+                a_text(rng).encode(),
+                0,
+                0,
+                number,
+                0,
+                rng.choice((0, 0, 0, 128)),
+                0,
+                rng.choice((HOST, HOST, bytes(20))),
+                0,
+                rng.choice((HOST, bytes(20))),
+                0,
+                0,
             )
             for number in range(rng.randrange(1, 6))
         )

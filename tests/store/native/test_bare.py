@@ -52,7 +52,10 @@ def test_bodies_are_gone_and_nothing_else() -> None:
     for one, other in zip(record.decode_all(made), record.decode_all(data), strict=True):
         assert one.body == b""
         assert (one.properties, one.queue_offset, one.offset, one.body_crc) == (
-            *(other.properties, other.queue_offset, other.offset, other.body_crc),
+            other.properties,
+            other.queue_offset,
+            other.offset,
+            other.body_crc,
         )
 
 

@@ -62,8 +62,20 @@ def a_log(rng: Random, count: int, *, odd: bool) -> tuple[bytes, list[int]]:
             text += rng.choice((b"\0", b"\xff", b"\x02TAGS\x01\xed\xa0\x80"))
         body = rng.randbytes(rng.choice((1, 20, 63, 64, 200, 900)))
         record = encode(
-            *(topic.encode(), body, text, queue_id, 0, 0, 0, kind, WALL, rng.choice(HOSTS), wall),
-            *(rng.choice(HOSTS), 0, 0),
+            topic.encode(),
+            body,
+            text,
+            queue_id,
+            0,
+            0,
+            0,
+            kind,
+            WALL,
+            rng.choice(HOSTS),
+            wall,
+            rng.choice(HOSTS),
+            0,
+            0,
         )
         room = SIZE - len(data) % SIZE
         if len(record) + 8 > room:
@@ -202,8 +214,20 @@ def test_all_sorts_of_batches_of_queues_fit() -> None:
     data = bytearray()
     for number in range(700):
         record = encode(
-            *(b"T%d" % number, b"b", b"", number % 9, 0, 5, len(data), 0, WALL, HOST, WALL),
-            *(HOST, 0, 0),
+            b"T%d" % number,
+            b"b",
+            b"",
+            number % 9,
+            0,
+            5,
+            len(data),
+            0,
+            WALL,
+            HOST,
+            WALL,
+            HOST,
+            0,
+            0,
         )
         room = SIZE - len(data) % SIZE
         if len(record) + 8 > room:

@@ -65,7 +65,9 @@ def test_the_same_as_in_python(texts: list[list[tuple[str, str]]]) -> None:
         entry = waiting(raw)
         assert entry is not None
         assert (one.due_wall_ms, one.topic, one.topic_hash) == (
-            *(entry.deliver_wall_ms, entry.topic, entry.topic_hash),
+            entry.deliver_wall_ms,
+            entry.topic,
+            entry.topic_hash,
         )
         assert entry.cancels == ""
         assert (one.queue_offset, one.store_wall_ms) == (number, WALL)

@@ -59,7 +59,12 @@ class Members:
         log = file.with_suffix(".log").open("wb")
         with log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", MODULE, *self._arguments, name, str(file)),
+                sys.executable,
+                "-m",
+                MODULE,
+                *self._arguments,
+                name,
+                str(file),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -21,14 +21,28 @@ _BASE_HEAD = (
     _BASE.replace("{:>11}", "{:<11}")
     .replace("{:>10}", "{:<10}")
     .format(
-        *("#Cluster Name", "#Broker Name", "#BID", "#Addr", "#Version", "#InTPS(LOAD)"),
-        *("#OutTPS(LOAD)", "#Timer(Progress)", "#PCWait(ms)", "#Hour", "#SPACE", "#ACTIVATED"),
+        "#Cluster Name",
+        "#Broker Name",
+        "#BID",
+        "#Addr",
+        "#Version",
+        "#InTPS(LOAD)",
+        "#OutTPS(LOAD)",
+        "#Timer(Progress)",
+        "#PCWait(ms)",
+        "#Hour",
+        "#SPACE",
+        "#ACTIVATED",
     )
 )
 _MORE = "{:<16}  {:<32} {:>14} {:>14} {:>14} {:>14}"
 _MORE_HEAD = _MORE.format(
-    *("#Cluster Name", "#Broker Name"),
-    *("#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday"),
+    "#Cluster Name",
+    "#Broker Name",
+    "#InTotalYest",
+    "#OutTotalYest",
+    "#InTotalToday",
+    "#OutTotalToday",
 )
 
 

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 _NEW = "{:<40}  {:<40}  {:<40}"
 _OLD = "{:<20}  {:<20}  {:<20}  {:<20}  {:<20}  {:<20}"
 _OLD_HEAD = _OLD.format(
-    *("#brokerName", "#queueId", "#brokerOffset"),
-    *("#consumerOffset", "#timestampOffset", "#resetOffset"),
+    "#brokerName",
+    "#queueId",
+    "#brokerOffset",
+    "#consumerOffset",
+    "#timestampOffset",
+    "#resetOffset",
 )
 
 

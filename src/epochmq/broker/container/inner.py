@@ -19,10 +19,18 @@ LISTEN_PORT = "6888"
 """RocketMQ's default inside a container."""
 
 _OURS = (
-    *("bindAddress", "tls.enable", "tls.client.authServer", "tls.client.trustCertPath"),
+    "bindAddress",
+    "tls.enable",
+    "tls.client.authServer",
+    "tls.client.trustCertPath",
     "tls.client.checkHostName",
-    *("tls.client.certPath", "tls.client.keyPath", "tls.server.mode", "tls.server.certPath"),
-    *("tls.server.keyPath", "tls.server.trustCertPath", "tls.server.need.client.auth"),
+    "tls.client.certPath",
+    "tls.client.keyPath",
+    "tls.server.mode",
+    "tls.server.certPath",
+    "tls.server.keyPath",
+    "tls.server.trustCertPath",
+    "tls.server.need.client.auth",
 )
 """Keys that the container decides for all its brokers."""
 

@@ -73,16 +73,14 @@ class SendTopic:
     """One topic that may be sent to; counts what is sent, by queue."""
 
     __slots__ = (
-        *(
-            "batched",
-            "counts",
-            "queues",
-            "record_bytes",
-            "retry_group",
-            "sizes",
-            "sys_flag",
-            "topic",
-        ),
+        "batched",
+        "counts",
+        "queues",
+        "record_bytes",
+        "retry_group",
+        "sizes",
+        "sys_flag",
+        "topic",
         "used",
         "write_queues",
     )

@@ -25,8 +25,14 @@ from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
 
 TAKEN = (
-    *(Table.TOPICS, Table.GROUPS, Table.MODES, Table.OFFSETS, Table.ORDERS, Table.DELAYS),
-    *(Table.TIMER, Table.TIMER_METRICS),
+    Table.TOPICS,
+    Table.GROUPS,
+    Table.MODES,
+    Table.OFFSETS,
+    Table.ORDERS,
+    Table.DELAYS,
+    Table.TIMER,
+    Table.TIMER_METRICS,
 )
 """In this order: offsets of a topic come after the topic, batches after what was reset."""
 

@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 
 KEY = "key"
 COLUMNS = (
-    *("topic", "queueId", "queueOffset", "brokerName", "body", "tags", "keys", "properties"),
-    *("storeTimestamp", "msgId"),
+    "topic",
+    "queueId",
+    "queueOffset",
+    "brokerName",
+    "body",
+    "tags",
+    "keys",
+    "properties",
+    "storeTimestamp",
+    "msgId",
 )
 _PROPERTY = re.compile(r"property:(.+)")
 

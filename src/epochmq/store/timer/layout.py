@@ -92,7 +92,8 @@ def decode_unit(data: bytes) -> Unit:
     size, *fields, found, time = UNIT.unpack(data)
     if found != _sum_of(data):
         raise TimerDamaged("a unit of the timer log has a wrong checksum")
-    unit = Unit(*[*fields, int.from_bytes(time, "big", signed=True)])
+    values = [*fields, int.from_bytes(time, "big", signed=True)]
+    unit = Unit(*values)
     if size != UNIT_BYTES or unit.magic not in _MAGICS or unit.offset < 0 or unit.size <= 0:
         raise TimerDamaged("a unit of the timer log is none")
     return unit
