@@ -265,7 +265,7 @@ def test_answers_from_before_the_masters_return_change_nothing() -> None:
     (late,) = [f for f in pair.core.due(pair.now) if f.table is Table.OFFSETS]
     pair.master.offsets.commit("G", "T", 0, 2)
     said = answer_of(pair.master, late)
-    pair.core.begin_anew(pair.now)
+    pair.core.drop_open_questions(pair.now)
     pair.core.answered(late, said, pair.now)
     assert pair.slave.offsets.get("G", "T", 0) == -1
     assert pair.core.ready

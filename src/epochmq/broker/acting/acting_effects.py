@@ -50,7 +50,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """Ask these members whether they stood in, and take their progress; report `took` once."""
+    """Fetch the progress of those members that were acting master; report `took` once."""
 
     addresses: tuple[str, ...]
 

@@ -101,9 +101,9 @@ class Acting:
         self._sure_since: int | None = None
         """Since when all but the master's own silence speaks for acting."""
         self._taking_since: int | None = None
-        """The `_sure_since` for which the progress of other members is being taken."""
+        """The `_sure_since` for which the progress of other members is being fetched."""
         self._took_since: int | None = None
-        """That for which it was."""
+        """The `_sure_since` for which the progress of other members was fetched."""
         self._confirmed_at = now
         self._held_until = now
         self.owes = False
@@ -252,7 +252,7 @@ class Acting:
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
 
     def _fetch_progress(self, others: tuple[str, ...]) -> Effects:
-        """One of them may have stood in while the name servers did not know of us."""
+        """Ask whether one of `others` was acting master while no name server knew this broker."""
         if self._taking_since is not None:
             return []
         self._taking_since = self._sure_since

@@ -299,7 +299,7 @@ class PlainMember:
         """
         if hand_over:
             self.step_down(f"the master at {master_address} is back")
-            self.sync.begin_anew()
+            self.sync.drop_open_questions()
         self.master_announced(master_address, ha_address, online=False)
         return self._node.role is not Role.ACTING_MASTER
 

@@ -105,11 +105,10 @@ class Merge:
     def _orders(self, body: bytes, wall: int) -> None:
         content, pop = _object(body), self._node.pop
         now = self._node.clock.now_ms()
-        pop.apply_committed_orders(
-            now, wall
-        )  # a batch that a reset ended does not win against a new one
+        # A batch that a reset ended does not win against a new one.
+        pop.apply_committed_orders(now, wall)
         pop.orders.merge(content, now, wall)
-        pop.apply_committed_orders(now, wall)  # nor theirs of a topic that was deleted here
+        pop.apply_committed_orders(now, wall)  # nor does their batch of a topic deleted here
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -90,9 +90,11 @@ class ReplicaSync:
         self._period_ms = period_ms
         self.master: str | None = None
         self._tenure = 0
-        """Counts masters, and the same one again after `stop` or `begin_anew`: who stood in
-        meanwhile knows more than an answer from before, and another process may have the address by
-        now (INV-29)."""
+        """Rises with each master, and after `stop` and `drop_open_questions`.
+
+        An answer to a question of a lower count is dropped: an acting master knows more by now, and
+        another process may have the same address (INV-29).
+        """
         self._copies: dict[Table, Copy] = {}
 
     def follow(self, master: str, now: int) -> None:
@@ -102,9 +104,12 @@ class ReplicaSync:
             self._tenure += 1
             self._copies = {table: Copy(now) for table in Table}
 
-    def begin_anew(self, now: int) -> None:
-        """The master took our tables and goes online with them: what is still under way was said
-        before that, perhaps by a process that died. It is asked for again."""
+    def drop_open_questions(self, now: int) -> None:
+        """Drop the answers that are still under way, and ask again after `RETRY_MS`.
+
+        The master has copied the tables of this broker and goes online with them. An answer from
+        before that may come from a process that died.
+        """
         self._tenure += 1
         for copy in self._copies.values():
             if copy.asking:

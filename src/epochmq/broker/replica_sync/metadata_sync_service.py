@@ -31,8 +31,8 @@ class ReplicaSyncService:
         self.core.follow(master, self._clock.now_ms())
         self.tick(self._clock.now_ms())
 
-    def begin_anew(self) -> None:
-        self.core.begin_anew(self._clock.now_ms())
+    def drop_open_questions(self) -> None:
+        self.core.drop_open_questions(self._clock.now_ms())
 
     def stop(self) -> None:
         self.core.stop()
