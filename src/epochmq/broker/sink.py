@@ -60,6 +60,8 @@ class BrokerSink:
 
     def __init__(self, node: BrokerNode, label: str = "") -> None:
         self.node = node
+        self._topics = node.topics
+        self._keeper = node.keeper
         self._label = label
         self.stage = SendStage(node)
         self.pulls = PullHandler(node)
@@ -105,7 +107,7 @@ class BrokerSink:
 
         No byte while a topic is being saved: whoever sends to it may not be answered before that.
         """
-        if self.node.topics.touched or self.node.keeper.is_busy:
+        if self._topics.touched or self._keeper.writing is not None:
             return 0
         if not self._fresh:
             self._fresh = True
@@ -120,7 +122,7 @@ class BrokerSink:
         take = self.stage.stage_message
         topics, groups = self.node.topics, self.node.groups
         versions = topics.version, groups.version
-        is_saving = topics.touched or self.node.keeper.is_busy
+        is_saving = topics.touched or self._keeper.writing is not None
         for frame in frames:
             envelope = None if frame.binary else decode_hot(frame.header)
             if isinstance(envelope, EndEnvelope):

@@ -62,7 +62,7 @@ def test_who_waits_hears_when_its_own_change_is_on_the_disk() -> None:
     held.end()
     assert held.said == ["a", "b", "c"]
     assert not held.writes
-    assert not held.keeper.is_busy
+    assert held.keeper.writing is None
 
 
 def test_nothing_to_save_is_saved() -> None:
@@ -119,7 +119,7 @@ def test_a_change_is_in_the_journal_alone_for_a_short_time(size: int, delay_ms: 
     again = MetadataKeeper(TableJournal(held.disk), (TopicTable(), GroupTable()))
     again.load()
     again.save(0, WALL)
-    assert not again.is_busy
+    assert again.writing is None
 
 
 def test_what_a_start_finds_in_the_journal_counts_from_then() -> None:

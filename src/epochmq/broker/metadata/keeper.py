@@ -57,7 +57,8 @@ class MetadataKeeper:
         """Tables that were replaced by their `.bak` at the start."""
         self._journal = journal
         self._tables = tables
-        self._writing: dict[str, Changes] | None = None
+        self.writing: dict[str, Changes] | None = None
+        """What the write under way saves; None while there is no write."""
         self._waiting: list[Callable[[], None]] = []
         self._next: list[Callable[[], None]] = []
         """Wait for changes that the write under way does not have."""
@@ -75,20 +76,15 @@ class MetadataKeeper:
         """Whether something changed that no write has."""
         return any(table.dirty for table in self._tables)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a write is under way."""
-        return self._writing is not None
-
     def is_unsaved(self, table: Journaled, name: str) -> bool:
         """Whether a row is not on the device yet, and might be gone after a crash."""
-        writing = self._writing or {}
+        writing = self.writing or {}
         return name in table.touched or name in writing.get(table.file, {}).get("put", {})
 
     def save(self, now: int, wall: int) -> None:
         """Begin to save what changed, unless a write is under way."""
         self._asked = now, wall
-        if self._writing is not None or self._closed:
+        if self.writing is not None or self._closed:
             return
         journal = self._journal
         if self.dirty:
@@ -123,12 +119,12 @@ class MetadataKeeper:
         self._begin(writing, partial(self._journal.fold, contents, wall))
 
     def _begin(self, writing: dict[str, Changes], call: Callable[[], None]) -> None:
-        self._writing = writing
+        self.writing = writing
         self._waiting, self._next = self._waiting + self._next, []
         self._write_in_background(call, self._written)
 
     def _written(self, error: EnvironmentFault | None) -> None:
-        writing, self._writing = self._writing or {}, None
+        writing, self.writing = self.writing or {}, None
         if error is not None:
             log.error("topics and groups cannot be saved now, it is tried again: %s", error)
             for table in self._tables:
@@ -148,7 +144,7 @@ class MetadataKeeper:
         """
         if self.dirty:
             self._next.append(done)
-        elif self._writing is not None:
+        elif self.writing is not None:
             self._waiting.append(done)
         else:
             done()
