@@ -186,7 +186,6 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
     harness.add_topic("Wide", 2, 2)
     for kind, queues in ((HALF, 1), (LEVELS, 18), (TIMED, 1)):
         harness.add_topic(f"S{kind}", queues, 0, 0, kind)
-    harness.set_wall(1000)
     taken = 0
     for number in range(rounds):
         harness.allow(rng.randrange(8), ends=rng.random() < 0.7)
@@ -197,7 +196,7 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
         buffer = bytearray(damaged(rng, data))
         if buffer:
             address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-            harness.stage_raw(address, len(buffer), HOST)
+            harness.stage_raw(address, len(buffer), HOST, 1000)
         if number % 7 == 0:
             taken += harness.count
             assert harness.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in harness.places()])

@@ -78,11 +78,9 @@ class RunStage:
 
     def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
         """Stage what is at the front of `size` bytes; how many bytes it had."""
-        node, run = self._node, self._run
         if not self.reads:
             self._allow()
-        run.set_wall(node.clock.wall_ms())
-        return run.stage_raw(address, size, born_host)
+        return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms())
 
     @property
     def has_ends(self) -> bool:

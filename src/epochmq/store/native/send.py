@@ -199,12 +199,12 @@ class SendRun:
         """Which messages may be put aside now, and whether ends of transactions are kept."""
         self._args.allowed = kinds | ends << _ENDS
 
-    def set_wall(self, wall: int) -> None:
-        """Wall time from which relative delays of what comes next count."""
-        self._args.wall = wall
+    def stage_raw(self, address: int, size: int, born_host: bytes, wall: int) -> int:
+        """Stage the sends at the front of `size` bytes; how many bytes they had.
 
-    def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
-        """Stage the sends at the front of `size` bytes; how many bytes they had."""
+        `wall`: the wall time in ms from which their relative delays count.
+        """
+        self._args.wall = wall
         taken: int = self._take(self._at, address, size, born_host)
         return taken
 
