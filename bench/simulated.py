@@ -19,7 +19,7 @@ from typing import Any
 
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.send_special import timed_draft
-from epochmq.broker.metadata.files import Saved
+from epochmq.broker.metadata.files import SavedFile
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService
@@ -77,7 +77,7 @@ class Beside:
         self._disk = disk
 
     def snapshot(
-        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+        self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         if not table.dirty:
             return None

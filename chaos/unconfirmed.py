@@ -21,7 +21,7 @@ from tests.compat.peers.process import wait_until
 
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.options import parse_source
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 from epochmq.spark.rows import batches, close_clusters
 
 TOPIC = "Unconfirmed"
@@ -120,7 +120,7 @@ class Story:
         namesrv = self.group.namesrv_addr
         options = parse_source({"nameServer": namesrv, "subscribe": TOPIC})
         with Cluster(namesrv) as cluster:
-            spans = [Span(queue, *ends) for queue, ends in cluster.bounds(TOPIC).items()]
+            spans = [QueueRange(queue, *ends) for queue, ends in cluster.bounds(TOPIC).items()]
         wanted = ("queueOffset", "body")
         tables = (batch for span in spans for batch in batches(options, wanted, span))
         return [(row["queueOffset"], row["body"]) for each in tables for row in each.to_pylist()]

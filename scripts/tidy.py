@@ -180,6 +180,10 @@ RETIRED = {
 KEPT_NAMES = {"outlet_advances_after_ack"}
 """A switch of the simulator, which replay commands name."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+SHARED = {"PopConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"}
+"""Classes of `client/sync` that are named as those of `client/aio`, so that a program changes its
+import only."""
+SHARED_MODULES = {"__init__", "__main__", "options"}
 KEPT_SPLATS = ("store/store.py",)
 """Its constructors have up to twelve arguments: one in a line would make the file too long."""
 CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
@@ -214,6 +218,8 @@ RULES = {
     "stale": "The ratchet excuses something that needs it no longer. `make fix` removes it.",
     "word": "A newcomer searches for the word of RocketMQ, Raft or Python. RETIRED has words that"
     " meant something here only, and what to say; docs/GLOSSARY.md has the terms.",
+    "unique": "A class of the product has a name of its own, so that a search finds one class."
+    " The same holds for modules, but `__init__` and `options`. SHARED has the exceptions.",
     "splat": "f(*(a, b), c) hides which argument is which, and finds no reader by search. Write"
     " f(a, b, c). KEPT_SPLATS has the exceptions.",
     "cite": "A page (.md), or a module in backticks, that a document or a docstring names exists:"
@@ -453,6 +459,21 @@ def check_splats(tree: Tree) -> None:
                 tree.report(module.path, part.lineno, "splat", "write the values without *( )")
 
 
+def check_unique(tree: Tree) -> None:
+    classes: dict[str, str] = {}
+    modules: dict[str, str] = {}
+    for module in tree.modules.values():
+        base = module.path.rpartition("/")[2].removesuffix(".py")
+        if base not in SHARED_MODULES and (first := modules.setdefault(base, module.path)):
+            if first != module.path:
+                tree.report(module.path, 1, "unique", f"{first} has this name, too")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and node.name not in SHARED:
+                first = classes.setdefault(node.name, module.path)
+                if first != module.path:
+                    tree.report(module.path, node.lineno, "unique", f"{node.name} is in {first}")
+
+
 def names_given(module: Module) -> Iterator[tuple[str, int]]:
     """The names of the module, and of all that it defines, assigns or takes."""
     for part in module.parts:
@@ -505,6 +526,7 @@ CHECKS: tuple[Callable[[Tree], None], ...] = (
     check_text,
     check_words,
     check_splats,
+    check_unique,
     check_citations,
 )
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.broker_server import Broker
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
 from epochmq.broker.plain.plain_member import PlainMember
-from epochmq.broker.replica_sync.metadata_sync import Fetch, Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
 from epochmq.broker.roles import Role
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.name_server import NameServer
@@ -73,8 +73,8 @@ class _Away:
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         process = self._process
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
-            if Outcome.STORED in outcomes:
+        def settled(outcomes: Sequence[WriteOutcome]) -> None:
+            if WriteOutcome.STORED in outcomes:
                 process.world.mark(f"covered.escaped.{origin.name.lower()}")
             done(outcomes)
 
@@ -179,9 +179,9 @@ class BrokerProcess(Served):
         held_us = self.node.options.broker_not_active_timeout_millis // 2 * MS
         return self.world.time_us - self._handed_over_us <= held_us
 
-    def _asks(self, plain: Callable[[int], list[Fetch]], now: int) -> list[Fetch]:
+    def _asks(self, plain: Callable[[int], list[FetchTable]], now: int) -> list[FetchTable]:
         fetches = plain(now)
-        if any(fetch.table is Table.OFFSETS for fetch in fetches):
+        if any(fetch.table is CopiedTable.OFFSETS for fetch in fetches):
             self._asked_us = self.world.time_us
         return fetches
 
@@ -215,7 +215,7 @@ class BrokerProcess(Served):
         batch = object()
         self.tell("puts", self, drafts, origin, batch)
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
+        def settled(outcomes: Sequence[WriteOutcome]) -> None:
             self.tell("put", outcomes, batch)
             done(outcomes)
 

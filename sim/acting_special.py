@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from epochmq.client.core.pop_handle import Handle, complete, handle_of
+from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model.message_id import parse_offset_id
 from epochmq.model.record import decode_all
 from epochmq.model.sys_flag import TX_PREPARED
@@ -149,7 +149,7 @@ class SpecialClient(ActingClient):
             if calm or self.chance.randrange(5):
                 await self._ack(handle, topic, address, number)
 
-    async def _ack(self, handle: Handle, topic: str, address: str, number: int) -> None:
+    async def _ack(self, handle: PopHandle, topic: str, address: str, number: int) -> None:
         header = AckHeader(
             POPPERS,
             handle.real_topic(topic, POPPERS),

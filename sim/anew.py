@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
-from epochmq.client.core.pop_handle import Handle, complete, handle_of
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
+from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
@@ -84,7 +84,7 @@ class MadeAnew(Checker):
         self,
         broker: "SecondaryBroker",
         drafts: Sequence[Draft],
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[WriteOutcome],
         _origin: Origin,
         _tenure: object,
     ) -> None:
@@ -98,7 +98,7 @@ class MadeAnew(Checker):
             ):
                 text = f"message {number} goes to {draft.topic}/{draft.queue_id}"
                 raise Violation("INV-21", text, (broker.host.name,))
-            if outcome is Outcome.STORED:
+            if outcome is WriteOutcome.STORED:
                 self.out.add(number)
 
     def got(self, number: int, name: str) -> None:
@@ -234,7 +234,7 @@ class AnewClient(SecondaryClient):
         command = request(RequestCode.POP_MESSAGE, header)
         self.rpc.call(name, command, CALL_US, answered, lambda _lost: self.turn_from(target))
 
-    def _ack_anew(self, handle: Handle, name: str, tries: int) -> None:
+    def _ack_anew(self, handle: PopHandle, name: str, tries: int) -> None:
         real = handle.real_topic(ANEW, CONSUMERS)
         header = AckHeader(CONSUMERS, real, handle.queue_id, str(handle), handle.offset)
 

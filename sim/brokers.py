@@ -19,7 +19,12 @@ from epochmq.broker.membership.membership_effects import (
 )
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.replication_effects import AskReplicas, Close, Propose, Send
+from epochmq.replication.replication_effects import (
+    AskReplicas,
+    Close,
+    ProposeSyncStateSet,
+    SendData,
+)
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.epochs import EpochFile
@@ -139,11 +144,11 @@ class Broker(Member):
             return
         while effects := node.pop_effects():
             for effect in effects:
-                if isinstance(effect, Send):
+                if isinstance(effect, SendData):
                     self._write(effect.link, bytes(effect.data))
                 elif isinstance(effect, Close):
                     self._cut(effect.link)
-                elif isinstance(effect, Propose):
+                elif isinstance(effect, ProposeSyncStateSet):
                     self.perform(self.membership.propose(effect.proposal, self.host.now))
                 elif isinstance(effect, AskReplicas):
                     self.world.mark("covered.asked_replicas")

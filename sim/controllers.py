@@ -5,12 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.controller.controller_effects import Answer, Dial, Notify
+from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_node import JOURNAL, ControllerNode
 from epochmq.controller.options import ControllerOptions
 from epochmq.raft.journal import FILE, Journal
-from epochmq.raft.messages import Members
-from epochmq.raft.raft_node import Send
+from epochmq.raft.messages import VotersAndLearners
+from epochmq.raft.raft_node import SendBytes
 from epochmq.wire.command import Command
 from sim.disk import SimDisk
 from sim.host import Host
@@ -31,7 +31,7 @@ def found_group(disk: SimDisk, options: ControllerOptions) -> None:
     """Make `disk` that of a member of a group that was founded already."""
     peers = options.peers()
     journal = Journal(disk, JOURNAL, owner=f"{peers.group}/{peers.self_id}")
-    journal.load(Members(tuple(sorted(peers.addresses))))
+    journal.load(VotersAndLearners(tuple(sorted(peers.addresses))))
     journal.close()
 
 
@@ -102,9 +102,9 @@ class ControllerProcess:
         """Carry out what the node wants; call it after each of its verbs."""
         while effects := self.node.pop_effects():
             for effect in effects:
-                if isinstance(effect, Send):
+                if isinstance(effect, SendBytes):
                     self._send(effect)
-                elif isinstance(effect, Answer):
+                elif isinstance(effect, SendReply):
                     session = self._sessions.pop(effect.token, None)
                     if session is not None:
                         session.answer(effect.request, effect.reply)
@@ -116,7 +116,7 @@ class ControllerProcess:
             self._syncing = True
             self.world.after(self._latency(), "sync", partial(self._sync, call), self.host)
 
-    def _send(self, effect: Send) -> None:
+    def _send(self, effect: SendBytes) -> None:
         if effect.data[2] == VOTE_REPLY:
             self.world.tell("voted", self.host, effect.data)
         target = self.world.hosts[effect.node_id]

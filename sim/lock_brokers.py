@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.acting.acting_effects import Act, Beat, Cease, Effect, Poll, Probe, Register
+from epochmq.broker.acting.acting_effects import (
+    Act,
+    Beat,
+    Cease,
+    Effect,
+    Poll,
+    Probe,
+    RegisterFully,
+)
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
-from epochmq.broker.locks.ballot import PAUSE_MS, Asking
+from epochmq.broker.locks.ballot import PAUSE_MS, LockRequest
 from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import quorum_of
 from epochmq.broker.locks.votes import attempt_of
 from epochmq.broker.metadata.files import load_table, save_dirty
-from epochmq.broker.registration.registration import Register as Registering
-from epochmq.broker.registration.registration import Registration
+from epochmq.broker.registration.registration import RegisterAt as Registering
+from epochmq.broker.registration.registration import RegistrationPlan
 from epochmq.broker.roles import ROLES, Role
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
@@ -75,7 +83,7 @@ class LockBroker:
         )
         self.acting = Acting(options, servers, now)
         self.acting.ready = True
-        self.registration = Registration(servers, REGISTER_MS, now)
+        self.registration = RegistrationPlan(servers, REGISTER_MS, now)
         self.version = DataVersion(0, 1, 1)
         self.tick_at = now
 
@@ -114,7 +122,7 @@ class LockBroker:
                     self._poll(effect)
                 case Probe():
                     self._probe(effect)
-                case Register():
+                case RegisterFully():
                     self.registration.forgotten(effect.address, self.host.now)
                 case Act():
                     self._take(Role.ACTING_MASTER)
@@ -295,7 +303,7 @@ class _Locking:
         group, client = wanted.consumer_group, wanted.client_id
         quorum = quorum_of(broker.history.replicas, broker.history.safe)
         now = broker.host.now
-        self._asking = Asking(broker.locks, group, client, wanted.mq_set, quorum, now)
+        self._asking = LockRequest(broker.locks, group, client, wanted.mq_set, quorum, now)
         self._attempt = Attempt("", 0)
         self._members: Mapping[int, str] = {}
         self._over = False

@@ -12,7 +12,6 @@ from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.broker.membership.group_membership import Membership
 from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.membership_effects import (
-    Ask,
     BecomeFollower,
     BecomeMaster,
     DropTemp,
@@ -24,6 +23,7 @@ from epochmq.broker.membership.membership_effects import (
     SaveIdentity,
     SaveKnown,
     SaveTemp,
+    SendCommand,
     SetCommitted,
     Switch,
     Tell,
@@ -116,7 +116,7 @@ class Member(ABC):
     def perform(self, effects: list[Effect]) -> None:
         """Carry out in order; what a step leads to comes behind the rest."""
         for effect in effects:
-            if isinstance(effect, Ask):
+            if isinstance(effect, SendCommand):
                 self._ask(effect)
             elif isinstance(effect, Tell):
                 name = self.cluster.host_at(effect.address)
@@ -160,7 +160,7 @@ class Member(ABC):
             self.files.save_known(effect.known)
             self.world.tell("known_saved", self.host, effect.known.master_epoch)
 
-    def _ask(self, ask: Ask) -> None:
+    def _ask(self, ask: SendCommand) -> None:
         def answered(command: Command) -> None:
             if open_:
                 open_.clear()

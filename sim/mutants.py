@@ -7,14 +7,14 @@ Each is a function that spoils a new process before it runs; the product knows n
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import Entry, Revive
+from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
 from epochmq.broker.pop.revive.revive_driver import _Lost
-from epochmq.broker.pop.state import Stored, Taken
-from epochmq.broker.pop.windows.pop_windows import QueueKey, Window
+from epochmq.broker.pop.state import PoppedCheckPoint, Stored
+from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey
 from epochmq.broker.roles import Role
-from epochmq.broker.transaction.open_transactions import Progress
+from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.in_sync import InSync
@@ -61,7 +61,7 @@ def transaction_asks_the_log(broker: "SecondaryBroker") -> None:
 def transaction_progress_is_read_back(broker: "SecondaryBroker") -> None:
     """Both queues count as done as far as they were read."""
     core = broker.owned.transactions._context.core
-    core.progress = lambda: Progress(core.seen, core.op_at)  # type: ignore[method-assign]
+    core.progress = lambda: OpProgress(core.seen, core.op_at)  # type: ignore[method-assign]
 
 
 def pop_acks_are_kept(broker: "SecondaryBroker") -> None:
@@ -88,7 +88,7 @@ def pop_offset_waits(broker: "SecondaryBroker") -> None:
     pop = broker.owned.pop
     keep = pop.keep
 
-    def kept(taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+    def kept(taken: Sequence[PoppedCheckPoint], now: int, wall: int, done: Stored) -> None:
         keep(taken, now, wall, done)
         for one in taken:
             if one.window is not None:
@@ -102,7 +102,7 @@ def pop_windows_in_order(broker: "SecondaryBroker") -> None:
     windows = broker.owned.pop.windows
     settled = windows.offset_to_commit
 
-    def settle(window: Window) -> int | None:
+    def settle(window: PopWindow) -> int | None:
         live = window.live
         found = settled(window)
         return window.after if live else found
@@ -136,7 +136,7 @@ def pop_copies_know(broker: "SecondaryBroker") -> None:
 
 
 def _forget_early(core: Revive) -> None:
-    def look(entry: Entry) -> bool:
+    def look(entry: OpenCheckPoint) -> bool:
         if entry.finished:
             core._entries.pop(entry.check_point.key, None)
         return entry.finished
@@ -158,7 +158,7 @@ def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
     def _by_wall(core: Revive) -> None:
         due = core.due
 
-        def by_wall(now: int, most: int) -> list[Entry]:
+        def by_wall(now: int, most: int) -> list[OpenCheckPoint]:
             return due(clock.wall_ms() - base, most)
 
         core.due = by_wall  # type: ignore[method-assign]
@@ -322,7 +322,7 @@ def escape_advances_after_ack(process: "BrokerProcess") -> None:
 
     def put(drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         plain(drafts, origin, wall, lambda _outcomes: None)
-        done([Outcome.STORED] * len(drafts))
+        done([WriteOutcome.STORED] * len(drafts))
 
     escape.put = put  # type: ignore[method-assign]
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epochmq.client.core.ack_batch import batches
-from epochmq.client.core.pop_handle import Handle, complete, handle_of
+from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
@@ -21,7 +21,7 @@ from sim.world import MS
 if TYPE_CHECKING:
     from sim.popping_world import PoppingHistory
 
-Wanted = list[tuple[Handle, str]]
+Wanted = list[tuple[PopHandle, str]]
 """Messages to acknowledge, each with the topic that was asked for."""
 
 
@@ -41,7 +41,7 @@ class PoppingClient(SecondaryClient):
 
     # Many acknowledgements in one request -------------------------------------------------------
 
-    def _ack(self, handle: Handle, topic: str, name: str, tries: int) -> None:
+    def _ack(self, handle: PopHandle, topic: str, name: str, tries: int) -> None:
         if not self.history.bundles or self.chance.randrange(4) == 0:
             super()._ack(handle, topic, name, tries)
             return
@@ -157,7 +157,7 @@ def _rows(wanted: Wanted) -> list[BatchAck]:
     return rows
 
 
-def _row_in_order(handle: Handle, topic: str) -> BatchAck:
+def _row_in_order(handle: PopHandle, topic: str) -> BatchAck:
     return BatchAck(
         consumer_group=group_of(handle),
         topic=topic,

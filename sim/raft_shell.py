@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
-from epochmq.raft.raft_node import Effect, RaftNode, Send
+from epochmq.raft.raft_node import Effect, RaftNode, SendBytes
 from sim.host import Host
 from sim.net import Net
 from sim.violation import Violation
@@ -53,7 +53,7 @@ class RaftShell:
         """Carry out what the node wants; call it after each of its verbs."""
         world = self.host.world
         for effect in self.raft.pop_effects():
-            if type(effect) is not Send:
+            if type(effect) is not SendBytes:
                 self._act(effect)
                 continue
             if effect.data[2] == VOTE_REPLY:

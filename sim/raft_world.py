@@ -11,7 +11,7 @@ from epochmq.base.errors import StoreDamaged, UsageError
 from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.raft_node import Apply, Effect, RaftNode, ReadReady, Restore
 from sim.checkers.base import Checker
@@ -77,7 +77,7 @@ class RaftProcess:
             self.raft = RaftNode.open(
                 host.name,
                 journal,
-                Members(()) if empty else history.bootstrap,
+                VotersAndLearners(()) if empty else history.bootstrap,
                 history.options,
                 rng,
                 host.now,
@@ -214,7 +214,7 @@ class RaftHistory:
         names = NAMES if stormy else NAMES[: swarm.choice((3, 3, 3, 5, 5))]
         extra = 0 if stormy else swarm.choice((0, 0, 0, 1, 2))
         voters = names[: max(1, len(names) - extra)]
-        self.bootstrap = Members(voters, names[len(voters) :][:1])
+        self.bootstrap = VotersAndLearners(voters, names[len(voters) :][:1])
         self.changes = swarm.randrange(3) == 0
         timeout = 150 if stormy else swarm.choice((150, 200, 400))
         self.options = RaftOptions(
@@ -237,7 +237,7 @@ class RaftHistory:
         self.founds: tuple[str, ...] | None = None
         """Who may found the group, where all disks are empty at first; None: it is there."""
         if lost.randrange(6) == 0:
-            self.bootstrap = Members(names)
+            self.bootstrap = VotersAndLearners(names)
             self.founds = tuple(lost.sample(names, lost.randint(1, len(names))))
         for name in names:
             host = self.world.add_host(name, lambda host: RaftProcess(self, host))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.broker.acks import Acks
+from epochmq.broker.acks import PendingAcks
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import Member as Producer
+from epochmq.broker.clients.members import ClientMember as Producer
 from epochmq.broker.handlers.heartbeat import session_closed
 from epochmq.broker.handlers.pop import PopHandler
 from epochmq.broker.handlers.pull import PullHandler
@@ -27,10 +27,10 @@ from epochmq.broker.membership.membership_effects import (
     Switch,
 )
 from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.metadata.files import Saved, load_table
+from epochmq.broker.metadata.files import SavedFile, load_table
 from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.replica_sync.metadata_sync import Fetch, ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import FetchTable, ReplicaSync
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.request_routing import ROWS, check_role
 from epochmq.broker.roles import Role
@@ -91,7 +91,7 @@ class SecondaryBroker(Broker):
             port=PORT,
         )
         owned.address = history.cluster.address_of(host.name)
-        owned.acks = Acks(_Replicas(self, host), lambda: owned.rights, waits=True)
+        owned.acks = PendingAcks(_Replicas(self, host), lambda: owned.rights, waits=True)
         owned.holds = self.holds
         self.watched = Watched(self, owned.internal_writer.route)
         owned.internal_writer.route = self.watched
@@ -239,7 +239,7 @@ class SecondaryBroker(Broker):
         except EnvironmentFault:
             self.world.mark("timer.unsaved")
 
-    def _save_when_synced(self, table: Saved) -> None:
+    def _save_when_synced(self, table: SavedFile) -> None:
         write = self.saver.snapshot(table)
         if write is not None:
             save = write
@@ -251,7 +251,7 @@ class SecondaryBroker(Broker):
         for fetch in self.sync.due(now):
             self._ask_table(fetch)
 
-    def _ask_table(self, fetch: Fetch) -> None:
+    def _ask_table(self, fetch: FetchTable) -> None:
         def answered(answer: Command) -> None:
             self.sync.answered(fetch, answer, self.host.now)
 
@@ -391,7 +391,7 @@ class SecondaryBroker(Broker):
 
 
 class _Replicas:
-    """What `Acks` asks of replication, whatever role that has now."""
+    """What `PendingAcks` asks of replication, whatever role that has now."""
 
     def __init__(self, broker: SecondaryBroker, host: Host) -> None:
         self._broker = broker

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from epochmq.client.core.pop_handle import Handle, complete, handle_of
+from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
@@ -207,7 +207,7 @@ class SecondaryClient(Client):
             self.world.mark("covered.popped")
             self._deal(handle_of(message), topic, name, header.invisibleTime)
 
-    def _deal(self, handle: Handle, topic: str, name: str, invisible: int) -> None:
+    def _deal(self, handle: PopHandle, topic: str, name: str, invisible: int) -> None:
         """Acknowledge it soon, late, or never; or hide it for longer."""
         chance, history = self.chance, self.history
         kind = 0 if history.draining else chance.randrange(8)
@@ -219,7 +219,7 @@ class SecondaryClient(Client):
             return
         self.world.after(pause, "ack", lambda: self._ack(handle, topic, name, TRIES), self.host)
 
-    def _ack(self, handle: Handle, topic: str, name: str, tries: int) -> None:
+    def _ack(self, handle: PopHandle, topic: str, name: str, tries: int) -> None:
         group = group_of(handle)
         real = handle.real_topic(topic, group)
         header = AckHeader(group, real, handle.queue_id, str(handle), handle.offset)
@@ -248,7 +248,7 @@ class SecondaryClient(Client):
         if self.history.draining and answer.code == 208:
             self.asks_ms = max(self.history.invisible_ms)
 
-    def _hide(self, handle: Handle, topic: str, name: str) -> None:
+    def _hide(self, handle: PopHandle, topic: str, name: str) -> None:
         """Change its invisible time; acknowledge it by the new handle, or not."""
         chance = self.chance
         group = group_of(handle)
@@ -269,7 +269,7 @@ class SecondaryClient(Client):
         self.rpc.call(name, command, CALL_US, answered, lambda _lost: None)
 
 
-def group_of(handle: Handle) -> str:
+def group_of(handle: PopHandle) -> str:
     return IN_ORDER if handle.is_ordered else CONSUMERS
 
 

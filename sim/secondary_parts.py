@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
-from epochmq.broker.metadata.files import Saved
-from epochmq.broker.pop.revive.revive import Entry, Revive
-from epochmq.broker.pop.state import Stored, Taken
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
+from epochmq.broker.metadata.files import SavedFile
+from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
+from epochmq.broker.pop.state import PoppedCheckPoint, Stored
 from epochmq.store.draft import Draft
 from epochmq.store.native.remake import Remade
 from epochmq.wire.command import Command, Reply
@@ -26,16 +26,16 @@ class Saver:
     def __init__(self, host: Host, latency: Callable[[], int]) -> None:
         self._host = host
         self._latency = latency
-        self._queue: deque[tuple[Saved, bytes, Callable[[], None] | None]] = deque()
+        self._queue: deque[tuple[SavedFile, bytes, Callable[[], None] | None]] = deque()
         self._busy = False
 
-    def save(self, table: Saved) -> None:
+    def save(self, table: SavedFile) -> None:
         write = self.snapshot(table)
         if write is not None:
             write()
 
     def snapshot(
-        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+        self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         """The table's content of now, to be written when the result is called."""
         if not table.dirty:
@@ -80,7 +80,7 @@ class Watched:
         broker.world.tell("moves_on", broker, drafts, origin)
         tenure = broker.tenure
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
+        def settled(outcomes: Sequence[WriteOutcome]) -> None:
             broker.world.tell("moved_on", broker, drafts, outcomes, origin, tenure)
             done(outcomes)
 
@@ -114,12 +114,12 @@ def watch_pops(broker: "SecondaryBroker") -> None:
     driver, keep = pop.driver, pop.keep
     deliver = driver._deliver
 
-    def kept(taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+    def kept(taken: Sequence[PoppedCheckPoint], now: int, wall: int, done: Stored) -> None:
         for one in taken:
             broker.world.tell("keeps", broker, one.check_point)
         keep(taken, now, wall, done)
 
-    def watched(core: Revive, entry: Entry, now: int, wall: int) -> None:
+    def watched(core: Revive, entry: OpenCheckPoint, now: int, wall: int) -> None:
         offsets = [offset for _, offset in entry.open_messages()]
         broker.world.tell("revives", broker, entry, offsets)
         deliver(core, entry, now, wall)

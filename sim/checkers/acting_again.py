@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.broker.escape.revive_routing import is_pinned
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.roles import Role
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import find
 from epochmq.model.property_names import FIRST_POP_TIME, TIMER_ROLL_TIMES
@@ -84,7 +84,7 @@ class Put:
 class Ticket:
     """A popped message."""
 
-    handle: Handle
+    handle: PopHandle
     host: str
     by_master: bool
     at_us: int
@@ -129,7 +129,7 @@ class Again(Checker):
         self._arrived: set[tuple[int, str, BrokerProcess, int, bytes | None]] = set()
         self._set_us = -1
         self._emptied_us: dict[str, int] = {}
-        self._tickets: dict[int, dict[Handle, Ticket]] = defaultdict(dict)
+        self._tickets: dict[int, dict[PopHandle, Ticket]] = defaultdict(dict)
 
     def blame(self, rule: str, text: str, name: str) -> None:
         raise Violation(rule, text, (name,))
@@ -230,9 +230,9 @@ class Again(Checker):
             (self._revived if revived else self._puts)[number].append(put)
             found.append((number, put))
 
-    def put(self, outcomes: Sequence[Outcome], batch: object) -> None:
+    def put(self, outcomes: Sequence[WriteOutcome], batch: object) -> None:
         """The internal writer answers for the batch."""
-        held = all(outcome is Outcome.STORED for outcome in outcomes)
+        held = all(outcome is WriteOutcome.STORED for outcome in outcomes)
         for _, put in self._batches.pop(batch):
             put.is_held = held and put.end_us is None
             put.end_us = self.world.time_us
@@ -333,7 +333,7 @@ class Again(Checker):
 
     # Popped ----------------------------------------------------------------------------------
 
-    def popped(self, number: int, handle: Handle, host: str, since_us: int) -> None:
+    def popped(self, number: int, handle: PopHandle, host: str, since_us: int) -> None:
         """A client has it in hand; it asked at `since_us`."""
         if self.history.book.sends[number].kind != "plain":
             return
@@ -354,7 +354,7 @@ class Again(Checker):
         by_master, now = self.is_master(host), self.world.time_us
         before[handle] = Ticket(handle, host, by_master, since_us, until_us, now)
 
-    def acked_pop(self, number: int, handle: Handle, since_us: int) -> None:
+    def acked_pop(self, number: int, handle: PopHandle, since_us: int) -> None:
         """A broker said that it takes the acknowledgement."""
         ticket = self._tickets[number].get(handle)
         if ticket is not None and ticket.acked_us is None:

@@ -4,7 +4,7 @@ Each entry is compared once a host, together with the term of the one before it:
 agrees then by induction.
 """
 
-from epochmq.raft.messages import Entry
+from epochmq.raft.messages import LogEntry
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host
@@ -18,7 +18,7 @@ class LogMatching(Checker):
     rule = "INV-02"
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[int | None, Entry]] = {}
+        self._known: dict[tuple[int, int], tuple[int | None, LogEntry]] = {}
         self._seen: dict[str, dict[int, int]] = {}
         """host -> index -> term, of what was compared."""
 

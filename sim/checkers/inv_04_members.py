@@ -1,7 +1,7 @@
 """INV-04: a snapshot holds the membership as of its index, not one that may never be committed."""
 
 from epochmq.raft.codec import decode_members
-from epochmq.raft.messages import EntryKind, Members
+from epochmq.raft.messages import EntryKind, VotersAndLearners
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.violation import Violation
@@ -14,7 +14,7 @@ class SnapshotMembers(Checker):
     rule = "INV-04"
 
     def __init__(self) -> None:
-        self._changes: dict[int, Members] = {}
+        self._changes: dict[int, VotersAndLearners] = {}
         """Index -> membership, of what was committed; 0 for the first one."""
         self._commits: dict[tuple[str, int], int] = {}
         self._snapshots: dict[tuple[str, int], int] = {}

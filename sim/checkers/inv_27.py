@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.model import record
 from epochmq.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import find
@@ -128,13 +128,13 @@ class Delayed(Checker):
         self,
         broker: "SecondaryBroker",
         drafts: Sequence[Draft],
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[WriteOutcome],
         origin: Origin,
         tenure: object,
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
             number, rolls = _delivered(draft, origin), _rolls(draft, origin)
-            if outcome is not Outcome.STORED:
+            if outcome is not WriteOutcome.STORED:
                 if broker.tenure == tenure:  # it is not in the log, and never will be
                     self.hand_on(draft, origin, -1)
                 continue

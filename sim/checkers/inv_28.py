@@ -11,7 +11,7 @@ is copied a moment later.
 from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.pop.pop_records import CheckPoint
-from epochmq.broker.pop.revive.revive import Entry
+from epochmq.broker.pop.revive.revive import OpenCheckPoint
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
@@ -58,7 +58,7 @@ class Popped(Checker):
         self.confirmed: dict[Ticket, Tenure] = {}
         self.asked_for: set[Place] = set()
         """Acknowledgements that arrived; one without an answer may have been taken."""
-        self.revived: dict[Ticket, tuple[Tenure, Entry]] = {}
+        self.revived: dict[Ticket, tuple[Tenure, OpenCheckPoint]] = {}
         self.began: dict[tuple[str, int, int, int], int] = {}
         """Topic, queue, start, pop time -> that host's monotonic clock at the pop."""
 
@@ -124,7 +124,7 @@ class Popped(Checker):
                 raise Violation(self.rule, text, (broker.host.name,))
         self.confirmed.setdefault(ticket, broker.tenure)
 
-    def revives(self, broker: "SecondaryBroker", entry: Entry, offsets: list[int]) -> None:
+    def revives(self, broker: "SecondaryBroker", entry: OpenCheckPoint, offsets: list[int]) -> None:
         check_point, host = entry.check_point, broker.host
         for offset in offsets:
             place = Place(check_point.topic, check_point.queue_id, offset)

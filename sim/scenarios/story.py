@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from epochmq.controller.state import Group
+from epochmq.controller.state import BrokerGroup
 from sim.brokers import Broker
 from sim.controller_world import controller_checkers
 from sim.controllers import ControllerProcess
@@ -106,7 +106,7 @@ class Story(Scripted, GroupHistory):
     def controllers(self) -> tuple[str, ...]:
         return self.cluster.controller_names
 
-    def group(self) -> Group:
+    def group(self) -> BrokerGroup:
         """The group as the controller that has applied most knows it."""
         processes = [self.host(name).process for name in self.controllers]
         machines = [p.node.machine for p in processes if isinstance(p, ControllerProcess)]

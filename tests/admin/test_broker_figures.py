@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.admin.world import World
 
-from epochmq.admin.broker_figures import Broker, _compare_with_sets, brokers
+from epochmq.admin.broker_figures import BrokerFigures, _compare_with_sets, brokers
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import Admin
 
@@ -23,7 +23,7 @@ FIGURES = {
 
 
 def test_figures() -> None:
-    broker = Broker("C", "b", 0, "h:1", FIGURES)
+    broker = BrokerFigures("C", "b", 0, "h:1", FIGURES)
     assert (broker.number("putTps"), broker.number("none")) == (1.25, 0)
     assert (broker.put_yesterday, broker.put_today) == (10, 100)
     assert (broker.got_yesterday, broker.got_today) == (20, 200)
@@ -49,7 +49,7 @@ def test_figures() -> None:
     ],
 )
 def test_a_store_that_takes_no_more_is_trouble(figures: dict[str, str], word: str) -> None:
-    broker = Broker("C", "b", 0, "h:1", figures | {"brokerActive": "true"})
+    broker = BrokerFigures("C", "b", 0, "h:1", figures | {"brokerActive": "true"})
     assert re.search(word, str(broker.row(0)["problem"]))
     broker.problem = "it is away"
     assert broker.trouble == "it is away"
@@ -85,17 +85,17 @@ def test_roles_that_are_well_and_others(
     broker_id: int, figures: dict[str, str], word: str | None
 ) -> None:
     """A slave moves no delays on: that it is not "active" says nothing of its health."""
-    trouble = Broker("C", "b", broker_id, "h:1", figures).trouble
+    trouble = BrokerFigures("C", "b", broker_id, "h:1", figures).trouble
     assert trouble is None if word is None else re.search(word, str(trouble))
 
 
 def test_a_slave_that_its_master_counts_out() -> None:
-    master = Broker("C", "b", 0, "h:1", MASTER)
+    master = BrokerFigures("C", "b", 0, "h:1", MASTER)
     inside, outside = (
-        Broker("C", "b", number, "h:2", SLAVE | {"epochmqBrokerId": str(number)})
+        BrokerFigures("C", "b", number, "h:2", SLAVE | {"epochmqBrokerId": str(number)})
         for number in (2, 3)
     )
-    learner = Broker("C", "b", 4, "h:4", {"epochmqRole": "LEARNER", "epochmqBrokerId": "4"})
+    learner = BrokerFigures("C", "b", 4, "h:4", {"epochmqRole": "LEARNER", "epochmqBrokerId": "4"})
     _compare_with_sets([master, inside, outside, learner])
     assert [b.trouble is None for b in (master, inside, outside, learner)] == [
         True, True, False, True,
@@ -104,13 +104,13 @@ def test_a_slave_that_its_master_counts_out() -> None:
 
 def test_an_empty_store_keeps_nothing() -> None:
     for figures in ({}, {"earliestMessageTimeStamp": "-1"}, {"earliestMessageTimeStamp": "x"}):
-        assert Broker("C", "b", 0, "h:1", figures).hours_kept(1) == 0
+        assert BrokerFigures("C", "b", 0, "h:1", figures).hours_kept(1) == 0
 
 
 def test_one_that_does_not_answer_is_not_left_out(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def ask() -> list[Broker]:
+    async def ask() -> list[BrokerFigures]:
         async with Admin(world.cluster.namesrv_addr) as admin:
             return await brokers(admin, "DefaultCluster")
 

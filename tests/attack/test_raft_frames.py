@@ -17,19 +17,19 @@ from epochmq.controller.controller_server import Controller
 from epochmq.raft.codec import encode
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatReply,
     Install,
     Join,
-    Members,
+    LogEntry,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    VotersAndLearners,
     Welcome,
 )
 from epochmq.runtime.own_host import free_port
@@ -38,7 +38,7 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 
 HIGHEST = (1 << 63) - 1
-STRANGERS = Members(("n0", "n1", "evil"))
+STRANGERS = VotersAndLearners(("n0", "n1", "evil"))
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def group(folder: Path, ports: list[int]) -> AsyncIterator[list[Controller
 
 
 def forged(sender: str, to: str, term: int, last: int) -> list[AnyMessage]:
-    entry = Entry(term, last + 1, EntryKind.DATA, b"evil")
+    entry = LogEntry(term, last + 1, EntryKind.DATA, b"evil")
     return [
         Vote(sender, to, HIGHEST, HIGHEST, HIGHEST, transfer=True),
         Vote(sender, to, term + 1, HIGHEST, HIGHEST, transfer=True),
@@ -57,8 +57,8 @@ def forged(sender: str, to: str, term: int, last: int) -> list[AnyMessage]:
         Heartbeat(sender, to, term, 0, 1, 0),
         Heartbeat(sender, to, term + 1, HIGHEST, 1, 0),
         HeartbeatReply(sender, to, term, 1, 0, "evil"),
-        Append(sender, to, term, last, term, last, (entry,)),
-        Append(sender, to, term + 1, 0, 0, 1, (Entry(0, 1, EntryKind.DATA, b"evil"),)),
+        AppendEntries(sender, to, term, last, term, last, (entry,)),
+        AppendEntries(sender, to, term + 1, 0, 0, 1, (LogEntry(0, 1, EntryKind.DATA, b"evil"),)),
         AppendReply(sender, to, term, last + 1),
         Install(sender, to, term + 1, Snapshot(HIGHEST, 1, STRANGERS, b"")),
         TimeoutNow(sender, to, term),

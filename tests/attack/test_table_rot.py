@@ -12,9 +12,9 @@ import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.broker.filters.consumer_filters import Filters
+from epochmq.broker.filters.consumer_filters import ConsumerFilters
 from epochmq.broker.locks.queue_locks import QueueLocks
-from epochmq.broker.metadata.files import Table, encode_file, load_table
+from epochmq.broker.metadata.files import SavedTable, encode_file, load_table
 from epochmq.broker.metadata.request_modes import RequestModes
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pop.order.ordered_pop import Orders
@@ -22,7 +22,7 @@ from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.timer.metrics import TimerMetrics
 from epochmq.model.sink_mark import SinkKey, SinkMark
-from epochmq.store.sink_runs import Place
+from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SinkMemory, load_snapshot
 
 WALL = 1_700_000_000_000
@@ -43,7 +43,10 @@ TABLES: list[tuple[Callable[[], Any], dict[str, Any]]] = [
     ),
     (RequestModes, {"messageRequestModeMap": {"T": {"G": MODE}}}),
     (Orders, {"table": {"T@G": {"0": BATCH}}, "dataVersion": VERSION}),
-    (Filters, {"filterDataByTopic": {"T": {"topic": "T", "groupFilterData": {"G": FILTER}}}}),
+    (
+        ConsumerFilters,
+        {"filterDataByTopic": {"T": {"topic": "T", "groupFilterData": {"G": FILTER}}}},
+    ),
     (QueueLocks, {"locks": [{**LOCK, "askers": ["x"]}]}),
     (TimerMetrics, {"timingCount": {"T": {"count": 3, "timeStamp": WALL}}, "dataVersion": VERSION}),
 ]
@@ -65,7 +68,7 @@ def flips(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 @pytest.mark.parametrize(("make", "content"), TABLES, ids=[make().file for make, _ in TABLES])
 def test_no_flipped_bit_of_a_table_is_believed(
-    make: Callable[[], Table], content: dict[str, Any]
+    make: Callable[[], SavedTable], content: dict[str, Any]
 ) -> None:
     table = make()
     table.load(content)
@@ -88,7 +91,7 @@ def test_no_flipped_bit_of_the_memory_of_sinks_is_believed() -> None:
     """Where it says nothing that can be believed, the log is read again."""
     memory = SinkMemory()
     for seq in range(3):
-        memory.note(SinkMark(SinkKey("s", 0, "T"), 0, seq), Place(seq * 100, 100, 1, seq))
+        memory.note(SinkMark(SinkKey("s", 0, "T"), 0, seq), MessagePosition(seq * 100, 100, 1, seq))
     memory.forget_confirmed(200)
     wanted = memory.encode()
     data = encode_file(memory)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.broker.broker_harness import BrokerHarness, Client, send
 
-from epochmq.broker.acks import Acks
+from epochmq.broker.acks import PendingAcks
 from epochmq.broker.roles import Role
 from epochmq.model import batch
 from epochmq.model.message import Message
@@ -44,7 +44,7 @@ class AckHarness(BrokerHarness):
     def __init__(self, *, waits: bool = True, flush: str = "ASYNC_FLUSH") -> None:
         super().__init__(flush_disk_type=flush)
         self.replicas = Replicas()
-        self.node.acks = Acks(self.replicas, lambda: self.node.rights, waits=waits)
+        self.node.acks = PendingAcks(self.replicas, lambda: self.node.rights, waits=waits)
         self.topic("T")
 
     def codes(self, client: Client) -> list[int]:

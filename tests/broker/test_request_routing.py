@@ -7,7 +7,7 @@ from tests.broker.fake_session import FakeSession
 from epochmq.base.errors import OurBug, Refused
 from epochmq.broker import request_routing as dispatch
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
-from epochmq.broker.request_routing import ROWS, Access, Row, bind, check_complete
+from epochmq.broker.request_routing import ROWS, Access, RequestRow, bind, check_complete
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -58,7 +58,7 @@ def test_changes_are_for_admins() -> None:
 
 def test_rows_guard_ports_and_sizes() -> None:
     guard = dispatch._guarded(
-        BrokerHarness().node, Row(Access.CLIENT, 10, fast_port=False), lambda *_: Reply()
+        BrokerHarness().node, RequestRow(Access.CLIENT, 10, fast_port=False), lambda *_: Reply()
     )
     session = FakeSession()
     command = Command(Code.HEART_BEAT, body=b"x" * 10)

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.broker.metadata.keeper import Done, write_here
 from epochmq.broker.replica_sync.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
@@ -101,7 +101,9 @@ def test_a_response_nobody_asked_for_is_dropped(harness: BrokerHarness) -> None:
 def test_a_closed_connections_client_leaves_its_groups(harness: BrokerHarness) -> None:
     client = harness.client()
     harness.sink.opened(client.session)
-    harness.node.consumers.heartbeat("G", Member(client.session, "id", "JAVA", 1, 0), Manner(), [])
+    harness.node.consumers.heartbeat(
+        "G", ClientMember(client.session, "id", "JAVA", 1, 0), Manner(), []
+    )
     client.session.lost()
     harness.sink.closed(client.session)
     assert harness.node.consumers.group("G") is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.spark.log_copy import export_log
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker
@@ -42,7 +42,10 @@ def test_a_java_master_takes_us_for_a_learner(group: Group, tmp_path: Path) -> N
     state = group.sync_state()
     assert state is not None
     assert len(state.in_sync) == 2
-    with Replica(tmp_path / "copy") as copy, Replica(group.root / "broker-0" / "store") as replica:
+    with (
+        StoreDirectory(tmp_path / "copy") as copy,
+        StoreDirectory(group.root / "broker-0" / "store") as replica,
+    ):
         assert copy.raw(0, done.end) == replica.raw(0, done.end)
         assert [epoch for epoch, _, _ in copy.epochs] == [1]
     assert rows(path=str(tmp_path / "copy")) == BODIES
@@ -54,7 +57,7 @@ def test_a_java_master_takes_us_for_a_learner(group: Group, tmp_path: Path) -> N
 def test_a_java_store_is_read_while_it_is_in_use(group: Group) -> None:
     store = group.root / "broker-0" / "store"
     assert rows(path=str(store), toOffset="end") == BODIES
-    with Replica(store) as replica:
+    with StoreDirectory(store) as replica:
         assert replica.epochs[0][:2] == (1, 0)
         assert not replica.stopped_cleanly
         assert replica.tail is None

@@ -17,7 +17,7 @@ import pytest
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_service import PlainReplication
-from epochmq.replication.replication_service import Replication, SetProposal
+from epochmq.replication.replication_service import ReplicationService, SetProposal
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.streams import StreamSockets
@@ -68,7 +68,7 @@ class Ours:
             on_trouble=self.troubles.append,
             sockets=StreamSockets(),
         )
-        self.switched = Replication(
+        self.switched = ReplicationService(
             self.store,
             EpochFile(self.disk),
             OPTIONS,
@@ -80,7 +80,7 @@ class Ours:
             sockets=StreamSockets(),
         )
 
-    async def acked(self, by: PlainReplication | Replication) -> AckStatus:
+    async def acked(self, by: PlainReplication | ReplicationService) -> AckStatus:
         """What becomes of everything that was written."""
         told: asyncio.Future[AckStatus] = asyncio.get_running_loop().create_future()
         by.when_acked(self.end, self.clock.now_ms() + 60_000, told.set_result)

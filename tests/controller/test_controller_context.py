@@ -4,16 +4,16 @@ from tests.controller.world import KEY, World, brokers, live_on, options
 
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.controller_effects import Propose
-from epochmq.controller.machine import DONE, Machine, Outcome
+from epochmq.controller.controller_effects import ProposeCommand
+from epochmq.controller.machine import DONE, CommandOutcome, Machine
 
 
 def test_a_write_hears_its_outcome_once() -> None:
     context = ControllerContext(Machine(), options())
-    heard: list[Outcome | None] = []
+    heard: list[CommandOutcome | None] = []
     context.write(CleanBrokerData(*KEY), heard.append)
     (effect,) = context.effects
-    assert isinstance(effect, Propose)
+    assert isinstance(effect, ProposeCommand)
     context.written(effect.ticket, DONE)
     context.written(effect.ticket, DONE)
     assert heard == [DONE]
@@ -21,7 +21,7 @@ def test_a_write_hears_its_outcome_once() -> None:
 
 def test_writes_under_way_fail_together() -> None:
     context = ControllerContext(Machine(), options())
-    heard: list[Outcome | None] = []
+    heard: list[CommandOutcome | None] = []
     context.write(CleanBrokerData(*KEY), heard.append)
     context.write(CleanBrokerData(*KEY), heard.append)
     context.fail_writes()

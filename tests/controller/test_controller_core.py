@@ -9,22 +9,22 @@ from epochmq.base import limits
 from epochmq.base.errors import HeaderError, OurBug, Refused, UsageError
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_core import CALL_MS, ControllerCore
-from epochmq.controller.controller_effects import Answer, Propose, ReadBarrier
+from epochmq.controller.controller_effects import ProposeCommand, ReadBarrier, SendReply
 from epochmq.controller.machine import DONE, Machine
-from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.command import Command, Reply, request
 
 
-def waiting(step: object) -> Callable[[ControllerCore, Call], Steps]:
-    def handler(core: ControllerCore, call: Call) -> Steps:
+def waiting(step: object) -> Callable[[ControllerCore, ControllerCall], Steps]:
+    def handler(core: ControllerCore, call: ControllerCall) -> Steps:
         result = yield step  # type: ignore[misc]
         return Reply(0, str(result))
 
     return handler
 
 
-def failing(error: Exception) -> Callable[[ControllerCore, Call], Reply]:
-    def handler(core: ControllerCore, call: Call) -> Reply:
+def failing(error: Exception) -> Callable[[ControllerCore, ControllerCall], Reply]:
+    def handler(core: ControllerCore, call: ControllerCall) -> Reply:
         raise error
 
     return handler
@@ -39,7 +39,7 @@ def core_with(handler: object, *, leads: bool = True) -> ControllerCore:
 
 
 def answers(core: ControllerCore) -> list[Reply]:
-    return [effect.reply for effect in core.pop_effects() if isinstance(effect, Answer)]
+    return [effect.reply for effect in core.pop_effects() if isinstance(effect, SendReply)]
 
 
 ASKED: Command = request(9)
@@ -49,7 +49,7 @@ def test_a_write_is_answered_when_it_is_applied() -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
     (effect,) = core.pop_effects()
-    assert isinstance(effect, Propose)
+    assert isinstance(effect, ProposeCommand)
     core.applied(effect.ticket, DONE, 110)
     assert [reply.code for reply in answers(core)] == [0]
     assert core.statistics()["calls"] == 0
@@ -60,7 +60,7 @@ def test_a_write_whose_fate_is_unknown_is_sent_to_the_leader(lost: str) -> None:
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
     (effect,) = core.pop_effects()
-    assert isinstance(effect, Propose)
+    assert isinstance(effect, ProposeCommand)
     core.context.leader_id = None
     if lost == "dropped":
         core.dropped(effect.ticket, 110)
@@ -84,7 +84,7 @@ def test_what_a_heartbeat_wrote_is_tried_again_after_a_change_of_leaders() -> No
 
 
 def test_a_read_passes_a_barrier_unless_nobody_else_can_lead() -> None:
-    core = core_with(waiting(Confirm()))
+    core = core_with(waiting(ConfirmLeadership()))
     core.request(1, ASKED, 0, 100)
     (effect,) = core.pop_effects()
     assert isinstance(effect, ReadBarrier)
@@ -147,7 +147,7 @@ def test_a_broken_rule_stops_the_controller() -> None:
 
 
 def test_who_does_not_lead_names_the_leader() -> None:
-    core = core_with(waiting(Confirm()), leads=False)
+    core = core_with(waiting(ConfirmLeadership()), leads=False)
     core.request(1, ASKED, 0, 100)
     (reply,) = answers(core)
     assert (reply.code, "no leader is known" in str(reply.remark)) == (2007, True)
@@ -235,7 +235,7 @@ def test_a_port_that_answers_is_tried_again_and_nobody_is_deposed() -> None:
 
 
 def test_what_is_told_of_an_unknown_ticket_changes_nothing() -> None:
-    core = core_with(waiting(Confirm()))
+    core = core_with(waiting(ConfirmLeadership()))
     core.dialed(77, True, 100)
     core.read_ready(77, 100)
     core.read_failed(77, 100)
@@ -247,7 +247,7 @@ def test_an_outcome_that_comes_after_the_call_was_given_up_is_no_answer() -> Non
     core = core_with(waiting(Write(CleanBrokerData(*KEY))))
     core.request(1, ASKED, 0, 100)
     (effect,) = core.pop_effects()
-    assert isinstance(effect, Propose)
+    assert isinstance(effect, ProposeCommand)
     core.tick(100 + CALL_MS)
     assert len(answers(core)) == 1
     core.applied(effect.ticket, DONE, 100 + CALL_MS + 1)
@@ -265,7 +265,7 @@ def test_an_election_that_ends_after_its_waiter_gave_up_resumes_nobody() -> None
 
 
 def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
-    def handler(core: ControllerCore, call: Call) -> Steps:
+    def handler(core: ControllerCore, call: ControllerCall) -> Steps:
         yield Election(KEY, 700)
         yield Write(CleanBrokerData(*KEY))
         return Reply(0)
@@ -274,7 +274,7 @@ def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
     core.request(1, ASKED, 0, 100)
     core.elections.stop()
     (effect,) = core.pop_effects()
-    assert isinstance(effect, Propose)
+    assert isinstance(effect, ProposeCommand)
     core.tick(700)
     assert answers(core) == []
     core.applied(effect.ticket, DONE, 710)
@@ -282,7 +282,7 @@ def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
 
 
 def test_a_read_that_waits_while_the_lead_is_lost_is_sent_away_once() -> None:
-    core = core_with(waiting(Confirm()))
+    core = core_with(waiting(ConfirmLeadership()))
     core.request(1, ASKED, 0, 100)
     (effect,) = core.pop_effects()
     assert isinstance(effect, ReadBarrier)
@@ -293,6 +293,6 @@ def test_a_read_that_waits_while_the_lead_is_lost_is_sent_away_once() -> None:
 
 
 def test_an_unknown_code_is_not_supported() -> None:
-    core = core_with(waiting(Confirm()))
+    core = core_with(waiting(ConfirmLeadership()))
     core.request(1, request(31_999), 0, 100)
     assert [reply.code for reply in answers(core)] == [3]

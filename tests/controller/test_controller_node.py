@@ -5,7 +5,7 @@ from tests.controller.world import HEARTBEAT, KEY, Broker, World, brokers, field
 
 from epochmq.base.errors import PeerError
 from epochmq.controller.commands import SetSetting, encode
-from epochmq.controller.controller_effects import Propose
+from epochmq.controller.controller_effects import ProposeCommand
 from epochmq.controller.controller_node import raft_options
 from epochmq.raft.raft_node import LostLeadership
 
@@ -84,7 +84,7 @@ def test_another_leaders_entry_in_the_place_of_ours_is_not_ours() -> None:
     heard: list[object] = []
     node.core.context.write(SetSetting("", "k", value="v"), heard.append)
     (ours,) = node.core.pop_effects()
-    assert isinstance(ours, Propose)
+    assert isinstance(ours, ProposeCommand)
     index = node.machine.applied + 1
     node._proposed[index] = (3, ours.ticket)
     node._apply(index, 4, encode(SetSetting("", "other", value="v")), world.now)

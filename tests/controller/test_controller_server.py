@@ -11,7 +11,7 @@ from tests.controller.world import APPLY_ID, ELECT, HEARTBEAT, METADATA, NAMES, 
 from tests.runtime.sinks import until
 
 from epochmq.base.errors import OutOfResources, SyncFailed
-from epochmq.controller.controller_server import Controller, Guest
+from epochmq.controller.controller_server import Controller, EmbeddedController
 from epochmq.controller.options import ControllerOptions
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
@@ -241,7 +241,7 @@ async def test_inside_a_name_server(tmp_path: Path, shares: bool) -> None:
     """On its port when the peer list names it, else on one of its own."""
     listen, own = free_port(HOST), free_port(HOST)
     given = options(tmp_path, 0, [listen if shares else own])
-    guest = Guest(given, shared_port=listen)
+    guest = EmbeddedController(given, shared_port=listen)
     kv = str(tmp_path / "kv.json")
     server = NameServer(NamesrvOptions(listen_port=listen, kv_config_path=kv), guest=guest)
     peers = Peers()

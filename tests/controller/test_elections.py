@@ -4,7 +4,7 @@ import pytest
 from tests.controller.world import KEY, Broker, World, brokers, live_on
 
 from epochmq.controller.commands import ElectMaster, decode
-from epochmq.controller.controller_effects import Propose
+from epochmq.controller.controller_effects import ProposeCommand
 from epochmq.controller.elect import By
 
 
@@ -331,7 +331,7 @@ def test_the_choice_is_in_the_command(found: list[Broker]) -> None:
     def watched() -> list[object]:
         effects = take()
         for effect in effects:
-            if isinstance(effect, Propose):
+            if isinstance(effect, ProposeCommand):
                 event = decode(effect.data)
                 if isinstance(event, ElectMaster):
                     proposed.append(event)

@@ -9,13 +9,13 @@ from epochmq.controller import identity
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Machine
-from epochmq.controller.state import Group, Replica
+from epochmq.controller.state import BrokerGroup, BrokerReplica
 
 
 @pytest.fixture
-def group() -> Group:
-    known = Replica(1, "h:1", incarnation="i", session="s", ha_address="h:2")
-    return Group(*KEY, replicas={1: known}, master=1, epoch=1)
+def group() -> BrokerGroup:
+    known = BrokerReplica(1, "h:1", incarnation="i", session="s", ha_address="h:2")
+    return BrokerGroup(*KEY, replicas={1: known}, master=1, epoch=1)
 
 
 def told(**fields: object) -> Told:
@@ -23,7 +23,7 @@ def told(**fields: object) -> Told:
     return Told(**(given | fields))  # type: ignore[arg-type]
 
 
-def test_nothing_new_is_nothing_to_record(group: Group) -> None:
+def test_nothing_new_is_nothing_to_record(group: BrokerGroup) -> None:
     assert identity.update_of(group, group.replicas[1], told()) is None
     assert identity.update_of(group, group.replicas[1], told(session="")) is None
 
@@ -43,7 +43,7 @@ def test_nothing_new_is_nothing_to_record(group: Group) -> None:
     ],
 )
 def test_what_is_new_is_recorded(
-    group: Group, fields: dict[str, object], expected: dict[str, object]
+    group: BrokerGroup, fields: dict[str, object], expected: dict[str, object]
 ) -> None:
     event = identity.update_of(group, group.replicas[1], told(**fields))
     assert event is not None
@@ -52,14 +52,14 @@ def test_what_is_new_is_recorded(
 
 
 @pytest.mark.parametrize("name", ["address", "ha_address", "incarnation"])
-def test_the_quick_answer_sees_whatever_is_new(group: Group, name: str) -> None:
+def test_the_quick_answer_sees_whatever_is_new(group: BrokerGroup, name: str) -> None:
     same = told(ha_address="h:2")
     assert identity.is_known(group.replicas[1], same)
     setattr(same, name, "new")
     assert not identity.is_known(group.replicas[1], same)
 
 
-def test_a_process_is_known_by_its_session_and_incarnation(group: Group) -> None:
+def test_a_process_is_known_by_its_session_and_incarnation(group: BrokerGroup) -> None:
     replica = group.replicas[1]
     assert identity.is_process(replica, told())
     assert identity.is_process(replica, told(incarnation=""))
@@ -70,7 +70,7 @@ def test_a_process_is_known_by_its_session_and_incarnation(group: Group) -> None
     assert not identity.is_process(replica, told())
 
 
-def test_only_a_master_has_ended(group: Group) -> None:
+def test_only_a_master_has_ended(group: BrokerGroup) -> None:
     group.master = None
     event = identity.update_of(group, group.replicas[1], told(session="t"))
     assert event is not None
@@ -114,7 +114,7 @@ def test_one_process_a_number() -> None:
     identity.check_sole(context, KEY, told(session="t"), 8)
 
 
-def test_a_new_process_waits_for_the_lease_of_the_one_before(group: Group) -> None:
+def test_a_new_process_waits_for_the_lease_of_the_one_before(group: BrokerGroup) -> None:
     context = ControllerContext(Machine(), options())
     context.machine.groups[KEY] = group
     context.leader_since, context.now = -10_000, 0
@@ -136,7 +136,7 @@ def test_a_new_process_waits_for_the_lease_of_the_one_before(group: Group) -> No
     identity.check_successor(context, KEY, told(session="t"))
 
 
-def test_a_new_leader_presumes_a_lease_but_only_of_who_takes_leases(group: Group) -> None:
+def test_a_new_leader_presumes_a_lease_but_only_of_who_takes_leases(group: BrokerGroup) -> None:
     context = ControllerContext(Machine(), options())
     context.machine.groups[KEY] = group
     context.leader_since, context.now = 0, 2_099

@@ -2,18 +2,20 @@
 
 from epochmq.controller import leases
 from epochmq.controller.leases import Times, held_until, may_hold
-from epochmq.controller.liveness import Live
-from epochmq.controller.state import Group, Replica
+from epochmq.controller.liveness import LiveProcess
+from epochmq.controller.state import BrokerGroup, BrokerReplica
 
 TIMES = Times(lease_ms=2_000, skew_ms=100, timeout_ms=10_000)
 
 
-def group() -> Group:
-    return Group("c", "b", replicas={1: Replica(1, "h:1", session="s")}, master=1, epoch=3)
+def group() -> BrokerGroup:
+    return BrokerGroup(
+        "c", "b", replicas={1: BrokerReplica(1, "h:1", session="s")}, master=1, epoch=3
+    )
 
 
-def live(heard: int = 1_000, **fields: object) -> Live:
-    one = Live(("c", "b"), 1, heard, 10_000)
+def live(heard: int = 1_000, **fields: object) -> LiveProcess:
+    one = LiveProcess(("c", "b"), 1, heard, 10_000)
     one.leased = True
     one.session = "s"
     for name, value in fields.items():
@@ -21,7 +23,7 @@ def live(heard: int = 1_000, **fields: object) -> Live:
     return one
 
 
-def dead_at(group: Group, live: Live | None, since: int, times: Times) -> int:
+def dead_at(group: BrokerGroup, live: LiveProcess | None, since: int, times: Times) -> int:
     held = held_until(live, since, times.lease_ms, times.skew_ms)
     return leases.dead_at(group, live, since, held, times)
 

@@ -1,12 +1,12 @@
 """The table of living brokers."""
 
 from epochmq.base import limits
-from epochmq.controller.liveness import Live, Liveness
+from epochmq.controller.liveness import Liveness, LiveProcess
 
 KEY = ("c", "b")
 
 
-def heard(table: Liveness, number: int, session: int, now: int = 0) -> Live:
+def heard(table: Liveness, number: int, session: int, now: int = 0) -> LiveProcess:
     live = table.heard(KEY, number, session, now, 10_000)
     assert live is not None
     return live
@@ -52,13 +52,13 @@ def test_a_heartbeat_brings_a_closed_or_gone_broker_back() -> None:
 
 
 def test_silence_counts_from_when_we_lead() -> None:
-    live = Live(KEY, 1, now=100, timeout_ms=1_000)
+    live = LiveProcess(KEY, 1, now=100, timeout_ms=1_000)
     assert live.silent_at(0, 300) == 1_100
     assert live.silent_at(500, 300) == 1_500
 
 
 def test_a_closed_or_leased_broker_may_be_silent_for_less() -> None:
-    live = Live(KEY, 1, now=100, timeout_ms=1_000)
+    live = LiveProcess(KEY, 1, now=100, timeout_ms=1_000)
     live.closed = True
     assert live.silent_at(0, 300) == 400
     live.closed, live.leased = False, True

@@ -6,12 +6,12 @@ from tests.controller.world import KEY, options
 
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Dial
-from epochmq.controller.liveness import Live
+from epochmq.controller.liveness import LiveProcess
 from epochmq.controller.liveness_probe import RETRY_MS, LivenessProbe
 from epochmq.controller.machine import Machine
 
 
-def closed(context: ControllerContext) -> Live:
+def closed(context: ControllerContext) -> LiveProcess:
     live = context.live.heard(KEY, 1, 7, 0, 10_000)
     assert live is not None
     live.address = "h:1"

@@ -14,8 +14,8 @@ from epochmq.controller.commands import (
     UpdateBroker,
     encode,
 )
-from epochmq.controller.machine import Machine, Outcome, Refusal
-from epochmq.controller.state import Group
+from epochmq.controller.machine import CommandOutcome, Machine, Refusal
+from epochmq.controller.state import BrokerGroup
 
 KEY = ("c", "b")
 
@@ -27,12 +27,12 @@ class Log:
         self.machine = Machine()
         self.entries: list[bytes] = []
 
-    def __call__(self, event: AnyEvent) -> Outcome:
+    def __call__(self, event: AnyEvent) -> CommandOutcome:
         self.entries.append(encode(event))
         return self.machine.apply(len(self.entries), self.entries[-1])
 
     @property
-    def group(self) -> Group:
+    def group(self) -> BrokerGroup:
         return self.machine.groups[KEY]
 
 
@@ -85,7 +85,7 @@ def test_numbers_are_given_in_order_and_once() -> None:
     assert log(applied(2)).refusal is Refusal.ID_TAKEN
     assert KEY not in log.machine.groups
     assert log(applied(1)).ok
-    assert log(applied(1)) == Outcome(broker_id=1, changed=False)
+    assert log(applied(1)) == CommandOutcome(broker_id=1, changed=False)
     assert log(applied(1, check_code="other;1")).refusal is Refusal.ID_TAKEN
     assert log(applied(3)).refusal is Refusal.ID_TAKEN
     assert log(applied(2)).ok
@@ -112,7 +112,7 @@ def test_a_forgotten_number_is_adopted_as_it_is() -> None:
     assert log(applied(5, adopted=True)).ok
     assert log.group.adopted
     assert log.group.next_id == 6
-    assert log(applied(5, adopted=True)) == Outcome(broker_id=5, changed=False)
+    assert log(applied(5, adopted=True)) == CommandOutcome(broker_id=5, changed=False)
     assert log.group.master is None
 
 
@@ -207,7 +207,7 @@ def test_an_update_changes_the_address_and_nothing_else(log: Log) -> None:
     assert (replica.address, replica.ha_address, replica.floor) == ("new:1", "new:2", 2)
     assert replica.check_code == "h2;1"
     assert log.group.set_epoch == 2
-    assert log(updated(2, address="new:1", floor=2)) == Outcome(changed=False)
+    assert log(updated(2, address="new:1", floor=2)) == CommandOutcome(changed=False)
 
 
 def test_a_master_whose_process_ended_is_no_master_but_the_epoch_stays(log: Log) -> None:

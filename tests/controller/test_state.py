@@ -1,17 +1,19 @@
 """The nouns of the replicated state."""
 
-from epochmq.controller.state import Group, Replica
+from epochmq.controller.state import BrokerGroup, BrokerReplica
 
 
 def test_a_group_knows_its_replicas_by_address_too() -> None:
-    group = Group("c", "b", replicas={1: Replica(1, "h:1"), 2: Replica(2, "h:2")}, master=2)
+    group = BrokerGroup(
+        "c", "b", replicas={1: BrokerReplica(1, "h:1"), 2: BrokerReplica(2, "h:2")}, master=2
+    )
     assert group.key == ("c", "b")
     assert group.by_addr("h:2") is group.replicas[2] is group.master_replica()
     assert group.by_addr("h:3") is None
 
 
 def test_a_group_without_a_master() -> None:
-    group = Group("c", "b")
+    group = BrokerGroup("c", "b")
     assert group.master_replica() is None
     assert not group.elected
     group.epoch = 1
@@ -19,5 +21,5 @@ def test_a_group_without_a_master() -> None:
 
 
 def test_groups_do_not_share_their_tables() -> None:
-    Group("c", "b").replicas[1] = Replica(1, "h:1")
-    assert Group("c", "d").replicas == {}
+    BrokerGroup("c", "b").replicas[1] = BrokerReplica(1, "h:1")
+    assert BrokerGroup("c", "d").replicas == {}

@@ -2,12 +2,12 @@
 
 from tests.controller.world import KEY
 
-from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.command import Reply, request
 
 
 def test_a_call_begins_unfinished() -> None:
-    call = Call(7, request(1005), 3, 4_000)
+    call = ControllerCall(7, request(1005), 3, 4_000)
     assert (call.token, call.session_id, call.deadline_ms) == (7, 3, 4_000)
     assert not call.done
     assert not call.waits_for_election
@@ -15,11 +15,11 @@ def test_a_call_begins_unfinished() -> None:
 
 def test_a_handler_yields_what_it_waits_for() -> None:
     def handler() -> Steps:
-        yield Confirm()
+        yield ConfirmLeadership()
         yield Election(KEY, 5)
         return Reply(1)
 
     steps = handler()
-    assert next(steps) == Confirm()
+    assert next(steps) == ConfirmLeadership()
     assert steps.send(None) == Election(KEY, 5)
     assert Write.__dataclass_params__.frozen  # type: ignore[attr-defined]

@@ -1,16 +1,16 @@
 """What the leader remembers of failovers."""
 
 from epochmq.base import limits
-from epochmq.controller.state import Group, Replica
+from epochmq.controller.state import BrokerGroup, BrokerReplica
 from epochmq.controller.timeline import Timeline
 
 KEY = ("c", "g")
 
 
-def group(epoch: int, master: int | None) -> Group:
-    made = Group(*KEY)
+def group(epoch: int, master: int | None) -> BrokerGroup:
+    made = BrokerGroup(*KEY)
     made.epoch, made.master = epoch, master
-    made.replicas = {n: Replica(n, f"h:{n}") for n in (1, 2)}
+    made.replicas = {n: BrokerReplica(n, f"h:{n}") for n in (1, 2)}
     return made
 
 

@@ -5,11 +5,11 @@ from typing import Any
 from sim.controllers import found_group
 from sim.disk import SimDisk
 
-from epochmq.controller.controller_effects import Answer, Dial, Notify
+from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.options import ControllerOptions
-from epochmq.controller.state import Group
-from epochmq.raft.raft_node import Send
+from epochmq.controller.state import BrokerGroup
+from epochmq.raft.raft_node import SendBytes
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Reply, request
 from epochmq.wire.headers.base import encode_header
@@ -60,7 +60,7 @@ class World:
         self.disks = {f"n{number}": SimDisk() for number in range(count)}
         self.nodes: dict[str, ControllerNode] = {}
         self.cut: set[tuple[str, str]] = set()
-        self.mail: list[tuple[str, Send]] = []
+        self.mail: list[tuple[str, SendBytes]] = []
         self.answers: dict[int, Reply] = {}
         self.notices: list[Notify] = []
         self.dials: list[tuple[str, Dial]] = []
@@ -92,7 +92,7 @@ class World:
         return max(leading, key=lambda node: node.raft.term)
 
     @property
-    def group(self) -> Group:
+    def group(self) -> BrokerGroup:
         return self.leader.machine.groups[KEY]
 
     # Requests ---------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ class World:
                 return
 
     def _do(self, name: str, node: ControllerNode, effect: Any) -> None:
-        if isinstance(effect, Send):
+        if isinstance(effect, SendBytes):
             self.mail.append((name, effect))
-        elif isinstance(effect, Answer):
+        elif isinstance(effect, SendReply):
             assert effect.token not in self.answers
             self.answers[effect.token] = effect.reply
         elif isinstance(effect, Dial):

@@ -9,8 +9,8 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.base.errors import StoreDamaged
 from epochmq.model.saved_file import (
     Edited,
+    JournalMark,
     Loaded,
-    Mark,
     check_seal,
     load_saved,
     report_replaced,
@@ -37,8 +37,8 @@ def load(files: dict[str, bytes]) -> tuple[Loaded | None, int]:
 
 @pytest.mark.parametrize("data", [b"{}", b'{"a":1}', b'{\n  "a": 1\n}'])
 def test_a_sealed_file_is_json_with_one_field_more(data: bytes) -> None:
-    sealed = seal(data, Mark("1f", 7))
-    assert check_seal(sealed) == Mark("1f", 7)
+    sealed = seal(data, JournalMark("1f", 7))
+    assert check_seal(sealed) == JournalMark("1f", 7)
     content = json.loads(sealed)
     assert content.pop("epochmqSaved").startswith("1f-7-")
     assert content == json.loads(data)
@@ -51,13 +51,13 @@ def test_a_wrong_checksum_is_told() -> None:
 
 
 def test_the_file_itself_comes_first() -> None:
-    assert load({"f": GOOD, "f.bak": OLDER}) == (Loaded(Mark()), 1)
+    assert load({"f": GOOD, "f.bak": OLDER}) == (Loaded(JournalMark()), 1)
     assert load({"f": b'{"a":1}', "f.bak": OLDER}) == (Loaded(None), 1)
     assert load({"f": b" "}) == (None, 0)
 
 
 def test_the_backup_is_used_for_a_file_that_is_missing_or_malformed() -> None:
-    assert load({"f.bak": OLDER}) == (Loaded(Mark(), "it is missing or empty"), 2)
+    assert load({"f.bak": OLDER}) == (Loaded(JournalMark(), "it is missing or empty"), 2)
     loaded, number = load({"f": GOOD[:9], "f.bak": OLDER})
     assert loaded is not None
     assert loaded.damaged

@@ -3,7 +3,7 @@ from tests.nameserver.world import table, told
 
 from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.nameserver.acting_master import notice_of_arrival, notice_of_leave, stand_in
-from epochmq.nameserver.brokers import Group
+from epochmq.nameserver.brokers import RegisteredGroup
 
 
 def route(ids: dict[int, str], acting: bool = True, perm: int = 4) -> TopicRouteData:
@@ -34,20 +34,20 @@ def test_who_is_shown_as_master(
 
 
 def test_an_arrival_is_told_to_the_others_or_to_the_only_one() -> None:
-    notice = notice_of_arrival(Group("c", "b", {0: "m", 1: "s", 2: "t"}), 0, "ha")
+    notice = notice_of_arrival(RegisteredGroup("c", "b", {0: "m", 1: "s", 2: "t"}), 0, "ha")
     assert (notice.to, notice.min_id, notice.min_addr) == (("s", "t"), 0, "m")
     assert (notice.ha_addr, notice.offline_addr) == ("ha", None)
-    assert notice_of_arrival(Group("c", "b", {1: "s"}), 1, "ha").to == ("s",)
+    assert notice_of_arrival(RegisteredGroup("c", "b", {1: "s"}), 1, "ha").to == ("s",)
 
 
 def test_a_leave_is_told_to_those_who_remain_if_they_may_act() -> None:
-    group = Group("c", "b", {1: "s", 2: "t"}, acting=True)
+    group = RegisteredGroup("c", "b", {1: "s", 2: "t"}, acting=True)
     notice = notice_of_leave(group, "m")
     assert notice is not None
     assert (notice.to, notice.min_id, notice.min_addr) == (("s", "t"), 1, "s")
     assert (notice.ha_addr, notice.offline_addr) == (None, "m")
-    assert notice_of_leave(Group("c", "b", {1: "s"}), "m") is None
-    assert notice_of_leave(Group("c", "b", acting=True), "m") is None
+    assert notice_of_leave(RegisteredGroup("c", "b", {1: "s"}), "m") is None
+    assert notice_of_leave(RegisteredGroup("c", "b", acting=True), "m") is None
 
 
 def test_a_group_whose_members_disagree_shows_no_stand_in() -> None:

@@ -1,13 +1,13 @@
 from epochmq.model.data_version import DataVersion
-from epochmq.nameserver.brokers import Brokers, Group, Live
+from epochmq.nameserver.brokers import Brokers, LiveBroker, RegisteredGroup
 
 
-def live(addr: str, session: int = 1, last: int = 0) -> Live:
-    return Live("c", "b", addr, last, 100, DataVersion(), session)
+def live(addr: str, session: int = 1, last: int = 0) -> LiveBroker:
+    return LiveBroker("c", "b", addr, last, 100, DataVersion(), session)
 
 
 def test_a_group_knows_its_smallest_id_and_whether_it_lacks_a_master() -> None:
-    group = Group("c", "b")
+    group = RegisteredGroup("c", "b")
     assert group.min_id is None
     assert not group.headless
     group.addrs = {2: "y", 1: "x"}
@@ -18,21 +18,21 @@ def test_a_group_knows_its_smallest_id_and_whether_it_lacks_a_master() -> None:
 
 
 def test_an_address_is_dropped_under_every_other_id() -> None:
-    group = Group("c", "b", {0: "x", 1: "x", 2: "y"})
+    group = RegisteredGroup("c", "b", {0: "x", 1: "x", 2: "y"})
     assert group.drop_addr("x", but_id=0) == [1]
     assert group.addrs == {0: "x", 2: "y"}
     assert group.drop_addr("x") == [0]
 
 
 def test_what_routes_show_is_a_copy_in_order_of_ids() -> None:
-    group = Group("c", "b", {1: "s", 0: "m"}, acting=True, zone="z")
+    group = RegisteredGroup("c", "b", {1: "s", 0: "m"}, acting=True, zone="z")
     data = group.as_data()
     assert list(data.broker_addrs) == [0, 1]
     assert (data.cluster, data.broker_name, data.enable_acting_master) == ("c", "b", True)
     assert data.zone_name == "z"
     data.broker_addrs.clear()
     assert group.addrs == {1: "s", 0: "m"}
-    assert not Group("c", "b").as_data().zone_name
+    assert not RegisteredGroup("c", "b").as_data().zone_name
 
 
 def test_a_group_leaves_its_clusters_with_its_last_member() -> None:

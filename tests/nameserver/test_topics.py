@@ -1,6 +1,6 @@
 from epochmq.model.route import QueueData
 from epochmq.model.topic import TopicConfig
-from epochmq.nameserver.topics import UNIT, UNIT_SUB, Topics, queues_of
+from epochmq.nameserver.topics import UNIT, UNIT_SUB, RoutedTopics, queues_of
 from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
 
 
@@ -8,15 +8,15 @@ def queues(name: str, perm: int = 6, flag: int = 0) -> QueueData:
     return QueueData(name, 4, 4, perm, flag)
 
 
-def filled() -> Topics:
-    topics = Topics()
+def filled() -> RoutedTopics:
+    topics = RoutedTopics()
     for topic, name in (("A", "b1"), ("A", "b2"), ("B", "b1"), ("C", "b2")):
         topics.put(topic, queues(name))
     return topics
 
 
 def test_only_what_differs_is_news() -> None:
-    topics = Topics()
+    topics = RoutedTopics()
     assert topics.put("A", queues("b"))
     assert not topics.put("A", queues("b"))
     assert topics.put("A", queues("b", perm=4))
@@ -69,7 +69,7 @@ def test_write_permission_is_taken_and_given() -> None:
 
 
 def test_unit_topics_by_their_flags() -> None:
-    topics = Topics()
+    topics = RoutedTopics()
     for number, name in enumerate(("plain", "unit", "sub", "both")):
         topics.put(name, queues("b", flag=number))
     assert topics.units(UNIT) == ["unit", "both"]

@@ -9,9 +9,9 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode
 from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
-from epochmq.raft.messages import AnyMessage, Members
+from epochmq.raft.messages import AnyMessage, VotersAndLearners
 from epochmq.raft.options import RaftOptions
-from epochmq.raft.raft_node import Apply, Effect, RaftNode, Restore, Send
+from epochmq.raft.raft_node import Apply, Effect, RaftNode, Restore, SendBytes
 
 OPTIONS = RaftOptions()
 
@@ -40,7 +40,7 @@ class Cluster:
         safe: Safeguards = SAFE,
         empty: bool = False,
     ) -> None:
-        self.bootstrap = Members(voters, learners)
+        self.bootstrap = VotersAndLearners(voters, learners)
         self.options = options
         self.safe = safe
         self.now = 0
@@ -48,7 +48,7 @@ class Cluster:
         self.patience: dict[str, int] = {}
         self.disks: dict[str, SimDisk] = {}
         self.nodes: dict[str, RaftNode] = {}
-        self.waiting: list[tuple[str, Send]] = []
+        self.waiting: list[tuple[str, SendBytes]] = []
         """Messages under way, oldest first, with their senders."""
         self.cuts: set[tuple[str, str]] = set()
         self.machines: dict[str, list[bytes]] = {}
@@ -63,10 +63,13 @@ class Cluster:
         """Start a node that was not there; one that `joins` knows no members."""
         self.patience.setdefault(name, 200 * len(self.disks))
         self.disks[name] = SimDisk()
-        self.start(name, Members(()) if joins else self.bootstrap)
+        self.start(name, VotersAndLearners(()) if joins else self.bootstrap)
 
     def start(
-        self, name: str, bootstrap: Members | None = None, configured: Configured | None = None
+        self,
+        name: str,
+        bootstrap: VotersAndLearners | None = None,
+        configured: Configured | None = None,
     ) -> RaftNode:
         journal = Journal(self.disks[name], "raft", owner=name, chunk_bytes=4096)
         self.machines[name] = []
@@ -88,7 +91,7 @@ class Cluster:
         self.disks.setdefault(name, SimDisk())
         self.patience.setdefault(name, 200 * len(self.disks))
         names = self.bootstrap.everyone
-        return self.start(name, Members(()), Configured(names, new_group))
+        return self.start(name, VotersAndLearners(()), Configured(names, new_group))
 
     def lose_disk(self, name: str) -> None:
         """The node stops, and its disk is replaced by an empty one."""
@@ -124,7 +127,7 @@ class Cluster:
 
     def _sort(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Send):
+            if isinstance(effect, SendBytes):
                 self.on_send(name, decode(effect.data))
                 if (name, effect.node_id) not in self.cuts:
                     self.waiting.append((name, effect))
@@ -135,7 +138,7 @@ class Cluster:
                 self.machines[name] = effect.snapshot.split(b",")
             self.effects.append((name, effect))
 
-    def hand_over(self, send: Send) -> None:
+    def hand_over(self, send: SendBytes) -> None:
         """Deliver one message; a node that is down loses it."""
         node = self.nodes.get(send.node_id)
         if node is not None:

@@ -30,16 +30,16 @@ from epochmq.raft.codec import decode, decode_members
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatReply,
     Install,
-    Members,
+    LogEntry,
     Vote,
     VoteReply,
+    VotersAndLearners,
 )
 from epochmq.raft.raft_node import (
     Apply,
@@ -53,12 +53,12 @@ from epochmq.raft.raft_node import (
 )
 
 
-def members_text(members: Members) -> str:
+def members_text(members: VotersAndLearners) -> str:
     learners = f" learners {' '.join(members.learners)}" if members.learners else ""
     return " ".join(members.voters) + learners
 
 
-def entry_text(entry: Entry) -> str:
+def entry_text(entry: LogEntry) -> str:
     place = f"{entry.index}@{entry.term}"
     if entry.kind is EntryKind.CHANGE:
         return f"{place} members({members_text(decode_members(entry.data))})"
@@ -75,7 +75,7 @@ def _append_reply(m: AppendReply) -> str:
     return f"refused after {m.index}{hint}" if m.refused else f"has {m.index}"
 
 
-def _append(m: Append) -> str:
+def _append(m: AppendEntries) -> str:
     entries = ", ".join(map(entry_text, m.entries))
     return f"after {m.prev_index}@{m.prev_term} commit {m.commit} [{entries}]"
 
@@ -83,7 +83,7 @@ def _append(m: Append) -> str:
 TEXTS: dict[type, Callable[..., str]] = {
     Vote: _vote,
     VoteReply: lambda m: ("granted" if m.granted else "refused") + " pre" * m.pre,
-    Append: _append,
+    AppendEntries: _append,
     AppendReply: _append_reply,
     Heartbeat: lambda m: f"round {m.round} commit {m.commit}",
     HeartbeatReply: lambda m: f"round {m.round}",

@@ -9,32 +9,36 @@ from epochmq.base.errors import PeerError
 from epochmq.raft.codec import VERSION, decode, decode_members, encode, encode_members
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatReply,
     Install,
-    Members,
+    LogEntry,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    VotersAndLearners,
 )
 
 counts = st.integers(0, (1 << 63) - 1)
 names = st.text(min_size=1, max_size=20)
 members = st.builds(
-    Members, st.lists(names, max_size=5).map(tuple), st.lists(names, max_size=3).map(tuple)
+    VotersAndLearners,
+    st.lists(names, max_size=5).map(tuple),
+    st.lists(names, max_size=3).map(tuple),
 )
-entries = st.builds(Entry, counts, counts, st.sampled_from(EntryKind), st.binary(max_size=50))
+entries = st.builds(LogEntry, counts, counts, st.sampled_from(EntryKind), st.binary(max_size=50))
 snapshots = st.builds(Snapshot, counts, counts, members, st.binary(max_size=50))
 head = (names, names, counts)
 messages = st.one_of(
     st.builds(Vote, *head, counts, counts, st.booleans(), st.booleans()),
     st.builds(VoteReply, *head, st.booleans(), st.booleans()),
-    st.builds(Append, *head, counts, counts, counts, st.lists(entries, max_size=4).map(tuple)),
+    st.builds(
+        AppendEntries, *head, counts, counts, counts, st.lists(entries, max_size=4).map(tuple)
+    ),
     st.builds(AppendReply, *head, counts, st.booleans(), counts, counts),
     st.builds(Heartbeat, *head, counts, counts, counts),
     st.builds(HeartbeatReply, *head, counts, counts),
@@ -81,10 +85,10 @@ def test_bounds() -> None:
     with pytest.raises(PeerError, match="unknown version"):
         decode(b"")
     too_many = tuple(
-        Entry(1, i, EntryKind.NO_OP) for i in range(limits.RAFT_ENTRIES_PER_MESSAGE_MAX + 1)
+        LogEntry(1, i, EntryKind.NO_OP) for i in range(limits.RAFT_ENTRIES_PER_MESSAGE_MAX + 1)
     )
     with pytest.raises(PeerError):
-        decode(encode(Append("a", "b", 1, 0, 0, 0, too_many)))
+        decode(encode(AppendEntries("a", "b", 1, 0, 0, 0, too_many)))
     with pytest.raises(PeerError):
         decode(encode(TimeoutNow("a", "", 1)))
     with pytest.raises(PeerError):
@@ -92,11 +96,11 @@ def test_bounds() -> None:
 
 
 @given(members)
-def test_members(value: Members) -> None:
+def test_members(value: VotersAndLearners) -> None:
     assert decode_members(encode_members(value)) == value
 
 
 def test_members_that_make_no_sense() -> None:
-    for bad in (b"", b"\xc1", b"\x91\x01", encode_members(Members(("n",) * 65))):
+    for bad in (b"", b"\xc1", b"\x91\x01", encode_members(VotersAndLearners(("n",) * 65))):
         with pytest.raises(PeerError):
             decode_members(bad)

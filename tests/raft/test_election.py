@@ -8,10 +8,10 @@ from tests.raft.cluster import FixedRng
 
 from epochmq.base.safeguards import SAFE
 from epochmq.raft.election import Ballot, ElectionTimer, reached_by_quorum
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
 
-FIVE = Members(("n0", "n1", "n2", "n3", "n4"), ("x",))
+FIVE = VotersAndLearners(("n0", "n1", "n2", "n3", "n4"), ("x",))
 
 
 def test_a_majority_wins_or_loses() -> None:
@@ -32,7 +32,7 @@ def test_a_majority_wins_or_loses() -> None:
 
 
 def test_the_first_word_stands() -> None:
-    ballot = Ballot(Members(("n0",)))
+    ballot = Ballot(VotersAndLearners(("n0",)))
     ballot.record("n0", False)
     ballot.record("n0", True)
     assert not ballot.won
@@ -58,6 +58,6 @@ def test_loyalty() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
 def test_reached_by_quorum_against_counting(values: list[int]) -> None:
-    members = Members(tuple(f"n{i}" for i in range(len(values))))
+    members = VotersAndLearners(tuple(f"n{i}" for i in range(len(values))))
     slow = max(v for v in range(10) if sum(x >= v for x in values) >= members.quorum)
     assert reached_by_quorum(members, values) == slow

@@ -11,17 +11,17 @@ from epochmq.raft.codec import decode, decode_members, encode, encode_members
 from epochmq.raft.joining import Configured, Joining
 from epochmq.raft.membership import ChangeKind, changed, reborn
 from epochmq.raft.messages import (
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     HeartbeatReply,
     Join,
-    Members,
+    LogEntry,
+    VotersAndLearners,
 )
 
 NAMES = ("n0", "n1", "n2")
-THREE = Members(NAMES)
+THREE = VotersAndLearners(NAMES)
 
 
 def leads(group: Cluster) -> str | None:
@@ -95,7 +95,7 @@ def test_all_must_have_seen_the_same() -> None:
     assert joining.heard(join("n2", "c", ("n1", "b"), ("n2", "c")))
     assert joining.founders() is None, "n2 has not seen n0"
     assert not joining.heard(join("n2", "c", *everything))
-    assert joining.founders() == Members(NAMES, incarnations=everything)
+    assert joining.founders() == VotersAndLearners(NAMES, incarnations=everything)
     assert joining.heard(join("n1", "d", ("n1", "d")))
     assert joining.founders() is None, "n1 lost its disk once more"
     assert not joining.heard(join("n9", "e", *everything))
@@ -254,8 +254,8 @@ def test_a_learner_that_has_caught_up_is_made_a_voter_at_once() -> None:
 
 @pytest.mark.parametrize("kind", [ChangeKind.ADD_VOTER, ChangeKind.ADD_LEARNER, ChangeKind.REMOVE])
 def test_what_becomes_of_a_voter_that_is_waited_for(kind: ChangeKind) -> None:
-    waited_for = changed(Members(("n0",)), ChangeKind.ADD_VOTER, "n1", caught_up=False)
-    assert waited_for == Members(("n0",), ("n1",), (), ("n1",))
+    waited_for = changed(VotersAndLearners(("n0",)), ChangeKind.ADD_VOTER, "n1", caught_up=False)
+    assert waited_for == VotersAndLearners(("n0",), ("n1",), (), ("n1",))
     assert reborn(waited_for, "n1", "b").returning == ("n1",)
     after = changed(waited_for, kind, "n1")
     assert not after.returning
@@ -269,18 +269,22 @@ def test_what_becomes_of_a_voter_that_is_waited_for(kind: ChangeKind) -> None:
 
 
 def test_a_learner_with_a_new_disk_stays_a_learner() -> None:
-    members = Members(("n0",), ("n1",))
-    assert reborn(members, "n1", "b") == Members(("n0",), ("n1",), (("n1", "b"),))
+    members = VotersAndLearners(("n0",), ("n1",))
+    assert reborn(members, "n1", "b") == VotersAndLearners(("n0",), ("n1",), (("n1", "b"),))
     voter = reborn(THREE, "n1", "b")
     assert reborn(voter, "n1", "c").returning == ("n1",), "it lost a second one while it learned"
-    assert changed(voter, ChangeKind.ADD_VOTER, "n1") == Members(NAMES, (), (("n1", "b"),))
-    assert changed(voter, ChangeKind.REMOVE, "n1") == Members(("n0", "n2"))
+    assert changed(voter, ChangeKind.ADD_VOTER, "n1") == VotersAndLearners(
+        NAMES, (), (("n1", "b"),)
+    )
+    assert changed(voter, ChangeKind.REMOVE, "n1") == VotersAndLearners(("n0", "n2"))
 
 
 def test_no_snapshot_is_made_before_the_members_are_known() -> None:
     group = Cluster(*NAMES, empty=True)
     node = group.start_empty("n1")
-    node.core.step(Append("n0", "n1", 1, 0, 0, 1, (Entry(1, 1, EntryKind.DATA, b"x"),)), 0)
+    node.core.step(
+        AppendEntries("n0", "n1", 1, 0, 0, 1, (LogEntry(1, 1, EntryKind.DATA, b"x"),)), 0
+    )
     group.tick("n1")
     assert node.applied_index == 1
     assert not node.compact(1, b"state")

@@ -19,36 +19,36 @@ from epochmq.base.errors import (
     SyncFailed,
 )
 from epochmq.raft.journal import Journal
-from epochmq.raft.journal_records import Kind, encode, size_of
-from epochmq.raft.messages import Entry, EntryKind, HardState, Members, Snapshot
-from epochmq.raft.ready import Ready, Saved
+from epochmq.raft.journal_records import RecordKind, encode, size_of
+from epochmq.raft.messages import EntryKind, HardState, LogEntry, Snapshot, VotersAndLearners
+from epochmq.raft.ready import Ready, SavedState
 from epochmq.runtime.disk import RealDisk
 
-BOOTSTRAP = Members(("n0", "n1"))
+BOOTSTRAP = VotersAndLearners(("n0", "n1"))
 
 
 def ready(
-    *entries: Entry, state: HardState | None = None, snapshot: Snapshot | None = None
+    *entries: LogEntry, state: HardState | None = None, snapshot: Snapshot | None = None
 ) -> Ready:
     return Ready(state, entries, snapshot, (), (), (), True)
 
 
-def entry(index: int, term: int = 1, data: bytes = b"x") -> Entry:
-    return Entry(term, index, EntryKind.DATA, data)
+def entry(index: int, term: int = 1, data: bytes = b"x") -> LogEntry:
+    return LogEntry(term, index, EntryKind.DATA, data)
 
 
 def journal_on(disk: SimDisk | RealDisk, owner: str = "n0") -> Journal:
     return Journal(disk, "raft", owner=owner, chunk_bytes=4096)
 
 
-def reopen(disk: SimDisk) -> Saved:
-    return journal_on(disk).load(Members(()))
+def reopen(disk: SimDisk) -> SavedState:
+    return journal_on(disk).load(VotersAndLearners(()))
 
 
 def test_a_new_journal_remembers_its_first_members() -> None:
     disk = SimDisk()
     saved = journal_on(disk).load(BOOTSTRAP)
-    assert saved == Saved(HardState(), Snapshot(0, 0, BOOTSTRAP))
+    assert saved == SavedState(HardState(), Snapshot(0, 0, BOOTSTRAP))
     assert reopen(disk.crash(1)) == saved, "the configured members of a later start do not matter"
 
 
@@ -85,11 +85,11 @@ def test_a_snapshot_makes_the_file_anew() -> None:
     journal.sync()
     long = journal.end
     snapshot = Snapshot(299, 1, BOOTSTRAP, b"state")
-    journal.rewrite(Saved(HardState(1, None, 299), snapshot))
+    journal.rewrite(SavedState(HardState(1, None, 299), snapshot))
     journal.save(ready(entry(300)))
     journal.sync()
     assert journal.end < long / 10
-    assert reopen(disk.crash(1)) == Saved(HardState(1, None, 299), snapshot, (entry(300),))
+    assert reopen(disk.crash(1)) == SavedState(HardState(1, None, 299), snapshot, (entry(300),))
 
 
 def test_a_received_snapshot_replaces_the_log() -> None:
@@ -100,8 +100,8 @@ def test_a_received_snapshot_replaces_the_log() -> None:
     snapshot = Snapshot(10, 2, BOOTSTRAP, b"state")
     journal.save(ready(snapshot=snapshot, state=HardState(2, None, 10)))
     journal.sync()
-    assert reopen(disk.crash(1)) == Saved(HardState(2, None, 10), snapshot)
-    assert reopen(disk.kill()) == Saved(HardState(2, None, 10), snapshot)
+    assert reopen(disk.crash(1)) == SavedState(HardState(2, None, 10), snapshot)
+    assert reopen(disk.kill()) == SavedState(HardState(2, None, 10), snapshot)
 
 
 def test_what_is_saved_during_a_sync_goes_with_the_next() -> None:
@@ -121,24 +121,24 @@ class Model:
     """Every state that a power cut may leave."""
 
     def __init__(self) -> None:
-        self.now = Saved(HardState(), Snapshot(0, 0, BOOTSTRAP))
+        self.now = SavedState(HardState(), Snapshot(0, 0, BOOTSTRAP))
         self.allowed = [self.now]
-        self._whole: Saved | None = None
+        self._whole: SavedState | None = None
 
-    def save(self, state: HardState, new: tuple[Entry, ...]) -> None:
+    def save(self, state: HardState, new: tuple[LogEntry, ...]) -> None:
         """Record by record, the commit index last, unless the file is to be made anew."""
         promised = HardState(state.term, state.vote, self.now.hard_state.commit)
-        self._to(Saved(promised, self.now.snapshot, self.now.entries))
+        self._to(SavedState(promised, self.now.snapshot, self.now.entries))
         for one in new:
             kept = self.now.entries[: one.index - self.now.snapshot.index - 1]
-            self._to(Saved(promised, self.now.snapshot, (*kept, one)))
-        self._to(Saved(state, self.now.snapshot, self.now.entries))
+            self._to(SavedState(promised, self.now.snapshot, (*kept, one)))
+        self._to(SavedState(state, self.now.snapshot, self.now.entries))
 
-    def rewrite(self, saved: Saved) -> None:
+    def rewrite(self, saved: SavedState) -> None:
         self.now = self._whole = saved
         self.allowed = [self.allowed[0], saved]
 
-    def _to(self, saved: Saved) -> None:
+    def _to(self, saved: SavedState) -> None:
         self.now = saved
         self.allowed = [*self.allowed[: 1 if self._whole else None], saved]
 
@@ -170,7 +170,7 @@ def test_power_cut_at_any_operation(seed: int) -> None:
                 tail = tuple(one for one in model.now.entries if one.index > at)
                 snapshot = Snapshot(at, 0, BOOTSTRAP, b"%d" % at)
                 commit = max(at, state.commit)
-                model.rewrite(Saved(HardState(term, None, commit), snapshot, tail))
+                model.rewrite(SavedState(HardState(term, None, commit), snapshot, tail))
                 journal.rewrite(model.now)
             if rng.randrange(2):
                 journal.sync()
@@ -183,7 +183,7 @@ def test_power_cut_at_any_operation(seed: int) -> None:
     assert reopen(after.kill()) == found, "recovery changes nothing"
 
 
-def _end(saved: Saved) -> int:
+def _end(saved: SavedState) -> int:
     return saved.snapshot.index + len(saved.entries)
 
 
@@ -267,20 +267,20 @@ def test_no_power_cut_takes_replaced_entries_for_committed(size: int) -> None:
     assert 0 < whole < 160
 
 
-def write_as_before(disk: SimDisk, commit: int, entries: tuple[Entry, ...]) -> None:
+def write_as_before(disk: SimDisk, commit: int, entries: tuple[LogEntry, ...]) -> None:
     """A journal of a version that wrote the commit index in front, and without an order."""
     packed = msgspec.msgpack.encode
     old = tuple(entry(index, 2, b"old") for index in range(1, 10))
     whole = [
-        (Kind.SNAPSHOT, packed(Snapshot(0, 0, BOOTSTRAP))),
-        (Kind.HARD_STATE, packed(HardState(2, None, 5))),
-        *((Kind.ENTRY, packed(one)) for one in old),
+        (RecordKind.SNAPSHOT, packed(Snapshot(0, 0, BOOTSTRAP))),
+        (RecordKind.HARD_STATE, packed(HardState(2, None, 5))),
+        *((RecordKind.ENTRY, packed(one)) for one in old),
     ]
     birth = size_of(packed(("n0", bytes(8)))) + sum(size_of(body) for _kind, body in whole)
-    records = [encode(Kind.BIRTH, packed(("n0", birth.to_bytes(8, "big"))), 0)]
+    records = [encode(RecordKind.BIRTH, packed(("n0", birth.to_bytes(8, "big"))), 0)]
     records += [encode(kind, body, 0) for kind, body in whole]
-    added = [(Kind.HARD_STATE, packed(HardState(3, None, commit)))]
-    added += [(Kind.ENTRY, packed(one)) for one in entries]
+    added = [(RecordKind.HARD_STATE, packed(HardState(3, None, commit)))]
+    added += [(RecordKind.ENTRY, packed(one)) for one in entries]
     records += [encode(kind, body, birth) for kind, body in added]
     disk.make_dir("raft")
     disk.write_file("raft/journal", b"".join(records).ljust(16384, b"\0"))
@@ -308,7 +308,7 @@ def test_a_missing_entry_refuses_to_start() -> None:
     disk = SimDisk()
     journal = journal_on(disk)
     journal.load(BOOTSTRAP)
-    journal.rewrite(Saved(HardState(), Snapshot(0, 0, BOOTSTRAP), (entry(1), entry(3))))
+    journal.rewrite(SavedState(HardState(), Snapshot(0, 0, BOOTSTRAP), (entry(1), entry(3))))
     journal.sync()
     with pytest.raises(StoreDamaged, match="entry 3 does not follow entry 1"):
         reopen(disk.crash(1))
@@ -380,7 +380,7 @@ def test_without_a_descriptor_the_same_write_may_be_tried_again(anew: bool) -> N
         disk.on_operation = strike
         state = HardState(1, "n1", 2)
         if anew:
-            journal.rewrite(Saved(state, Snapshot(2, 1, BOOTSTRAP, b"s")))
+            journal.rewrite(SavedState(state, Snapshot(2, 1, BOOTSTRAP, b"s")))
         entries = tuple(entry(index, data=bytes(3000)) for index in (3, 4))
         if not anew:
             entries = (entry(1), entry(2), *entries)
@@ -427,8 +427,8 @@ def test_every_flipped_bit_is_noticed_or_changes_nothing(clean: bool) -> None:
     assert whole.hard_state == HardState(2, "n0", 3)
     good = disk.contents()["raft/journal"]
     shorter = [
-        Saved(HardState(2, "n0", 2), whole.snapshot, whole.entries[:3]),
-        Saved(HardState(2, "n0", 2), whole.snapshot, whole.entries),
+        SavedState(HardState(2, "n0", 2), whole.snapshot, whole.entries[:3]),
+        SavedState(HardState(2, "n0", 2), whole.snapshot, whole.entries),
     ]
     refused = 0
     for bit in range((journal.end + 64) * 8):
@@ -469,7 +469,7 @@ def test_on_the_real_disk(tmp_path: Path) -> None:
         journal.save(ready(entry(index, data=bytes(300)), state=HardState(1, "n1", index - 1)))
         journal.sync()
     tail = tuple(entry(index, data=bytes(300)) for index in (38, 39))
-    journal.rewrite(Saved(HardState(1, "n1", 38), Snapshot(37, 1, BOOTSTRAP, b"s"), tail))
+    journal.rewrite(SavedState(HardState(1, "n1", 38), Snapshot(37, 1, BOOTSTRAP, b"s"), tail))
     journal.sync()
     journal.save(ready(entry(40)))
     journal.sync()
@@ -478,10 +478,10 @@ def test_on_the_real_disk(tmp_path: Path) -> None:
         file.seek(journal.end)
         file.write(b"\0\0\0\x40half")
     journal = journal_on(disk)
-    saved = journal.load(Members(()))
+    saved = journal.load(VotersAndLearners(()))
     assert saved.snapshot == Snapshot(37, 1, BOOTSTRAP, b"s")
     assert saved.entries == (*tail, entry(40))
     journal.close()
     again = journal_on(disk)
-    assert again.load(Members(())) == saved
+    assert again.load(VotersAndLearners(())) == saved
     again.close()

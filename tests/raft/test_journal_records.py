@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.raft.journal_records import SECTOR, Kind, Scan, encode, record_at, size_of
+from epochmq.raft.journal_records import SECTOR, RecordKind, Scan, encode, record_at, size_of
 
 
 def scan(data: bytes, born: int = 0) -> tuple[list[bytes], Scan]:
@@ -18,12 +18,12 @@ def file_of(*bodies: bytes, synced_each: bool = True, size: int = 4096) -> bytes
     """Records that were synced one by one, or all at once."""
     data = b""
     for body in bodies:
-        data += encode(Kind.ENTRY, body, len(data) if synced_each else 0)
+        data += encode(RecordKind.ENTRY, body, len(data) if synced_each else 0)
     return data.ljust(size, b"\0")
 
 
-@given(st.binary(max_size=600), st.sampled_from(Kind), st.integers(0, 1 << 60))
-def test_a_record_is_read_back(body: bytes, kind: Kind, synced: int) -> None:
+@given(st.binary(max_size=600), st.sampled_from(RecordKind), st.integers(0, 1 << 60))
+def test_a_record_is_read_back(body: bytes, kind: RecordKind, synced: int) -> None:
     data = encode(kind, body, synced)
     assert len(data) == size_of(body)
     assert record_at(b"xx" + data + b"more", 2) == (kind, synced, body, 2 + len(data))

@@ -5,17 +5,17 @@ from epochmq.raft.log import RaftLog
 from epochmq.raft.messages import (
     AnyMessage,
     AppendReply,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatReply,
-    Members,
+    LogEntry,
     Snapshot,
     TimeoutNow,
+    VotersAndLearners,
 )
 from epochmq.raft.options import RaftOptions
 
-THREE = Members(("n0", "n1", "n2"))
+THREE = VotersAndLearners(("n0", "n1", "n2"))
 
 
 class Led:
@@ -29,7 +29,7 @@ class Led:
         self.append()
 
     def append(self) -> None:
-        self.log.append([Entry(1, self.log.last_index + 1, EntryKind.NO_OP)])
+        self.log.append([LogEntry(1, self.log.last_index + 1, EntryKind.NO_OP)])
 
     def beats(self) -> list[int]:
         found = [m.round for m in self.sent if isinstance(m, Heartbeat) and m.to == "n1"]
@@ -95,7 +95,7 @@ def test_the_lease_ends_with_the_hand_over() -> None:
 def test_a_hand_over_to_one_who_left_is_none() -> None:
     led = Led()
     led.leader.transfer_to("n1", 0)
-    led.leader.replication.follow(Members(("n0", "n2")), 0)
+    led.leader.replication.follow(VotersAndLearners(("n0", "n2")), 0)
     led.sent.clear()
     led.leader.maybe_hand_over(0)
     assert led.sent == []

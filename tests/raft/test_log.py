@@ -9,13 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from epochmq.base.errors import OurBug
 from epochmq.raft.log import RaftLog
-from epochmq.raft.messages import Entry, EntryKind, Members, Snapshot
+from epochmq.raft.messages import EntryKind, LogEntry, Snapshot, VotersAndLearners
 
-MEMBERS = Members(("n0",))
+MEMBERS = VotersAndLearners(("n0",))
 
 
-def entry(index: int, term: int = 1, data: bytes = b"") -> Entry:
-    return Entry(term, index, EntryKind.DATA, data)
+def entry(index: int, term: int = 1, data: bytes = b"") -> LogEntry:
+    return LogEntry(term, index, EntryKind.DATA, data)
 
 
 def log_of(*terms: int, snapshot: int = 0, commit: int = 0) -> RaftLog:

@@ -4,27 +4,27 @@ import pytest
 
 from epochmq.base.errors import UsageError
 from epochmq.raft.codec import encode_members
-from epochmq.raft.membership import ChangeKind, Membership, changed
-from epochmq.raft.messages import Entry, EntryKind, Members
+from epochmq.raft.membership import ChangeKind, MembershipLog, changed
+from epochmq.raft.messages import EntryKind, LogEntry, VotersAndLearners
 
-BASE = Members(("n0", "n1", "n2"))
-FOUR = Members(("n0", "n1", "n2", "n3"))
-TWO = Members(("n0", "n1"))
-
-
-def change(index: int, members: Members) -> Entry:
-    return Entry(1, index, EntryKind.CHANGE, encode_members(members))
+BASE = VotersAndLearners(("n0", "n1", "n2"))
+FOUR = VotersAndLearners(("n0", "n1", "n2", "n3"))
+TWO = VotersAndLearners(("n0", "n1"))
 
 
-def plain(index: int) -> Entry:
-    return Entry(1, index, EntryKind.DATA, b"")
+def change(index: int, members: VotersAndLearners) -> LogEntry:
+    return LogEntry(1, index, EntryKind.CHANGE, encode_members(members))
+
+
+def plain(index: int) -> LogEntry:
+    return LogEntry(1, index, EntryKind.DATA, b"")
 
 
 def test_one_node_at_a_time() -> None:
     assert changed(BASE, ChangeKind.ADD_VOTER, "n3") == FOUR
     assert changed(BASE, ChangeKind.REMOVE, "n2") == TWO
     learning = changed(BASE, ChangeKind.ADD_LEARNER, "n2")
-    assert learning == Members(("n0", "n1"), ("n2",))
+    assert learning == VotersAndLearners(("n0", "n1"), ("n2",))
     assert changed(learning, ChangeKind.ADD_VOTER, "n2") == BASE
 
 
@@ -33,18 +33,20 @@ def test_one_node_at_a_time() -> None:
     [
         (BASE, ChangeKind.ADD_VOTER, "n0"),
         (BASE, ChangeKind.REMOVE, "n9"),
-        (Members(("n0",)), ChangeKind.REMOVE, "n0"),
-        (Members(("n0",)), ChangeKind.ADD_LEARNER, "n0"),
-        (Members(tuple(f"n{i:02}" for i in range(64))), ChangeKind.ADD_VOTER, "x"),
+        (VotersAndLearners(("n0",)), ChangeKind.REMOVE, "n0"),
+        (VotersAndLearners(("n0",)), ChangeKind.ADD_LEARNER, "n0"),
+        (VotersAndLearners(tuple(f"n{i:02}" for i in range(64))), ChangeKind.ADD_VOTER, "x"),
     ],
 )
-def test_changes_that_make_no_sense(members: Members, kind: ChangeKind, node: str) -> None:
+def test_changes_that_make_no_sense(
+    members: VotersAndLearners, kind: ChangeKind, node: str
+) -> None:
     with pytest.raises(UsageError):
         changed(members, kind, node)
 
 
 def test_in_force_from_the_log_and_undone_with_it() -> None:
-    membership = Membership(BASE)
+    membership = MembershipLog(BASE)
     assert not membership.appended([plain(1), plain(2)])
     assert membership.appended([change(3, FOUR)])
     assert (membership.now, membership.changed_at) == (FOUR, 3)
@@ -54,7 +56,7 @@ def test_in_force_from_the_log_and_undone_with_it() -> None:
 
 
 def test_a_snapshot_keeps_the_newest_up_to_it() -> None:
-    membership = Membership(BASE, [change(1, FOUR), plain(2), change(3, TWO)])
+    membership = MembershipLog(BASE, [change(1, FOUR), plain(2), change(3, TWO)])
     membership.compacted(2)
     assert (membership.at(2), membership.now) == (FOUR, TWO)
     membership.appended([plain(3)])

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.messages import AnyMessage, Append, AppendReply, Heartbeat, VoteReply
+from epochmq.raft.messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, VoteReply
 from epochmq.raft.outbox import Outbox
 from epochmq.raft.ready import Ready
 
 VOTE = VoteReply("a", "b", 1, True)
 ACK = AppendReply("a", "b", 1, 5)
 REFUSAL = AppendReply("a", "b", 1, 5, refused=True)
-APPEND = Append("a", "b", 1, 0, 0, 0)
+APPEND = AppendEntries("a", "b", 1, 0, 0, 0)
 BEAT = Heartbeat("a", "b", 1, 0, 1, 1)
 
 

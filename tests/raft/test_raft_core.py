@@ -13,35 +13,39 @@ from epochmq.raft.joining import Configured
 from epochmq.raft.membership import ChangeKind, reborn
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     HardState,
     Heartbeat,
     HeartbeatReply,
     Install,
     Join,
-    Members,
+    LogEntry,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    VotersAndLearners,
     Welcome,
 )
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.raft_core import RaftCore, check_append
-from epochmq.raft.ready import Ready, Role, Saved
+from epochmq.raft.ready import RaftRole, Ready, SavedState
 
-THREE = Members(("n0", "n1", "n2"))
+THREE = VotersAndLearners(("n0", "n1", "n2"))
 
 
 def core_of(
-    *terms: int, term: int = 1, members: Members = THREE, safe: Safeguards = SAFE, commit: int = 0
+    *terms: int,
+    term: int = 1,
+    members: VotersAndLearners = THREE,
+    safe: Safeguards = SAFE,
+    commit: int = 0,
 ) -> RaftCore:
     """n0 with entries of these terms, long after it started."""
-    entries = tuple(Entry(t, i, EntryKind.DATA) for i, t in enumerate(terms, 1))
-    saved = Saved(HardState(term, None, commit), Snapshot(0, 0, members), entries)
+    entries = tuple(LogEntry(t, i, EntryKind.DATA) for i, t in enumerate(terms, 1))
+    saved = SavedState(HardState(term, None, commit), Snapshot(0, 0, members), entries)
     return RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000, safe)
 
 
@@ -63,7 +67,7 @@ def lead(core: RaftCore, now: int = 0) -> list[AnyMessage]:
     core.step(VoteReply("n1", "n0", core.term + 1, True, pre=True), now)
     settle(core)
     core.step(VoteReply("n1", "n0", core.term, True), now)
-    assert core.role is Role.LEADER
+    assert core.role is RaftRole.LEADER
     return settle(core)
 
 
@@ -77,15 +81,15 @@ def test_a_message_for_somebody_else_is_an_error() -> None:
 @pytest.mark.parametrize(
     "entries",
     [
-        (Entry(1, 2, EntryKind.DATA),),
-        (Entry(3, 1, EntryKind.DATA),),
-        (Entry(2, 1, EntryKind.DATA), Entry(1, 2, EntryKind.DATA)),
-        (Entry(1, 1, EntryKind.CHANGE, b"\xc1"),),
+        (LogEntry(1, 2, EntryKind.DATA),),
+        (LogEntry(3, 1, EntryKind.DATA),),
+        (LogEntry(2, 1, EntryKind.DATA), LogEntry(1, 2, EntryKind.DATA)),
+        (LogEntry(1, 1, EntryKind.CHANGE, b"\xc1"),),
     ],
 )
-def test_entries_that_cannot_follow_each_other(entries: tuple[Entry, ...]) -> None:
+def test_entries_that_cannot_follow_each_other(entries: tuple[LogEntry, ...]) -> None:
     with pytest.raises(PeerError):
-        check_append(Append("n1", "n0", 2, 0, 0, 0, entries))
+        check_append(AppendEntries("n1", "n0", 2, 0, 0, 0, entries))
 
 
 def test_a_vote_goes_to_one_candidate_a_term() -> None:
@@ -127,7 +131,7 @@ def test_a_refusal_from_a_later_term_is_believed() -> None:
     core = core_of()
     core.tick(0)
     core.step(VoteReply("n1", "n0", 9, False, pre=True), 0)
-    assert (core.term, core.role) == (9, Role.FOLLOWER)
+    assert (core.term, core.role) == (9, RaftRole.FOLLOWER)
 
 
 def test_answers_of_another_election_count_for_nothing() -> None:
@@ -135,10 +139,10 @@ def test_answers_of_another_election_count_for_nothing() -> None:
     core.tick(0)
     core.step(VoteReply("n1", "n0", 1, True), 0)
     core.step(VoteReply("n1", "n0", 9, True, pre=True), 0)
-    assert core.role is Role.PRE_CANDIDATE
+    assert core.role is RaftRole.PRE_CANDIDATE
     core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
     core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
-    assert core.role is Role.CANDIDATE, "pre-votes are no votes"
+    assert core.role is RaftRole.CANDIDATE, "pre-votes are no votes"
 
 
 def test_a_lost_election_ends_in_patience() -> None:
@@ -146,24 +150,24 @@ def test_a_lost_election_ends_in_patience() -> None:
     core.tick(0)
     core.step(VoteReply("n1", "n0", 1, False, pre=True), 0)
     core.step(VoteReply("n2", "n0", 1, False, pre=True), 0)
-    assert core.role is Role.FOLLOWER
+    assert core.role is RaftRole.FOLLOWER
     assert core.next_deadline() == 1000
 
 
 def test_an_own_vote_counts_when_it_is_on_the_device() -> None:
-    core = core_of(members=Members(("n0",)))
+    core = core_of(members=VotersAndLearners(("n0",)))
     core.tick(0)
     ready = core.ready()
-    assert core.role is Role.CANDIDATE
+    assert core.role is RaftRole.CANDIDATE
     assert ready.must_sync
     core.advance(ready)
-    assert core.role is Role.LEADER
+    assert core.role is RaftRole.LEADER
 
 
 def test_without_pre_vote_it_stands_at_once() -> None:
     core = core_of(safe=replace(SAFE, pre_vote=False))
     core.tick(0)
-    assert (core.role, core.term) == (Role.CANDIDATE, 2)
+    assert (core.role, core.term) == (RaftRole.CANDIDATE, 2)
 
 
 def test_only_own_terms_entries_are_committed_by_counting() -> None:
@@ -194,7 +198,7 @@ def test_a_leader_ignores_elections_and_old_terms() -> None:
     core.step(Vote("n2", "n0", 9, 9, 9), 1)
     core.step(Vote("n2", "n0", 9, 9, 9, pre=True), 1)
     core.step(HeartbeatReply("n2", "n0", 1, 1, 1), 1)
-    assert (core.role, settle(core)) == (Role.LEADER, [])
+    assert (core.role, settle(core)) == (RaftRole.LEADER, [])
 
 
 def test_who_is_no_leader_ignores_answers_to_leaders() -> None:
@@ -217,19 +221,25 @@ def test_two_leaders_of_one_term_stop_the_node() -> None:
 
 def test_an_append_below_the_commit_index_is_answered_with_it() -> None:
     core = core_of(1, 1, 1, commit=3)
-    core.step(Append("n1", "n0", 1, 1, 1, 3, (Entry(1, 2, EntryKind.DATA),)), 0)
+    core.step(AppendEntries("n1", "n0", 1, 1, 1, 3, (LogEntry(1, 2, EntryKind.DATA),)), 0)
     assert settle(core) == [AppendReply("n0", "n1", 1, 3)]
 
 
 @pytest.mark.parametrize(
     "append",
     [
-        Append("n1", "n0", 5, 1, 1, 3, (Entry(1, 2, EntryKind.DATA), Entry(4, 3, EntryKind.DATA))),
-        Append("n1", "n0", 5, 2, 4, 3),
-        Append("n1", "n0", 5, 0, 0, 0, (Entry(1, 1, EntryKind.DATA), Entry(2, 2, EntryKind.DATA))),
+        AppendEntries(
+            "n1", "n0", 5, 1, 1, 3, (LogEntry(1, 2, EntryKind.DATA), LogEntry(4, 3, EntryKind.DATA))
+        ),
+        AppendEntries("n1", "n0", 5, 2, 4, 3),
+        AppendEntries(
+            "n1", "n0", 5, 0, 0, 0, (LogEntry(1, 1, EntryKind.DATA), LogEntry(2, 2, EntryKind.DATA))
+        ),
     ],
 )
-def test_a_leader_that_disagrees_with_what_is_committed_stops_the_node(append: Append) -> None:
+def test_a_leader_that_disagrees_with_what_is_committed_stops_the_node(
+    append: AppendEntries,
+) -> None:
     core = core_of(1, 1, 1, 1, commit=3)
     with pytest.raises(OurBug, match=r"INV-03 entry [23] is committed on n0 as one of term 1"):
         core.step(append, 0)
@@ -263,8 +273,8 @@ def test_terms_are_bounded() -> None:
 
 def test_what_lies_beyond_the_commit_index_may_disagree() -> None:
     core = core_of(1, 1, 1, 1, commit=2)
-    entries = (Entry(1, 2, EntryKind.DATA), Entry(4, 3, EntryKind.DATA))
-    core.step(Append("n1", "n0", 5, 1, 1, 3, entries), 0)
+    entries = (LogEntry(1, 2, EntryKind.DATA), LogEntry(4, 3, EntryKind.DATA))
+    core.step(AppendEntries("n1", "n0", 5, 1, 1, 3, entries), 0)
     assert settle(core) == [AppendReply("n0", "n1", 5, 2)]
 
 
@@ -283,7 +293,7 @@ def test_a_snapshot_of_what_is_here_only_commits() -> None:
 def test_the_commit_index_stays_within_what_was_compared() -> None:
     """dledger#316: behind the append may lie entries that no leader knows."""
     core = core_of(1, 1, 1)
-    core.step(Append("n1", "n0", 2, 1, 1, 3), 0)
+    core.step(AppendEntries("n1", "n0", 2, 1, 1, 3), 0)
     assert (core.log.commit, core.log.last_index) == (1, 3)
 
 
@@ -295,19 +305,19 @@ def test_a_snapshot_replaces_a_longer_log_that_disagrees() -> None:
 
 
 def test_timeout_now_is_for_voters_that_follow() -> None:
-    learner = core_of(members=Members(("n1",), ("n0",)))
+    learner = core_of(members=VotersAndLearners(("n1",), ("n0",)))
     learner.step(TimeoutNow("n1", "n0", 1), 0)
-    assert learner.role is Role.FOLLOWER
+    assert learner.role is RaftRole.FOLLOWER
     leader = core_of()
     lead(leader)
     leader.step(TimeoutNow("n1", "n0", leader.term), 0)
-    assert leader.role is Role.LEADER
+    assert leader.role is RaftRole.LEADER
 
 
 def test_a_learner_is_patient_for_ever() -> None:
-    core = core_of(members=Members(("n1",), ("n0",)))
+    core = core_of(members=VotersAndLearners(("n1",), ("n0",)))
     core.tick(0)
-    assert (core.role, settle(core), core.next_deadline()) == (Role.FOLLOWER, [], 1000)
+    assert (core.role, settle(core), core.next_deadline()) == (RaftRole.FOLLOWER, [], 1000)
 
 
 def test_proposals_need_a_leader_that_stays() -> None:
@@ -477,7 +487,7 @@ def test_a_leader_beats_until_it_is_deserted() -> None:
     assert {m.to for m in settle(core) if isinstance(m, Heartbeat)} == {"n1", "n2"}
     core.read_index(b"r", at)
     core.tick(at + 60_000)
-    assert core.role is Role.FOLLOWER
+    assert core.role is RaftRole.FOLLOWER
     assert [s.index for s in core.ready().read_states] == [None], "a read fails with its leader"
 
 
@@ -509,13 +519,13 @@ def test_one_change_of_members_at_a_time() -> None:
     settle(core)
     for node in ("n1", "n2"):
         core.step(AppendReply(node, "n0", core.term, 2), 0)
-    assert core.role is Role.FOLLOWER, "who is no member leads no longer"
+    assert core.role is RaftRole.FOLLOWER, "who is no member leads no longer"
 
 
 def test_who_is_being_removed_may_stand_until_that_is_committed() -> None:
-    removal = Entry(1, 1, EntryKind.CHANGE, encode_members(Members(("n1", "n2"))))
-    for commit, role in ((0, Role.PRE_CANDIDATE), (1, Role.FOLLOWER)):
-        saved = Saved(HardState(1, None, commit), Snapshot(0, 0, THREE), (removal,))
+    removal = LogEntry(1, 1, EntryKind.CHANGE, encode_members(VotersAndLearners(("n1", "n2"))))
+    for commit, role in ((0, RaftRole.PRE_CANDIDATE), (1, RaftRole.FOLLOWER)):
+        saved = SavedState(HardState(1, None, commit), Snapshot(0, 0, THREE), (removal,))
         core = RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000, SAFE)
         core.tick(0)
         assert core.role is role
@@ -533,7 +543,7 @@ def test_timeout_now_makes_a_candidate_at_once() -> None:
     core = core_of()
     core.step(TimeoutNow("n1", "n0", 1), 0)
     votes = [m for m in settle(core) if isinstance(m, Vote)]
-    assert (core.role, core.term) == (Role.CANDIDATE, 2)
+    assert (core.role, core.term) == (RaftRole.CANDIDATE, 2)
     assert all(vote.transfer and not vote.pre for vote in votes)
 
 
@@ -551,7 +561,7 @@ def test_a_vote_for_oneself_of_an_earlier_term_is_none() -> None:
     core.tick(core.next_deadline())
     core.advance(late)
     core.step(VoteReply("n1", "n0", core.term, True), 0)
-    assert core.role is Role.CANDIDATE, "its own vote of this term is not on the device yet"
+    assert core.role is RaftRole.CANDIDATE, "its own vote of this term is not on the device yet"
 
 
 def test_one_vote_a_term_has_a_switch() -> None:
@@ -576,18 +586,18 @@ def test_a_snapshot_has_the_members_as_of_its_index() -> None:
     settle(core)
     core.propose_change(ChangeKind.REMOVE, "n2")
     settle(core)
-    assert core.members == Members(("n0", "n1"))
+    assert core.members == VotersAndLearners(("n0", "n1"))
     assert core.compact(1, b"state").members == THREE
     core.step(Heartbeat("n1", "n0", core.term + 1, 0, 1, 1), 0)
-    entry = Entry(core.term, 2, EntryKind.DATA)
-    core.step(Append("n1", "n0", core.term, 1, core.term - 1, 1, (entry,)), 0)
+    entry = LogEntry(core.term, 2, EntryKind.DATA)
+    core.step(AppendEntries("n1", "n0", core.term, 1, core.term - 1, 1, (entry,)), 0)
     assert core.members == THREE, "the change was cut"
     assert core.saved().snapshot.members == THREE
 
 
 def test_an_append_that_does_not_fit_is_refused_with_a_hint() -> None:
     core = core_of(1)
-    core.step(Append("n1", "n0", 2, 5, 2, 0), 0)
+    core.step(AppendEntries("n1", "n0", 2, 5, 2, 0), 0)
     (reply,) = settle(core)
     assert isinstance(reply, AppendReply)
     assert reply.refused
@@ -606,7 +616,7 @@ def test_what_was_written_after_the_lead_was_lost_commits_nothing() -> None:
     ready = core.ready()
     core.step(Heartbeat("n1", "n0", core.term + 1, 0, 1, 1), 0)
     core.advance(ready)
-    assert core.role is Role.FOLLOWER
+    assert core.role is RaftRole.FOLLOWER
     assert core.log.commit == 0
 
 
@@ -614,7 +624,7 @@ def test_what_was_written_after_the_lead_was_lost_commits_nothing() -> None:
 
 
 def empty_core() -> RaftCore:
-    saved = Saved(HardState(), Snapshot(0, 0, Members(())), (), "b", confirmed=False)
+    saved = SavedState(HardState(), Snapshot(0, 0, VotersAndLearners(())), (), "b", confirmed=False)
     return RaftCore("n1", saved, RaftOptions(), FixedRng(0), 0, configured=Configured(THREE.voters))
 
 
@@ -625,20 +635,20 @@ def test_it_neither_votes_nor_stands() -> None:
     core.step(Vote("n2", "n1", 6, 9, 4, transfer=True), 0)
     answers = [message for message in settle(core) if isinstance(message, VoteReply)]
     assert [answer.granted for answer in answers] == [False, False, False]
-    entry = Entry(6, 1, EntryKind.CHANGE, encode_members(THREE))
-    core.step(Append("n0", "n1", 6, 0, 0, 1, (entry,)), 0)
+    entry = LogEntry(6, 1, EntryKind.CHANGE, encode_members(THREE))
+    core.step(AppendEntries("n0", "n1", 6, 0, 0, 1, (entry,)), 0)
     settle(core)
     assert core.members == THREE
     core.step(TimeoutNow("n0", "n1", 6), 0)
     core.tick(60_000)
-    assert core.role is Role.FOLLOWER
+    assert core.role is RaftRole.FOLLOWER
     assert not [message for message in settle(core) if isinstance(message, Vote)]
 
 
 def test_it_commits_nothing_by_a_heartbeat() -> None:
     """The leader may mean the disk that is gone, and these entries come from another leader."""
     core = empty_core()
-    core.step(Append("n2", "n1", 5, 0, 0, 0, (Entry(5, 1, EntryKind.DATA, b"old"),)), 0)
+    core.step(AppendEntries("n2", "n1", 5, 0, 0, 0, (LogEntry(5, 1, EntryKind.DATA, b"old"),)), 0)
     core.step(Heartbeat("n0", "n1", 6, 1, 1, 1), 0)
     core.step(Heartbeat("n0", "n1", 6, 9, 2, 1), 0)
     answers = [message for message in settle(core) if isinstance(message, HeartbeatReply)]
@@ -649,16 +659,16 @@ def test_it_commits_nothing_by_a_heartbeat() -> None:
 def test_it_is_confirmed_by_what_is_committed_only() -> None:
     core = empty_core()
     again = reborn(THREE, "n1", "b")
-    entry = Entry(5, 1, EntryKind.CHANGE, encode_members(again))
-    core.step(Append("n0", "n1", 5, 0, 0, 0, (entry,)), 0)
+    entry = LogEntry(5, 1, EntryKind.CHANGE, encode_members(again))
+    core.step(AppendEntries("n0", "n1", 5, 0, 0, 0, (entry,)), 0)
     assert not core.confirmation.given
-    core.step(Append("n0", "n1", 5, 1, 5, 1), 0)
+    core.step(AppendEntries("n0", "n1", 5, 1, 5, 1), 0)
     assert core.confirmation.given
     assert core.saved().confirmed
     other = empty_core()
     older = encode_members(reborn(THREE, "n1", "another disk"))
-    core_entry = Entry(5, 1, EntryKind.CHANGE, older)
-    other.step(Append("n0", "n1", 5, 0, 0, 1, (core_entry,)), 0)
+    core_entry = LogEntry(5, 1, EntryKind.CHANGE, older)
+    other.step(AppendEntries("n0", "n1", 5, 0, 0, 1, (core_entry,)), 0)
     assert other.log.commit == 1
     assert not other.confirmation.given
     by_snapshot = empty_core()
@@ -668,11 +678,15 @@ def test_it_is_confirmed_by_what_is_committed_only() -> None:
 
 def test_a_welcome_is_for_this_disk_only() -> None:
     core = empty_core()
-    core.step(Welcome("n0", "n1", 0, Members(THREE.voters, incarnations=(("n1", "x"),))), 0)
+    core.step(
+        Welcome("n0", "n1", 0, VotersAndLearners(THREE.voters, incarnations=(("n1", "x"),))), 0
+    )
     assert not core.confirmation.given
-    core.step(Welcome("n0", "n1", 0, Members(THREE.voters, incarnations=(("n1", "b"),))), 0)
+    core.step(
+        Welcome("n0", "n1", 0, VotersAndLearners(THREE.voters, incarnations=(("n1", "b"),))), 0
+    )
     assert core.confirmation.given
-    core.step(Welcome("n0", "n1", 0, Members(("n1",), incarnations=(("n1", "b"),))), 0)
+    core.step(Welcome("n0", "n1", 0, VotersAndLearners(("n1",), incarnations=(("n1", "b"),))), 0)
     assert core.members.voters == THREE.voters, "once is enough"
 
 
@@ -681,7 +695,7 @@ def test_a_welcome_is_for_this_disk_only() -> None:
 
 def leader_core() -> RaftCore:
     """n0 leads n1 and n2 in term 2, its no-op is committed."""
-    saved = Saved(HardState(1), Snapshot(0, 0, THREE))
+    saved = SavedState(HardState(1), Snapshot(0, 0, THREE))
     core = RaftCore("n0", saved, RaftOptions(), FixedRng(0), -5000)
     core.tick(0)
     settle(core)
@@ -707,7 +721,7 @@ def test_what_another_disk_has_is_not_counted() -> None:
     core.step(AppendReply("n2", "n0", 2, 2), 0)
     core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
     settle(core)
-    assert core.members == Members(("n0", "n2"), ("n1",), (("n1", "b"),), ("n1",))
+    assert core.members == VotersAndLearners(("n0", "n2"), ("n1",), (("n1", "b"),), ("n1",))
     core.step(AppendReply("n1", "n0", 2, 3), 0)
     assert core.leader is not None
     assert core.leader.matches()["n1"] == 0, "that was said by the disk that is gone"
@@ -735,7 +749,7 @@ def test_only_a_member_is_taken_back_and_only_when_members_may_change() -> None:
     core.step(HeartbeatReply("n9", "n0", 2, 1, 0, "b"), 0)
     core.propose_change(ChangeKind.ADD_LEARNER, "n3")
     core.step(HeartbeatReply("n1", "n0", 2, 1, 0, "b"), 0)
-    assert core.members == Members(THREE.voters, ("n3",)), "one change at a time"
+    assert core.members == VotersAndLearners(THREE.voters, ("n3",)), "one change at a time"
 
 
 def test_it_tells_the_others_of_its_empty_disk() -> None:
@@ -763,7 +777,7 @@ def test_a_voter_that_has_caught_up_votes_again() -> None:
     assert core.members.voters == ("n0", "n2"), "it has nothing yet"
     core.step(AppendReply("n1", "n0", 2, 2, incarnation="b"), 200)
     core.step(HeartbeatReply("n1", "n0", 2, 2, 200, "b"), 200)
-    assert core.members == Members(THREE.voters, (), (("n1", "b"),))
+    assert core.members == VotersAndLearners(THREE.voters, (), (("n1", "b"),))
 
 
 def test_a_leader_whose_clock_stood_still_asks_for_its_lease_anew() -> None:

@@ -6,7 +6,7 @@ from tests.raft.cluster import Cluster
 from epochmq.base import limits
 from epochmq.base.errors import PeerError, StoreDamaged, SyncFailed
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.raft_node import (
     Apply,
     BecameLeader,
@@ -178,7 +178,7 @@ def test_members_are_told_when_they_change() -> None:
     cluster.add("n3", joins=True)
     cluster.nodes["n0"].propose_change(ChangeKind.ADD_LEARNER, "n3")
     cluster.run(400)
-    assert MembersChanged(Members(THREE, ("n3",))) in effects_of(cluster, "n3")
+    assert MembersChanged(VotersAndLearners(THREE, ("n3",))) in effects_of(cluster, "n3")
 
 
 def test_garbage_and_strangers_are_the_peers_fault() -> None:
@@ -221,6 +221,6 @@ def test_a_node_tells_where_it_stands() -> None:
     cluster.elect("n0")
     follower = cluster.nodes["n1"]
     assert (follower.leader_id, follower.term, follower.is_leader) == ("n0", 1, False)
-    assert follower.members == Members(THREE)
+    assert follower.members == VotersAndLearners(THREE)
     assert not follower.transfer_to("n2")
     assert follower.propose(b"x") is None

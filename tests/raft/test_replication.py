@@ -3,31 +3,31 @@
 from epochmq.raft.log import RaftLog
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     Heartbeat,
     HeartbeatReply,
     Install,
-    Members,
+    LogEntry,
     Snapshot,
+    VotersAndLearners,
 )
 from epochmq.raft.options import RaftOptions
-from epochmq.raft.progress import Pace
-from epochmq.raft.replication import Replication
+from epochmq.raft.progress import AppendPace
+from epochmq.raft.replication import Followers
 
-FIVE = Members(("n0", "n1", "n2", "n3", "n4"), ("x",))
+FIVE = VotersAndLearners(("n0", "n1", "n2", "n3", "n4"), ("x",))
 
 
 class Leading:
     """n0 leads term 2 with entries 11..`last` after a snapshot at 10."""
 
-    def __init__(self, last: int = 20, members: Members = FIVE, **options: int) -> None:
-        entries = [Entry(2, i, EntryKind.DATA, bytes(10)) for i in range(11, last + 1)]
+    def __init__(self, last: int = 20, members: VotersAndLearners = FIVE, **options: int) -> None:
+        entries = [LogEntry(2, i, EntryKind.DATA, bytes(10)) for i in range(11, last + 1)]
         self.log = RaftLog(Snapshot(10, 1, members, b"s"), entries)
         self.sent: list[AnyMessage] = []
-        self.replication = Replication("n0", 2, self.log, RaftOptions(**options), self.sent.append)
+        self.replication = Followers("n0", 2, self.log, RaftOptions(**options), self.sent.append)
         self.replication.follow(members, 0)
 
     def take(self) -> list[AnyMessage]:
@@ -60,7 +60,7 @@ def test_a_follower_behind_the_snapshot_gets_it_and_again_if_it_is_lost() -> Non
     sent = leading.take()
     assert [type(m) for m in sent] == [Install]
     progress = leading.replication.followers["n1"]
-    assert progress.pace is Pace.SNAPSHOT
+    assert progress.pace is AppendPace.SNAPSHOT
     leading.replication.heartbeat(900)
     leading.replication.on_heartbeat_reply(HeartbeatReply("n1", "n0", 2, 1, 900), 900)
     assert not any(isinstance(m, Install) for m in leading.take())
@@ -68,15 +68,15 @@ def test_a_follower_behind_the_snapshot_gets_it_and_again_if_it_is_lost() -> Non
     leading.replication.on_heartbeat_reply(HeartbeatReply("n1", "n0", 2, 2, 2000), 2000)
     assert any(isinstance(m, Install) for m in leading.take())
     leading.accept("n1", 10)
-    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [10]
+    assert [m.prev_index for m in leading.take() if isinstance(m, AppendEntries)] == [10]
 
 
 def test_small_appends_go_one_after_the_other_within_the_window() -> None:
     leading = Leading(append_bytes_max=1, in_flight_max=3)
     leading.accept("n1", 11)
-    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [11, 12, 13]
+    assert [m.prev_index for m in leading.take() if isinstance(m, AppendEntries)] == [11, 12, 13]
     leading.accept("n1", 12)
-    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [14]
+    assert [m.prev_index for m in leading.take() if isinstance(m, AppendEntries)] == [14]
 
 
 def test_answers_in_another_order_begin_one_stream_and_not_one_each() -> None:
@@ -86,9 +86,11 @@ def test_answers_in_another_order_begin_one_stream_and_not_one_each() -> None:
     leading.refuse("n1", 17, 13, 2)  # that append overtook others
     for index in (12, 11, 12):  # sent before, and answered late
         leading.accept("n1", index)
-    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [13]
+    assert [m.prev_index for m in leading.take() if isinstance(m, AppendEntries)] == [13]
     leading.accept("n1", 14)
-    assert [m.prev_index for m in leading.take() if isinstance(m, Append)] == [*range(14, 20)]
+    assert [m.prev_index for m in leading.take() if isinstance(m, AppendEntries)] == [
+        *range(14, 20)
+    ]
 
 
 def test_a_heartbeat_never_commits_what_the_follower_may_lack() -> None:
@@ -125,7 +127,7 @@ def test_strangers_are_not_heard() -> None:
 def test_newcomers_are_probed_and_the_rest_stay_as_they_are() -> None:
     leading = Leading()
     leading.accept("n1", 15)
-    leading.replication.follow(Members(("n0", "n1", "n9")), 50)
+    leading.replication.follow(VotersAndLearners(("n0", "n1", "n9")), 50)
     assert sorted(leading.replication.followers) == ["n1", "n9"]
     assert leading.replication.followers["n1"].match == 15
-    assert leading.replication.followers["n9"].pace is Pace.PROBE
+    assert leading.replication.followers["n9"].pace is AppendPace.PROBE

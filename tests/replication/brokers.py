@@ -10,7 +10,7 @@ from tests.store.world import HOST, SMALL
 
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
-from epochmq.replication.replication_service import AckStatus, Replication
+from epochmq.replication.replication_service import AckStatus, ReplicationService
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
@@ -47,7 +47,7 @@ class LiveBroker:
         self.proposals: list[SetProposal] = []
         self.troubles: list[str] = []
         self.answer: Callable[[SetProposal], None] | None = None
-        self.replication = Replication(
+        self.replication = ReplicationService(
             self.store,
             EpochFile(disk),
             options,

@@ -7,7 +7,13 @@ from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened
 
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.replication_effects import Close, Propose, Send, SetProposal, Trouble
+from epochmq.replication.replication_effects import (
+    Close,
+    ProposeSyncStateSet,
+    SendData,
+    SetProposal,
+    Trouble,
+)
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended
 from epochmq.store.epochs import EpochFile
@@ -132,12 +138,12 @@ class Cable:
                 moved = True
                 if isinstance(effect, Trouble):
                     broker.troubles.append(effect.text)
-                elif isinstance(effect, Propose):
+                elif isinstance(effect, ProposeSyncStateSet):
                     broker.proposals.append(effect.proposal)
                 elif isinstance(effect, Close):
                     if effect.link == (self.link if is_master else 0):
                         self.cut()
-                elif self.up and isinstance(effect, Send):
+                elif self.up and isinstance(effect, SendData):
                     if is_master:
                         self.follower.node.received(effect.data, self.follower.now, WALL)
                     else:

@@ -2,7 +2,7 @@ import pytest
 
 from epochmq.base import limits
 from epochmq.replication import ack_policy
-from epochmq.replication.ack_policy import NOTHING, AckStatus, Waits, needed, position
+from epochmq.replication.ack_policy import NOTHING, AckStatus, WaitingSends, needed, position
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.options import ReplicationOptions
 
@@ -69,7 +69,7 @@ def test_below_the_minimum_nothing_is_acknowledged() -> None:
 
 
 def test_waits_are_released_in_order_up_to_a_position() -> None:
-    waits, done = Waits(), []
+    waits, done = WaitingSends(), []
     for offset in (10, 20, 20, 30):
         waits.add(offset, 1000, lambda status, o=offset: done.append((o, status)))
     waits.release(20)
@@ -81,14 +81,14 @@ def test_waits_are_released_in_order_up_to_a_position() -> None:
 
 
 def test_who_asks_for_less_comes_first() -> None:
-    waits = Waits()
+    waits = WaitingSends()
     assert waits.is_first(99)
     waits.add(20, 1000, lambda _status: None)
     assert [offset for offset in (10, 20, 30) if waits.is_first(offset)] == [10, 20]
 
 
 def test_waits_end_at_their_deadline() -> None:
-    waits, done = Waits(), []
+    waits, done = WaitingSends(), []
     waits.add(10, 500, done.append)
     waits.add(20, 600, done.append)
     assert waits.first_deadline == 500
@@ -102,7 +102,7 @@ def test_waits_end_at_their_deadline() -> None:
 def test_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits.ACK_WAITS_MAX >= 100_000
     monkeypatch.setattr(ack_policy, "ACK_WAITS_MAX", 1)
-    waits, done = Waits(), []
+    waits, done = WaitingSends(), []
     waits.add(10, 500, done.append)
     waits.add(20, 500, done.append)
     assert done == [AckStatus.TIMEOUT]

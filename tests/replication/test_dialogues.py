@@ -12,8 +12,8 @@ import pytest
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.frames import (
-    Generation,
     Hello,
+    ProtocolVersion,
     encode_ack,
     encode_hello,
     encode_reply,
@@ -161,7 +161,7 @@ class MasterStage(Stage):
 class FollowerStage(Stage):
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
-        generation = Generation(settings.get("generation", "5.1.1"))
+        generation = ProtocolVersion(settings.get("generation", "5.1.1"))
         self.core = FollowerCore(
             self.log,
             self.epochs,

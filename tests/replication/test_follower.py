@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication.follower import FollowerCore
-from epochmq.replication.frames import Generation, State, encode_reply, encode_transfer
+from epochmq.replication.frames import LinkState, ProtocolVersion, encode_reply, encode_transfer
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     Acknowledge,
-    Append,
+    AppendData,
     Close,
     Effects,
     Persist,
     Reset,
-    Send,
+    SendData,
     Truncate,
 )
 from epochmq.store.epochs import EpochFile
@@ -42,7 +42,7 @@ class Runner:
         for effect in effects:
             self.done.append(type(effect).__name__)
             match effect:
-                case Append(offset, data):
+                case AppendData(offset, data):
                     assert offset == self.log.end
                     for entry in self.core.master_entries:
                         if entry[1] < offset + len(data) and self.core._safeguards == SAFE:
@@ -71,7 +71,7 @@ class Runner:
 
 STREAM = b"".join(
     (
-        encode_reply(Generation.G2, 130, [(1, 0), (2, 104), (3, 104), (4, 110)]),
+        encode_reply(ProtocolVersion.G2, 130, [(1, 0), (2, 104), (3, 104), (4, 110)]),
         encode_transfer(4, 100, 1, 0, 50) + b"abcd",
         encode_transfer(0, 104, 3, 104, 104),
         encode_transfer(6, 104, 3, 104, 104) + b"efghij",
@@ -100,8 +100,8 @@ def test_garbage_closes_the_link_or_is_waited_out(at: int, garbage: bytes) -> No
         runner.give(STREAM[:at] + garbage)
     finally:
         assert runner.log.end <= 130 + len(garbage)
-    assert runner.core.state in (State.READY, State.HANDSHAKE, State.TRANSFER)
-    if runner.core.state is State.READY:
+    assert runner.core.state in (LinkState.READY, LinkState.HANDSHAKE, LinkState.TRANSFER)
+    if runner.core.state is LinkState.READY:
         assert "Close" in runner.done
 
 
@@ -139,13 +139,13 @@ def test_a_connection_that_ended_meanwhile_is_not_resumed() -> None:
 
 
 def test_a_deposed_master_is_believed_without_the_safeguard() -> None:
-    reply = encode_reply(Generation.G2, 100, [(1, 0)])
+    reply = encode_reply(ProtocolVersion.G2, 100, [(1, 0)])
     assert Runner(log(0), epochs(), 3).core.receive(reply, 0)[0] == Close(
         0, "the peer's last epoch is 1, the controller gave 3"
     )
     runner = Runner(log(0), epochs(), 3, epoch_check_on_append=False)
     runner.give(reply)
-    assert runner.core.state is State.TRANSFER
+    assert runner.core.state is LinkState.TRANSFER
     runner.give(encode_transfer(2, 0, 1, 0, 0) + b"ab")
     runner.give(encode_transfer(2, 2, 7, 2, 0) + b"ab")
     assert runner.epochs.last_epoch == 7
@@ -168,7 +168,7 @@ def test_frames_over_the_end_of_a_file_are_refused() -> None:
 
 def test_an_empty_log_begins_with_a_file() -> None:
     runner = Runner(log(0), epochs())
-    runner.give(encode_reply(Generation.G2, 5000, [(1, 0)]))
+    runner.give(encode_reply(ProtocolVersion.G2, 5000, [(1, 0)]))
     effects = runner.core.receive(encode_transfer(4, 3001, 1, 0, 0), 0)
     assert effects == [Close(0, "the first byte of a log cannot be 3001, inside a file")]
 
@@ -178,7 +178,7 @@ def test_deadlines() -> None:
     assert runner.core.next_deadline(0) == 5000
     runner.give(STREAM[: 20 + 48])
     assert runner.core.next_deadline(0) == 5000
-    assert isinstance(runner.core.tick(5000)[0], Send)
+    assert isinstance(runner.core.tick(5000)[0], SendData)
     assert runner.core.next_deadline(5000) == 10_000
     runner.core.closed()
     assert runner.core.next_deadline(7) == 5007

@@ -9,11 +9,11 @@ from epochmq.base.limits import EPOCHS_SENT_MAX, HA_BODY_BYTES_MAX
 from epochmq.replication.frames import (
     TRANSFER_BYTES,
     Ack,
-    Generation,
+    HandshakeReply,
     Hello,
-    Reply,
-    State,
-    Transfer,
+    LinkState,
+    ProtocolVersion,
+    TransferHead,
     decode_entries,
     decode_from_follower,
     decode_reply,
@@ -67,7 +67,7 @@ def test_the_acknowledgement() -> None:
     assert decode_from_follower(ACK) == (Ack(0x140000000), 12)
 
 
-@pytest.mark.parametrize("state", [State.READY, State.SUSPEND, State.SHUTDOWN, 5, -1])
+@pytest.mark.parametrize("state", [LinkState.READY, LinkState.SUSPEND, LinkState.SHUTDOWN, 5, -1])
 def test_what_no_follower_sends(state: int) -> None:
     with pytest.raises(PeerError):
         decode_from_follower(state.to_bytes(4, "big", signed=True) + bytes(12))
@@ -92,28 +92,28 @@ def test_a_handshake_names_its_sender_once() -> None:
             Hello(False, False, **names)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("generation", [Generation.G1B, Generation.G2])
-def test_the_reply_of_5_1(generation: Generation) -> None:
+@pytest.mark.parametrize("generation", [ProtocolVersion.G1B, ProtocolVersion.G2])
+def test_the_reply_of_5_1(generation: ProtocolVersion) -> None:
     data = encode_reply(generation, 0x20000, [(1, 0), (3, 123456)])
     assert data == REPLY_20 + ENTRIES
-    assert decode_reply(data) == Reply(24, 0x20000, 3)
+    assert decode_reply(data) == HandshakeReply(24, 0x20000, 3)
     assert decode_entries(data[20:]) == [(1, 0), (3, 123456)]
 
 
 def test_the_reply_of_5_0_has_36_bytes() -> None:
-    data = encode_reply(Generation.G1A, 0x20000, [(1, 0), (3, 123456)])
+    data = encode_reply(ProtocolVersion.G1A, 0x20000, [(1, 0), (3, 123456)])
     assert data == REPLY_20 + bytes(16) + ENTRIES
-    assert decode_reply(data) == Reply(24, 0x20000, 3)
+    assert decode_reply(data) == HandshakeReply(24, 0x20000, 3)
 
 
 def test_the_reply_of_a_master_without_epochs() -> None:
-    data = encode_reply(Generation.G2, 0, [])
+    data = encode_reply(ProtocolVersion.G2, 0, [])
     assert data == bytes.fromhex("00000001 00000000 0000000000000000 ffffffff")
-    assert decode_reply(data) == Reply(0, 0, -1)
+    assert decode_reply(data) == HandshakeReply(0, 0, -1)
 
 
 def test_a_reply_has_the_newest_epochs_only() -> None:
-    data = encode_reply(Generation.G2, 0, [(n, n) for n in range(EPOCHS_SENT_MAX + 5)])
+    data = encode_reply(ProtocolVersion.G2, 0, [(n, n) for n in range(EPOCHS_SENT_MAX + 5)])
     entries = decode_entries(data[20:])
     assert len(entries) == EPOCHS_SENT_MAX
     assert entries[-1] == (EPOCHS_SENT_MAX + 4, EPOCHS_SENT_MAX + 4)
@@ -123,13 +123,13 @@ def test_a_reply_has_the_newest_epochs_only() -> None:
     "entries", [[(2, 0), (1, 5)], [(1, 5), (2, 4)], [(1, 0), (1, 0)], [(-1, 0)], [(0, -1)]]
 )
 def test_epochs_that_do_not_rise(entries: list[tuple[int, int]]) -> None:
-    body = encode_reply(Generation.G2, 0, entries)[20:]
+    body = encode_reply(ProtocolVersion.G2, 0, entries)[20:]
     with pytest.raises(PeerError):
         decode_entries(body)
 
 
 def test_epochs_may_be_empty() -> None:
-    body = encode_reply(Generation.G2, 9, [(1, 5), (2, 5)])[20:]
+    body = encode_reply(ProtocolVersion.G2, 9, [(1, 5), (2, 5)])[20:]
     assert decode_entries(body) == [(1, 5), (2, 5)]
 
 
@@ -142,7 +142,7 @@ def test_wrong_replies(head: str) -> None:
 def test_the_transfer_frame() -> None:
     assert encode_transfer(4, 0x1000, 3, 0x800, 0xFFF) == TRANSFER
     assert len(TRANSFER) == TRANSFER_BYTES == 36
-    assert decode_transfer(b"x" + TRANSFER, 1) == Transfer(4, 0x1000, 3, 0x800, 0xFFF)
+    assert decode_transfer(b"x" + TRANSFER, 1) == TransferHead(4, 0x1000, 3, 0x800, 0xFFF)
 
 
 @pytest.mark.parametrize("size", [-1, HA_BODY_BYTES_MAX + 1])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from epochmq.base.safeguards import SAFE
 from epochmq.replication import master as module
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.frames import Hello, State, decode_transfer, encode_ack, encode_hello
+from epochmq.replication.frames import Hello, LinkState, decode_transfer, encode_ack, encode_hello
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.master import CLAIM_MS, MasterCore
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.replication_effects import AskReplicas, Close, Effects, Send
+from epochmq.replication.replication_effects import AskReplicas, Close, Effects, SendData
 
 from .world import FakeLog, epochs, log
 
@@ -99,7 +99,7 @@ def test_garbage_costs_the_link_and_nothing_else(pieces: list[bytes]) -> None:
     core.accepted(2, "stranger", 0)
     for piece in pieces:
         for effect in core.received(2, piece, 0):
-            assert isinstance(effect, Close | Send)
+            assert isinstance(effect, Close | SendData)
             assert effect.link == 2 or core.links.get(2) is not None
     link = core.links.get(2)
     assert link is None or len(link.inbox) < 62
@@ -115,7 +115,7 @@ def test_frames_of_a_follower_may_be_cut_anywhere(data: st.DataObject) -> None:
     for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         core.received(1, stream[start:stop], 0)
     link = core.links[1]
-    assert (link.state, link.ack, link.next) == (State.TRANSFER, 60, 20)
+    assert (link.state, link.ack, link.next) == (LinkState.TRANSFER, 60, 20)
 
 
 def test_the_next_deadline_is_never_late() -> None:
@@ -226,7 +226,7 @@ def test_members_are_asked_whether_they_are_there_before_the_lease_ends() -> Non
     assert core.tick(299) == []
     core.ping_ms = 100
     assert core.next_deadline(299) <= 300
-    assert [type(effect) for effect in core.tick(300)] == [Send]
+    assert [type(effect) for effect in core.tick(300)] == [SendData]
 
 
 def test_without_the_safeguard_who_is_out_of_reach_is_not_asked() -> None:
@@ -286,19 +286,19 @@ def test_what_an_unknown_id_acknowledges_ends_its_link() -> None:
 def test_members_and_registered_ids_shake_hands_at_once(number: int) -> None:
     core = guarded(3)
     (reply,) = call(core, 5, number)
-    assert isinstance(reply, Send)
+    assert isinstance(reply, SendData)
 
 
 def test_a_replica_that_has_just_registered_is_let_in_by_the_answer() -> None:
     core = guarded()
     assert call(core, 5, 4) == [AskReplicas()]
     (reply,) = core.replicas_told(frozenset({1, 2, 4}), 1)
-    assert isinstance(reply, Send)
+    assert isinstance(reply, SendData)
     core.received(5, encode_ack(100), 2)
     assert chunks(core, 5)[0][0] == 100
     core.closed(5, 3)
     (reply,) = call(core, 6, 4)
-    assert isinstance(reply, Send), "it is known from now on"
+    assert isinstance(reply, SendData), "it is known from now on"
 
 
 def test_two_links_of_one_id_that_wait_are_one_replicas() -> None:
@@ -306,7 +306,7 @@ def test_two_links_of_one_id_that_wait_are_one_replicas() -> None:
     call(core, 5, 4)
     call(core, 6, 4)
     (asked, reply) = core.replicas_told(frozenset({4}), 1)
-    assert (asked, isinstance(reply, Send)) == (AskReplicas(), True)
+    assert (asked, isinstance(reply, SendData)) == (AskReplicas(), True)
     (closed,) = core.replicas_told(frozenset({4}), 2)
     assert isinstance(closed, Close)
     assert closed.link == 6
@@ -316,4 +316,4 @@ def test_a_member_that_the_set_brings_is_known() -> None:
     core = guarded()
     core.set_committed(frozenset({1, 2, 7}), 2, 0)
     (reply,) = call(core, 5, 7)
-    assert isinstance(reply, Send)
+    assert isinstance(reply, SendData)

@@ -1,10 +1,10 @@
 """When a follower was last caught up (RIP-44, lastCaughtUpTimeMs)."""
 
-from epochmq.replication.replica import NEVER, Replica
+from epochmq.replication.replica import NEVER, FollowerState
 
 
-def replica() -> Replica:
-    return Replica(lost_at_ms=0, caught_up_at_ms=0)
+def replica() -> FollowerState:
+    return FollowerState(lost_at_ms=0, caught_up_at_ms=0)
 
 
 def test_it_is_caught_up_now_when_it_has_all() -> None:

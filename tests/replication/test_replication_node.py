@@ -8,7 +8,7 @@ from sim.disk import PLENTY
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.store.epochs import StaleEpoch
 
 from .pair import ALL_ACK, SYNC, Broker, Cable, group, replicate
@@ -277,7 +277,7 @@ def test_what_was_confirmed_here_is_not_taken_back() -> None:
     assert not cable.up
     assert a.bytes() == before
     assert a.node.follower is not None
-    assert a.node.follower.state is State.SUSPEND
+    assert a.node.follower.state is LinkState.SUSPEND
     assert "confirmed" in a.troubles[-1]
     assert c.proposals == []
     for other in (1, 3):  # before this log's last epoch, or not the one it is to follow

@@ -2,7 +2,7 @@
 
 from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.replication.frames import Hello
-from epochmq.replication.link import Link
+from epochmq.replication.link import ReplicaLink
 from epochmq.replication.unconfirmed_followers import UnconfirmedFollowers
 
 SET = frozenset({1, 2})
@@ -12,8 +12,8 @@ def hello(number: int, *, learner: bool = False) -> Hello:
     return Hello(False, learner, number)
 
 
-def link(number: int) -> Link:
-    return Link(number, "peer", 0, 0)
+def link(number: int) -> ReplicaLink:
+    return ReplicaLink(number, "peer", 0, 0)
 
 
 def test_members_and_who_is_registered_are_known() -> None:

@@ -14,15 +14,15 @@ from epochmq.replication.frames import (
     decode_transfer,
 )
 from epochmq.replication.replication_effects import (
-    Append,
+    AdvanceConfirmed,
+    AppendData,
     AwaitSync,
     Close,
-    Confirm,
     Effect,
     Persist,
-    Propose,
+    ProposeSyncStateSet,
     Reset,
-    Send,
+    SendData,
     Trouble,
     Truncate,
 )
@@ -90,21 +90,21 @@ def show_to_master(data: bytes) -> str:
 
 def show(effect: Effect) -> str:  # one line an effect
     match effect:
-        case Send(0, data):
+        case SendData(0, data):
             return f"send {show_to_master(data)}"
-        case Send(link, data):
+        case SendData(link, data):
             return f"send {link} {show_to_follower(data)}"
         case Close(0, reason):
             return f"close: {reason}"
         case Close(link, reason):
             return f"close {link}: {reason}"
-        case Propose(p):
+        case ProposeSyncStateSet(p):
             return f"propose {sorted(p.members)} after {p.set_epoch}"
-        case Confirm(offset):
+        case AdvanceConfirmed(offset):
             return f"confirm {offset}"
         case Trouble(text):
             return f"trouble: {text}"
-        case Append(offset, data):
+        case AppendData(offset, data):
             return f"append {offset} {bytes(data).decode()}"
         case Truncate(offset, _reason, operator):
             return f"truncate {offset}{' as the operator said' if operator else ''}"

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from epochmq.runtime.signals import Stop, stop_on_signals
+from epochmq.runtime.signals import StopSignal, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -31,7 +31,7 @@ async def test_the_old_handlers_are_back_afterwards() -> None:
 
 
 async def test_the_first_reason_stays() -> None:
-    stop = Stop()
+    stop = StopSignal()
     stop.ask("a")
     stop.ask("b")
     assert await stop.wait() == "a"

@@ -366,6 +366,16 @@ def test_starred_tuples_are_found(findings: Write) -> None:
     assert rules(found, "splat") == [module("store/a.py:2"), module("store/a.py:4")]
 
 
+def test_two_classes_or_modules_of_one_name_are_found(findings: Write) -> None:
+    text = "class Batch:\n    pass\n"
+    files = {module("store/a.py"): text, module("wire/a.py"): "b = 1\n"}
+    files |= {module("wire/b.py"): f"x = 1\n{text}", module("wire/options.py"): "c = 1\n"}
+    files[module("store/options.py")] = "class Producer:\n    pass\n"
+    files[module("store/c.py")] = "class Producer:\n    pass\n"
+    found = rules(findings(files), "unique")
+    assert found == [module("wire/a.py:1"), module("wire/b.py:2")]
+
+
 def test_a_cited_page_must_be_there(findings: Write) -> None:
     text = '"""Layouts: facts/store.md 2.1, docs/X.md, X.md and https://a.b/Y.md."""\n'
     found = rules(findings({"docs/X.md": "a\n", module("store/a.py"): text}), "cite")

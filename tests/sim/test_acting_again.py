@@ -10,7 +10,7 @@ from sim.plan import Plan
 from sim.violation import Violation
 from sim.workload import TOPICS
 
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
@@ -44,7 +44,7 @@ class Stage:
         return batch
 
     def answered(self, batch: object) -> None:
-        self.again.put([Outcome.STORED], batch)
+        self.again.put([WriteOutcome.STORED], batch)
 
     def arrives(self, piece: int) -> None:
         self.again.arrives(self.taker, [draft_of(piece)])

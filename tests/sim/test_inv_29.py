@@ -11,13 +11,13 @@ from sim.violation import Violation
 from sim.world import MS, World
 
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
-from epochmq.broker.replica_sync.metadata_sync import Fetch, Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 
 NOT_ACTIVE_MS = 600
-ASKS = Fetch("", Table.OFFSETS, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
+ASKS = FetchTable("", CopiedTable.OFFSETS, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
 
 
 class Group:

@@ -9,7 +9,7 @@ from tests.replication.brokers import LiveBroker
 
 from epochmq.spark.log_export import LogExport, LogRange
 from epochmq.spark.log_home import Home
-from epochmq.spark.log_learner import Entry
+from epochmq.spark.log_learner import EpochStart
 
 BROKER = "broker-a"
 
@@ -22,7 +22,7 @@ def export_of(
     broker: LiveBroker,
     start: int = 0,
     to: int | None = None,
-    known: list[Entry] | None = None,
+    known: list[EpochStart] | None = None,
     find: Callable[[], Home] | None = None,
 ) -> LogExport:
     return LogExport(find or (lambda: home_of(broker)), start, to, known, failover_s=10)

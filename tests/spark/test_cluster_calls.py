@@ -14,7 +14,7 @@ from tests.spark import topics
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.admin import Admin
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.cluster_calls import ClusterCalls
+from epochmq.spark.cluster_calls import SparkClusterCalls
 from epochmq.spark.retry import Retries
 
 pytestmark = pytest.mark.process
@@ -38,7 +38,7 @@ def test_bounds_times_and_groups_on_both_brokers(peer: Peer, topic: str) -> None
 
     async def main() -> None:
         async with Admin(peer.namesrv_addr) as admin:
-            calls = ClusterCalls(admin, Retries(admin, 10_000))
+            calls = SparkClusterCalls(admin, Retries(admin, 10_000))
             assert topic in await calls.topics()
             assert await calls.queues(topic) == [first, second]
             full = {first: (0, 5), second: (0, 5)}  # RocketMQ's broker fills queues afterwards
@@ -65,7 +65,7 @@ def test_a_queue_that_may_not_be_read_is_left_out(cluster: EpochCluster, topic: 
     async def main() -> None:
         async with Admin(cluster.namesrv_addr) as admin:
             await admin.create_topic(TopicConfig(topic, read_queue_nums=2, write_queue_nums=3))
-            calls = ClusterCalls(admin, Retries(admin, 10_000))
+            calls = SparkClusterCalls(admin, Retries(admin, 10_000))
             assert [queue.queue_id for queue in await calls.bounds(topic)] == [0, 1]
 
     asyncio.run(main())

@@ -11,7 +11,7 @@ from tests.spark.records import plain
 from epochmq.spark import columns, decode_columns, decode_heads, decode_made
 from epochmq.spark.decode import Decoder
 from epochmq.spark.decode_chase import address, follow
-from epochmq.spark.decode_columns import TIME_MS_MAX, TIME_MS_MIN, Part
+from epochmq.spark.decode_columns import TIME_MS_MAX, TIME_MS_MIN, BatchRows
 from epochmq.spark.decode_heads import Rows
 from epochmq.store.native.library import library, which
 
@@ -24,7 +24,7 @@ def rows_of(data: bytes) -> Rows:
     return decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)[0]
 
 
-def made(rows: Rows, names: tuple[str, ...] = columns.NAMES) -> decode_made.Made | None:
+def made(rows: Rows, names: tuple[str, ...] = columns.NAMES) -> decode_made.MadeColumns | None:
     native = library()
     assert native is not None
     return decode_made.made(native, rows, names)
@@ -50,7 +50,7 @@ def test_every_column_is_what_numpy_makes(count: int) -> None:
     assert found is not None
     assert found.one_topic
     assert set(found.columns) == MADE
-    part = Part(rows, [], "b", False)
+    part = BatchRows(rows, [], "b", False)
     part.__dict__["made"] = None
     for name, column in found.columns.items():
         column.validate(full=True)

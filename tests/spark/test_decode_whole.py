@@ -15,7 +15,7 @@ from epochmq.model import record
 from epochmq.spark import columns, decode_columns, decode_heads, decode_whole
 from epochmq.spark.decode_chase import follow
 from epochmq.spark.decode_columns import TIME_MS_MAX
-from epochmq.spark.decode_whole import Taken, Whole
+from epochmq.spark.decode_whole import DecodedBatch, Whole
 from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
@@ -32,7 +32,7 @@ def taken(
     at: int = 0,
     limit: int = 1 << 40,
     stop_flags: int = 0,
-) -> Taken | None:
+) -> DecodedBatch | None:
     native = library()
     assert native is not None
     maker = Whole(tuple(names), raw, rows, "broker-a")
@@ -44,7 +44,7 @@ def one_by_one(
 ) -> pa.RecordBatch:
     walk = follow(memoryview(data), 0, len(data))
     rows = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)[0]
-    part = decode_columns.Part(rows, [], "broker-a", raw, tuple(names))
+    part = decode_columns.BatchRows(rows, [], "broker-a", raw, tuple(names))
     arrays = [decode_columns.build(name, part) for name in names]
     schema = columns.schema(names, "raw" if raw else "map")
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
 from epochmq.model.properties import decode
-from epochmq.spark.encode import Encoder, Row
+from epochmq.spark.encode import Encoder, SinkRow
 
 MAP = pa.map_(pa.string(), pa.string())
 
 
-def encode(columns: dict[str, Any], *, topic: str = "T", **more: Any) -> list[Row]:
+def encode(columns: dict[str, Any], *, topic: str = "T", **more: Any) -> list[SinkRow]:
     """The rows of one batch."""
     batch = pa.RecordBatch.from_pydict(columns)
     return list(Encoder(batch.schema, topic=topic, **more).rows(batch))

@@ -16,7 +16,7 @@ from epochmq.runtime.disk import RealDisk
 from epochmq.spark import log_copy
 from epochmq.spark.log_copy import LogCopy, copy_log
 from epochmq.spark.log_export import LogExport
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.epochs import EpochFile
 from epochmq.store.store import Store
@@ -37,7 +37,7 @@ async def test_a_copy_is_a_store_of_the_same_log(tmp_path: Path) -> None:
         end, log = broker.end, broker.bytes()
         spans = [(e.epoch, e.start) for e in broker.replication.node.epochs.entries]
     assert (done.start, done.end, done.copied_bytes, done.reconnected) == (0, end, end, 0)
-    with Replica(tmp_path / "copy") as replica:
+    with StoreDirectory(tmp_path / "copy") as replica:
         assert bytes(replica.raw(0, end)) == log
         assert (replica.end, replica.confirmed) == (end, end)
         assert [(epoch, start) for epoch, start, _ in replica.epochs] == spans
@@ -56,7 +56,7 @@ async def test_a_second_call_brings_what_is_new(tmp_path: Path) -> None:
         broker.write(100)
         again = await copied(broker, tmp_path / "copy")
         assert again.copied_bytes == broker.end - first.end
-        with Replica(tmp_path / "copy") as replica:
+        with StoreDirectory(tmp_path / "copy") as replica:
             assert bytes(replica.raw(0, replica.end)) == broker.bytes()
 
 
@@ -78,7 +78,7 @@ async def test_a_copy_that_was_broken_off_goes_on(
         assert all(entry.start < copy.end for entry in saved)
         done = await copied(broker, tmp_path / "copy")
         assert done.end == broker.end
-        with Replica(tmp_path / "copy") as replica:
+        with StoreDirectory(tmp_path / "copy") as replica:
             assert bytes(replica.raw(0, replica.end)) == broker.bytes()
             assert [span[:2] for span in replica.epochs] == [
                 (e.epoch, e.start) for e in broker.replication.node.epochs.entries
@@ -116,7 +116,7 @@ async def test_an_empty_log_is_copied_too(tmp_path: Path) -> None:
     await broker.lead(1)
     done = await copied(broker, tmp_path / "copy")
     assert (done.start, done.end) == (0, 0)
-    with Replica(tmp_path / "copy") as replica:
+    with StoreDirectory(tmp_path / "copy") as replica:
         assert replica.end == 0
     await broker.stop()
 

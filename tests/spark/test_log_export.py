@@ -16,7 +16,7 @@ from epochmq.replication.replication_service import AckStatus
 from epochmq.spark import log_export
 from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_home import Home
-from epochmq.spark.log_learner import Entry
+from epochmq.spark.log_learner import EpochStart
 
 from .exporting import BROKER, all_of, export_of, home_of, joined
 
@@ -59,7 +59,7 @@ async def test_an_export_is_the_log_in_order_with_epochs(make: Make) -> None:
     assert not any(r.offset < middle < r.end for r in ranges)
     size = broker.store.file_bytes
     assert all(r.offset // size == (r.end - 1) // size for r in ranges)
-    assert export.entries == [Entry(1, 0), Entry(4, middle)]
+    assert export.entries == [EpochStart(1, 0), EpochStart(4, middle)]
 
 
 async def test_nothing_beyond_the_confirmed_offset_is_given(make: Make) -> None:
@@ -178,12 +178,12 @@ async def test_a_failover_in_the_middle_is_survived(make: Make) -> None:
     given += await asyncio.to_thread(lambda: list(ranges))
     assert joined(given) == b.bytes()[:end]
     assert (export.end, export.reconnected) == (end, 1)
-    assert export.entries[-1] == Entry(2, end)
+    assert export.entries[-1] == EpochStart(2, end)
 
 
 async def test_another_log_is_noticed_before_a_byte_is_taken(make: Make) -> None:
     broker = await master(make)
-    known = [Entry(0, 0), Entry(1, 500)]
+    known = [EpochStart(0, 0), EpochStart(1, 500)]
     with pytest.raises(StoreDamaged, match="is not the one that was read up to 1000"):
         await all_of(export_of(broker, 1000, None, known))
     with pytest.raises(StoreDamaged, match="which ends at"):

@@ -10,8 +10,8 @@ from tests.store.world import SMALL
 
 from epochmq.base.errors import NotFound, StoreInUse, UsageError
 from epochmq.runtime.disk import RealDisk
-from epochmq.spark.log_files import Replica, list_cut
-from epochmq.spark.log_scan import Damage
+from epochmq.spark.log_files import StoreDirectory, list_cut
+from epochmq.spark.log_scan import LogDamage
 from epochmq.store.epochs import EpochFile
 from epochmq.store.layout import file_name
 from epochmq.store.store import Store
@@ -38,7 +38,7 @@ def offsets_of(store: Store) -> list[int]:
 
 
 def test_a_store_that_runs_is_read_whole(store: Store, tmp_path: Path) -> None:
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert (replica.start, replica.end) == (0, store.pointers.appended)
         assert [offset for offset, _ in replica.records(0, replica.end)] == offsets_of(store)
         assert bytes(replica.raw(0, replica.end)) == log_bytes(store)
@@ -53,7 +53,7 @@ def test_reading_changes_nothing_and_needs_no_lock(store: Store, tmp_path: Path)
     store.close(WALL)
     lock = RealDisk(str(tmp_path)).lock("lock")
     before = snapshot(tmp_path)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.stopped_cleanly
         assert replica.confirmed == replica.end
         assert list(replica.records(0, replica.end))
@@ -73,7 +73,7 @@ def test_a_directory_that_may_not_be_written_is_read(store: Store, tmp_path: Pat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "open", watched)
-        with Replica(tmp_path) as replica:
+        with StoreDirectory(tmp_path) as replica:
             assert list(replica.records(0, replica.end))
     assert opened
     assert not any(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) for flags in opened)
@@ -84,7 +84,7 @@ def test_records_begin_with_the_first_one_at_or_behind_the_start(
     store: Store, tmp_path: Path, inside: int
 ) -> None:
     offsets = offsets_of(store)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         low, high = offsets[20] + inside, offsets[40]
         wanted = [at for at in offsets if low <= at < high]
         assert [offset for offset, _ in replica.records(low, high)] == wanted
@@ -94,7 +94,7 @@ def test_records_begin_with_the_first_one_at_or_behind_the_start(
 def test_raw_bytes_of_one_file_are_no_copy_and_those_of_none_are_refused(
     store: Store, tmp_path: Path
 ) -> None:
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.raw(10, 20).readonly
         assert len(replica.raw(4000, 4200)) == 200
         with pytest.raises(UsageError, match="is in no file"):
@@ -106,7 +106,7 @@ def test_borders_are_records_near_the_places_asked_for(tmp_path: Path) -> None:
     big = replace(SMALL, commit_log_file_bytes=1 << 18, consume_queue_file_bytes=2000)
     store = written(tmp_path, 300, big)
     store.close(WALL)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         borders = replica.borders(replica.files[0], 20_000)
         offsets = [offset for offset, _ in replica.records(0, replica.end)]
         assert len(borders) > 3
@@ -115,7 +115,7 @@ def test_borders_are_records_near_the_places_asked_for(tmp_path: Path) -> None:
     for path in (tmp_path / "consumequeue").rglob("*"):
         if path.is_file():
             path.write_bytes(b"\xff" * path.stat().st_size)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.borders(replica.files[0], 20_000) == []
         assert [offset for offset, _ in replica.records(0, replica.end)] == offsets
 
@@ -131,7 +131,7 @@ def test_epochs_and_what_was_cut_are_told(tmp_path: Path) -> None:
     lost = log_bytes(store)[middle:]
     store.truncate(middle, "the master said so", epochs=epochs.entries)
     store.close(WALL)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.epochs[0] == (3, 0, middle)
         assert [file.epoch for file in replica.cut_files] == [5] * len(replica.cut_files)
         assert b"".join(bytes(replica.data(f)) for f in replica.cut_files) == lost
@@ -140,14 +140,14 @@ def test_epochs_and_what_was_cut_are_told(tmp_path: Path) -> None:
 
 def test_the_log_ends_before_a_torn_record_and_the_rest_is_told(tmp_path: Path) -> None:
     written(tmp_path, 5).close(WALL)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         end, last = replica.end, replica.files[-1]
     with open(last.path, "r+b") as file:
         file.seek(end - last.start)
         file.write(image(1, 1).data[:60])
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.end == end
-        assert replica.tail == Damage(end, end + 60, "no record behind the log's end")
+        assert replica.tail == LogDamage(end, end + 60, "no record behind the log's end")
 
 
 def test_a_log_that_ends_with_a_full_file_ends_behind_its_filler(tmp_path: Path) -> None:
@@ -156,16 +156,16 @@ def test_a_log_that_ends_with_a_full_file_ends_behind_its_filler(tmp_path: Path)
     folder.mkdir()
     (folder / file_name(log.base)).write_bytes(log.data)
     (folder / file_name(log.base + len(log.data))).write_bytes(bytes(len(log.data)))
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert replica.end == log.base + len(log.data)
         assert list(replica.records(0, replica.end)) == log.records
 
 
 def test_a_missing_file_is_a_gap(store: Store, tmp_path: Path) -> None:
     store.close(WALL)
-    files = Replica(tmp_path).files
+    files = StoreDirectory(tmp_path).files
     os.remove(files[2].path)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         (gap,) = replica.gaps()
         assert (gap.start, gap.end) == (files[2].start, files[2].end)
         offsets = [offset for offset, _ in replica.records(0, replica.end)]
@@ -175,29 +175,29 @@ def test_a_missing_file_is_a_gap(store: Store, tmp_path: Path) -> None:
 
 def test_a_file_that_was_copied_in_part_is_a_gap_too(store: Store, tmp_path: Path) -> None:
     store.close(WALL)
-    file = Replica(tmp_path).files[1]
+    file = StoreDirectory(tmp_path).files[1]
     os.truncate(file.path, 1000)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert [(g.start, g.end) for g in replica.gaps()] == [(file.start + 1000, file.end)]
 
 
 def test_the_log_folder_alone_will_do(store: Store, tmp_path: Path) -> None:
     end = store.pointers.appended
     store.close(WALL)
-    with Replica(tmp_path / "commitlog") as replica:
+    with StoreDirectory(tmp_path / "commitlog") as replica:
         assert (replica.end, replica.epochs, replica.cut_files) == (end, [], [])
 
 
 def test_what_is_no_store_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="there is no directory"):
-        Replica(tmp_path / "nowhere")
+        StoreDirectory(tmp_path / "nowhere")
     with pytest.raises(NotFound, match="is no store: it has neither"):
-        Replica(tmp_path)
+        StoreDirectory(tmp_path)
 
 
 def test_an_empty_store_has_no_bytes(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert (replica.start, replica.end, replica.epochs) == (0, 0, [])
         assert list(replica.records(0, 1)) == []
         assert replica.tail is None

@@ -13,7 +13,7 @@ from tests.compat.peers.process import wait_until
 
 from epochmq.base.errors import NotFound, NotReachable, UsageError
 from epochmq.spark.log_copy import export_log
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.spark.log_home import find_brokers, find_home
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
@@ -69,7 +69,10 @@ def test_a_copy_equals_every_replica_and_goes_on_after_a_failover(
     done = export_log(group.namesrv_addr, group.broker_name, tmp_path / "copy")
     assert done.end > 1_800_000
     for number in (0, 1):
-        with Replica(tmp_path / "copy") as copy, Replica(store_of(group, number)) as replica:
+        with (
+            StoreDirectory(tmp_path / "copy") as copy,
+            StoreDirectory(store_of(group, number)) as replica,
+        ):
             assert copy.raw(0, done.end) == replica.raw(0, done.end)
     state = group.sync_state()
     master = group.master()
@@ -80,7 +83,7 @@ def test_a_copy_equals_every_replica_and_goes_on_after_a_failover(
     wait_until(lambda: sent(group, b"after"), 30, "a new master")
     again = export_log(group.namesrv_addr, group.broker_name, tmp_path / "copy")
     assert again.end > done.end
-    with Replica(tmp_path / "copy") as copy:
+    with StoreDirectory(tmp_path / "copy") as copy:
         assert [epoch for epoch, _, _ in copy.epochs] == [1, 2]
         assert copy.epochs[1][1] >= done.end
 

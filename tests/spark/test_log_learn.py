@@ -17,7 +17,7 @@ from epochmq.spark.log_learn import LearnerSplit, WholeRecords, rows_of, split_o
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker
-from epochmq.spark.log_scan import Damage, Run
+from epochmq.spark.log_scan import LogDamage, RecordRun
 from epochmq.store.layout import file_name
 
 from .exporting import BROKER, all_of, export_of, joined, masters
@@ -92,10 +92,10 @@ def taken(log: LogImage, cuts: list[int]) -> tuple[list[int], list[tuple[int, in
         for data, base, found in whole.add_range(piece):
             for each in found:
                 assert base <= each.start < each.end <= base + len(data)
-                if isinstance(each, Run):
+                if isinstance(each, RecordRun):
                     offsets += each.offsets.tolist()
                 else:
-                    assert isinstance(each, Damage)
+                    assert isinstance(each, LogDamage)
                     damaged.append((each.start, each.end))
     return offsets, damaged
 

@@ -12,7 +12,7 @@ from tests.store.world import SMALL
 from epochmq.base.errors import NotFound, StoreDamaged
 from epochmq.runtime.disk import RealDisk
 from epochmq.spark import log_plan
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.spark.log_options import LogOptions, parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.store.epochs import EpochFile
@@ -58,19 +58,19 @@ def records(made: LogOptions) -> list[int]:
     """Offsets of all records that the splits give, in their order."""
     found: list[int] = []
     for split in plan(find_replicas(made), made):
-        with Replica(Path(split.file.path).parent) as replica:
+        with StoreDirectory(Path(split.file.path).parent) as replica:
             offsets = [offset for offset, _ in replica.records(split.start, split.stop)]
         found += [offset for offset in offsets if split.low <= offset < split.high]
     return found
 
 
 def all_records(root: Path) -> list[int]:
-    with Replica(root) as replica:
+    with StoreDirectory(root) as replica:
         return [offset for offset, _ in replica.records(0, replica.end)]
 
 
 def test_by_default_what_is_confirmed_is_read_and_no_more(root: Path, options: Read) -> None:
-    confirmed = Replica(root).confirmed
+    confirmed = StoreDirectory(root).confirmed
     assert confirmed is not None
     wanted = [offset for offset in all_records(root) if offset < confirmed]
     assert records(options()) == records(options(toOffset="confirmed")) == wanted
@@ -90,7 +90,7 @@ def test_a_range_holds_what_begins_in_it(root: Path, options: Read, low: int, hi
 
 
 def test_epochs_are_ranges(root: Path, options: Read) -> None:
-    spans = {epoch: (start, end) for epoch, start, end in Replica(root).epochs}
+    spans = {epoch: (start, end) for epoch, start, end in StoreDirectory(root).epochs}
     low, high = spans[2]
     assert records(options(epoch="2")) == [at for at in all_records(root) if low <= at < high]
     assert records(options(epoch="1,3", toOffset="end")) == [
@@ -103,7 +103,7 @@ def test_what_was_cut_is_read_when_asked_for(root: Path, options: Read) -> None:
     made = options(include="cut")
     (split,) = plan(find_replicas(made), made)
     assert (split.file.cut, split.file.epoch) == (True, 3)
-    assert split.start == Replica(root).end
+    assert split.start == StoreDirectory(root).end
     everything = options(include="all")
     assert len(plan(find_replicas(everything), everything)) == 1 + len(
         plan(find_replicas(options()), options())
@@ -137,7 +137,7 @@ def test_too_many_directories_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_missing_file_fails_at_once_or_is_reported(tmp_path: Path) -> None:
     written(tmp_path, 60).close(WALL)
-    files = Replica(tmp_path).files
+    files = StoreDirectory(tmp_path).files
     Path(files[3].path).unlink()
     given = {"path": str(tmp_path)}
     made = parse_log_options(given)
@@ -167,7 +167,7 @@ def test_confirmed_bytes_that_are_not_there_are_never_passed_over_in_silence(
 ) -> None:
     """A copy that ends too early, or whose last record is damaged."""
     written(tmp_path, 60).close(WALL)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         end, last = replica.end, replica.files[-1]
         offset = list(replica.records(0, end))[-1][0]
     os.truncate(last.path, end - 10 - last.start)
@@ -185,7 +185,7 @@ def test_confirmed_bytes_that_are_not_there_are_never_passed_over_in_silence(
 
 def test_a_torn_record_behind_the_end_is_told_with_the_end_only(tmp_path: Path) -> None:
     written(tmp_path, 5).close(WALL)
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         end, last = replica.end, replica.files[-1]
     with open(last.path, "r+b") as file:
         file.seek(end - last.start)

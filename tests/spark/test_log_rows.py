@@ -14,7 +14,7 @@ from epochmq.base.errors import StoreDamaged, UsageError
 from epochmq.model.record import decode, encode
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZSTD
 from epochmq.runtime.disk import RealDisk
-from epochmq.spark.log_files import LogFile, Replica
+from epochmq.spark.log_files import LogFile, StoreDirectory
 from epochmq.spark.log_options import LogOptions, parse_log_options
 from epochmq.spark.log_plan import LogSplit, find_replicas, plan
 from epochmq.spark.log_rows import RowMaker, arrow_schema, ddl, only
@@ -51,7 +51,7 @@ def rows(root: Path, **given: str) -> list[dict[str, Any]]:
 
 def test_rows_are_the_records_with_their_place(root: Path) -> None:
     found = rows(root, toOffset="end")
-    with Replica(root) as replica:
+    with StoreDirectory(root) as replica:
         places = list(replica.records(0, replica.end))
         spans = replica.epochs
         confirmed = replica.confirmed

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from epochmq.model.record import HEADS, blank, encode
-from epochmq.spark.log_scan import Damage, Run, resync, scan
+from epochmq.spark.log_scan import LogDamage, RecordRun, resync, scan
 
 from .logs import HOST, WALL, LogImage, image, record
 
@@ -17,7 +17,7 @@ WHOLE = image(40, 1)
 
 def found(
     log: LogImage, *, start: int = 0, stop: int = 0, crc: bool = True
-) -> tuple[list[tuple[int, int]], list[Damage]]:
+) -> tuple[list[tuple[int, int]], list[LogDamage]]:
     """All sound records and all damage."""
     records, damaged = [], []
     end = log.base + len(log.data)
@@ -25,7 +25,7 @@ def found(
     for piece in scan(
         bytes(log.data), log.base, start or log.base, stop or end, file_end=file_end, crc=crc
     ):
-        if isinstance(piece, Run):
+        if isinstance(piece, RecordRun):
             borders = [*piece.offsets.tolist(), piece.end]
             assert borders[0] == piece.start
             records += [(a, b - a) for a, b in pairwise(borders)]
@@ -138,7 +138,7 @@ def test_a_record_hidden_in_a_body_is_not_found_while_the_size_around_it_is_beli
     found = list(scan(bytes(data), base, base, base + len(data)))
     places = [(base, base + len(outer)), (base + len(outer), base + len(data))]
     assert [(p.start, p.end) for p in found] == places[: 1 if last else 2]
-    assert isinstance(found[0], Damage)
+    assert isinstance(found[0], LogDamage)
 
 
 def test_nothing_behind_the_damage_leads_to_the_end() -> None:

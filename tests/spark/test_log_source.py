@@ -15,7 +15,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StringType, StructType
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.spark.log_source import LogReader, LogSource
 
 from .logs import WALL, written
@@ -39,7 +39,7 @@ def test_partitions_are_read_to_rows_as_executors_do(tmp_path: Path) -> None:
     for partition in made.partitions():
         for batch in made.read(partition):
             found += batch.to_pylist()
-    with Replica(tmp_path) as replica:
+    with StoreDirectory(tmp_path) as replica:
         assert [row["commitLogOffset"] for row in found] == [
             offset for offset, _ in replica.records(0, replica.end)
         ]

@@ -4,16 +4,16 @@ import pytest
 
 from epochmq.base.errors import UsageError
 from epochmq.spark import option_table as table
-from epochmq.spark.option_table import OptionRow, parse_options
+from epochmq.spark.option_table import SparkOption, parse_options
 
 ROWS = (
-    OptionRow("maxOffsetsPerTrigger", table.integer(), None, "rows"),
-    OptionRow("failOnDataLoss", table.flag, True, "loss"),
-    OptionRow("nameServer", table.text, None, "where", "namesrvAddr"),
-    OptionRow("wait", table.milliseconds, 5, "time"),
-    OptionRow("size", table.size_bytes, 5, "bytes"),
-    OptionRow("form", table.choice("map", "raw"), "map", "form"),
-    OptionRow("columns", table.names, None, "list"),
+    SparkOption("maxOffsetsPerTrigger", table.integer(), None, "rows"),
+    SparkOption("failOnDataLoss", table.flag, True, "loss"),
+    SparkOption("nameServer", table.text, None, "where", "namesrvAddr"),
+    SparkOption("wait", table.milliseconds, 5, "time"),
+    SparkOption("size", table.size_bytes, 5, "bytes"),
+    SparkOption("form", table.choice("map", "raw"), "map", "form"),
+    SparkOption("columns", table.names, None, "list"),
 )
 
 

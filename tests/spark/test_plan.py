@@ -8,7 +8,7 @@ from epochmq.base.errors import UsageError
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.offsets import StreamOffset
 from epochmq.spark.plan import (
-    Span,
+    QueueRange,
     admit,
     admit_bytes,
     after,
@@ -23,16 +23,16 @@ from epochmq.spark.plan import (
 Q = [MessageQueue("t", "broker-a", n) for n in range(8)]
 
 spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 300)), min_size=1, max_size=8).map(
-    lambda rows: [Span(Q[n], start, start + count) for n, (start, count) in enumerate(rows)]
+    lambda rows: [QueueRange(Q[n], start, start + count) for n, (start, count) in enumerate(rows)]
 )
 
 
-def total(found: list[Span]) -> int:
+def total(found: list[QueueRange]) -> int:
     return sum(span.count for span in found)
 
 
 @given(spans, st.integers(1, 500))
-def test_a_limit_is_used_up_exactly_and_in_proportion(found: list[Span], limit: int) -> None:
+def test_a_limit_is_used_up_exactly_and_in_proportion(found: list[QueueRange], limit: int) -> None:
     taken = admit(found, limit)
     assert total(taken) == min(limit, total(found))
     for whole, part in zip(found, taken, strict=True):
@@ -45,7 +45,7 @@ def test_a_limit_is_used_up_exactly_and_in_proportion(found: list[Span], limit: 
 
 
 def test_a_small_limit_goes_to_the_longest_queues() -> None:
-    found = [Span(Q[0], 0, 5), Span(Q[1], 0, 900), Span(Q[2], 0, 7)]
+    found = [QueueRange(Q[0], 0, 5), QueueRange(Q[1], 0, 900), QueueRange(Q[2], 0, 7)]
     assert [span.count for span in admit(found, 1)] == [0, 1, 0]
     assert [span.count for span in admit(found, 2)] == [0, 1, 1]
     assert [span.count for span in admit(found, 100)] == [1, 97, 2]
@@ -53,7 +53,7 @@ def test_a_small_limit_goes_to_the_longest_queues() -> None:
 
 @given(spans, st.integers(1, 40), st.integers(1, 60))
 def test_tasks_cover_the_spans_without_gap_or_overlap(
-    found: list[Span], parts: int, most: int
+    found: list[QueueRange], parts: int, most: int
 ) -> None:
     tasks = split(found, parts, most)
     assert all(0 < task.count <= most for task in tasks)
@@ -68,13 +68,13 @@ def test_tasks_cover_the_spans_without_gap_or_overlap(
 
 
 def test_without_wishes_a_queue_is_a_task() -> None:
-    found = [Span(Q[0], 0, 10), Span(Q[1], 4, 4), Span(Q[2], 7, 8)]
+    found = [QueueRange(Q[0], 0, 10), QueueRange(Q[1], 4, 4), QueueRange(Q[2], 7, 8)]
     assert split(found) == [found[0], found[2]]
     assert [task.count for task in split(found, min_partitions=3)] == [5, 5, 1]
 
 
 @given(spans, st.integers(1, 10_000))
-def test_bytes_are_shared_by_the_size_of_rows(found: list[Span], limit: int) -> None:
+def test_bytes_are_shared_by_the_size_of_rows(found: list[QueueRange], limit: int) -> None:
     sizes = {queue: 10.0 * (n + 1) for n, queue in enumerate(Q)}
     taken = admit_bytes(found, sizes, limit)
     used = sum(span.count * sizes[span.queue] for span in taken)
@@ -89,10 +89,12 @@ def test_the_first_batch_carries_where_it_began() -> None:
     end = after(fresh, found, found.spans)
     assert end.init == fresh.at
     later = StreamOffset({Q[0]: 150, Q[1]: 80}, fresh=True)  # what the restart is told
-    assert batch_spans(later, end) == [Span(Q[0], 100, 120)]
-    following = after(end, backlog(end, {Q[0]: (0, 130), Q[1]: (0, 50)}), [Span(Q[0], 120, 130)])
+    assert batch_spans(later, end) == [QueueRange(Q[0], 100, 120)]
+    following = after(
+        end, backlog(end, {Q[0]: (0, 130), Q[1]: (0, 50)}), [QueueRange(Q[0], 120, 130)]
+    )
     assert following.init == {}
-    assert batch_spans(end, following) == [Span(Q[0], 120, 130)]
+    assert batch_spans(end, following) == [QueueRange(Q[0], 120, 130)]
 
 
 def test_a_fresh_position_is_kept_even_when_there_is_nothing_to_read() -> None:
@@ -104,7 +106,7 @@ def test_a_fresh_position_is_kept_even_when_there_is_nothing_to_read() -> None:
 
 def test_nothing_new_is_the_same_offset() -> None:
     before = StreamOffset({Q[0]: 5}, {Q[0]: 3})
-    assert after(before, backlog(before, {Q[0]: (0, 5)}), [Span(Q[0], 5, 5)]) is before
+    assert after(before, backlog(before, {Q[0]: (0, 5)}), [QueueRange(Q[0], 5, 5)]) is before
 
 
 def test_an_added_queue_is_read_from_its_begin_and_a_vanished_one_kept() -> None:
@@ -112,7 +114,7 @@ def test_an_added_queue_is_read_from_its_begin_and_a_vanished_one_kept() -> None
     found = backlog(before, {Q[0]: (0, 6), Q[1]: (3, 8)})
     end = after(before, found, found.spans)
     assert end.at == {Q[0]: 6, Q[1]: 8, Q[2]: 9}
-    assert batch_spans(before, end) == [Span(Q[0], 5, 6), Span(Q[1], 3, 8)]
+    assert batch_spans(before, end) == [QueueRange(Q[0], 5, 6), QueueRange(Q[1], 3, 8)]
     assert not found.lost
 
 
@@ -126,7 +128,7 @@ def test_what_is_gone_is_named_exactly() -> None:
     assert "queue offsets 5 to 7 (3 messages)" in str(found.lost[0])
     assert "made anew" in str(found.lost[1])
     end = after(before, found, found.spans)
-    assert batch_spans(before, end) == [Span(Q[0], 8, 20), Span(Q[1], 0, 10)]
+    assert batch_spans(before, end) == [QueueRange(Q[0], 8, 20), QueueRange(Q[1], 0, 10)]
 
 
 @pytest.mark.parametrize("begin", [0, 7, 20])
@@ -142,7 +144,7 @@ def test_a_checkpoint_of_another_query_is_an_error() -> None:
 
 
 @given(spans, st.integers(0, 500))
-def test_small_spans_share_a_task(found: list[Span], rows: int) -> None:
+def test_small_spans_share_a_task(found: list[QueueRange], rows: int) -> None:
     tasks = gathered(found, rows)
     assert [span for task in tasks for span in task] == found, "all of them, in their order"
     for task, following in zip(tasks, [*tasks[1:], None], strict=True):
@@ -152,13 +154,13 @@ def test_small_spans_share_a_task(found: list[Span], rows: int) -> None:
 
 
 def test_no_span_shares_a_task_where_none_may() -> None:
-    found = [Span(Q[0], 0, 1), Span(Q[1], 0, 1)]
+    found = [QueueRange(Q[0], 0, 1), QueueRange(Q[1], 0, 1)]
     assert gathered(found, 0) == [(found[0],), (found[1],)]
     assert gathered([], 10) == []
 
 
 def test_many_small_queues_are_few_tasks_and_wishes_are_heeded() -> None:
-    small = [Span(MessageQueue("t", "b", n), 0, 5) for n in range(1600)]
+    small = [QueueRange(MessageQueue("t", "b", n), 0, 5) for n in range(1600)]
 
     def count(**given: int) -> int:
         return len(tasks_of(small, {"minPartitions": 0, "maxRecordsPerPartition": 0, **given}))

@@ -11,7 +11,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.offsets import Offsets
-from epochmq.spark.options import Position, SourceOptions, parse_source
+from epochmq.spark.options import OffsetsOption, SourceOptions, parse_source
 from epochmq.spark.positions import begin_within, matching, queues_named, resolve, selected
 
 pytestmark = pytest.mark.process
@@ -60,9 +60,9 @@ def test_a_begin_outside_is_loss_or_a_mistake() -> None:
     assert begin_within(BOUNDS, begin, None, lost.append)[A0] == 5
     assert [(each.start, each.stop) for each in lost] == [(3, 5)]
     with pytest.raises(UsageError, match="at queue offset 8, but it ends at 7"):
-        begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, Position("Offsets"), None)
+        begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, OffsetsOption("Offsets"), None)
     with pytest.raises(DataLost, match="made anew"):
-        begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, Position("Group"), None)
+        begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, OffsetsOption("Group"), None)
 
 
 def test_selections(cluster: EpochCluster, view: Cluster, topic: str) -> None:

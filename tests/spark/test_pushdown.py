@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 from epochmq.spark.pushdown import pushed
 
 Q = [MessageQueue(topic, broker, n) for topic in "tu" for broker in "ab" for n in range(3)]
@@ -42,7 +42,7 @@ numbers = st.lists(
 def test_numbers_are_decided_here(filters: list[tuple[Any, str, int]]) -> None:
     wanted, rest = pushed([kind((column,), value) for kind, column, value in filters])
     assert rest == []
-    spans = [Span(queue, *pair) for queue, pair in wanted.queues(BOUNDS).items()]
+    spans = [QueueRange(queue, *pair) for queue, pair in wanted.queues(BOUNDS).items()]
     found = {
         (span.queue, offset)
         for span in wanted.narrowed(spans, lambda times: {})
@@ -67,7 +67,7 @@ def test_times_are_never_cut_too_short(filters: list[tuple[Any, int]]) -> None:
     wanted, rest = pushed(asked)
     assert rest == asked, "Spark compares them again"
     span = wanted.narrowed(
-        [Span(Q[0], 0, 10)], lambda times: {q: min(t, 10) for q, t in times.items()}
+        [QueueRange(Q[0], 0, 10)], lambda times: {q: min(t, 10) for q, t in times.items()}
     )[0]
     for n in range(10):
         if all(COMPARE[kind](EPOCH + timedelta(milliseconds=n), when) for kind, when in moments):

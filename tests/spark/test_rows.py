@@ -17,7 +17,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions, parse_source
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 from epochmq.spark.rows import (
     Counter,
     absent,
@@ -45,7 +45,7 @@ def options(namesrv: str, topic: str, **given: str) -> SourceOptions:
 @given(st.data())
 def test_every_offset_once_and_every_gap_told(data: st.DataObject) -> None:
     start, count = data.draw(st.integers(0, 50)), data.draw(st.integers(1, 40))
-    span = Span(QUEUE, start, start + count)
+    span = QueueRange(QUEUE, start, start + count)
     there = data.draw(st.sets(st.integers(max(0, start - 5), start + count + 5)))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(there)))) | {0, len(there)})
     gaps: list[Lost] = []
@@ -64,7 +64,7 @@ def test_every_offset_once_and_every_gap_told(data: st.DataObject) -> None:
 
 def test_a_filter_leaves_no_gaps_but_lost_ones() -> None:
     gaps: list[Lost] = []
-    counter = Counter(Span(QUEUE, 0, 10), gaps.append, has_gaps=True)
+    counter = Counter(QueueRange(QUEUE, 0, 10), gaps.append, has_gaps=True)
     counter.keep(batch([1, 4]))
     counter.lost(Lost(QUEUE, 5, 7, "deleted"))
     counter.keep(batch([8]))
@@ -74,7 +74,7 @@ def test_a_filter_leaves_no_gaps_but_lost_ones() -> None:
 
 def test_what_the_reader_lost_is_told_once() -> None:
     gaps: list[Lost] = []
-    counter = Counter(Span(QUEUE, 0, 10), gaps.append)
+    counter = Counter(QueueRange(QUEUE, 0, 10), gaps.append)
     counter.lost(Lost(QUEUE, 0, 4, "deleted"))
     counter.keep(batch([4, 5, 6, 7, 8, 9]))
     counter.reached(10)
@@ -84,7 +84,7 @@ def test_what_the_reader_lost_is_told_once() -> None:
 @pytest.mark.process
 def test_the_columns_that_are_wanted(cluster: EpochCluster, topic: str) -> None:
     queue, _ = topics.fill(cluster.namesrv_addr, topic, 40)
-    span = Span(queue, 2, 18)
+    span = QueueRange(queue, 2, 18)
     whole = pa.Table.from_batches(
         batches(options(cluster.namesrv_addr, topic, rowsPerBatch="5"), ("body", "keys"), span)
     )
@@ -101,7 +101,7 @@ def test_the_columns_that_are_wanted(cluster: EpochCluster, topic: str) -> None:
 @pytest.mark.process
 def test_loss_ends_the_task_unless_it_may_go_on(cluster: EpochCluster, topic: str) -> None:
     queue, _ = topics.fill(cluster.namesrv_addr, topic, 10)
-    span = Span(queue, 3, 9)
+    span = QueueRange(queue, 3, 9)
     given = options(cluster.namesrv_addr, topic)
     assert on_lost(given) is None
     with pytest.raises(DataLost, match="queue offsets 5 to 8"):
@@ -128,7 +128,9 @@ def test_a_damaged_record_is_named_and_can_be_passed(topic: str) -> None:
     with EpochCluster() as own:
         queue, _ = topics.fill(own.namesrv_addr, topic, 40)
         given = options(own.namesrv_addr, topic)
-        places = pa.Table.from_batches(batches(given, ("commitLogOffset",), Span(queue, 0, 20)))
+        places = pa.Table.from_batches(
+            batches(given, ("commitLogOffset",), QueueRange(queue, 0, 20))
+        )
         log = own.store / "commitlog" / f"{0:020d}"
         with log.open("r+b") as file:
             file.seek(places["commitLogOffset"][7].as_py() + record.MAGIC_AT)
@@ -137,15 +139,15 @@ def test_a_damaged_record_is_named_and_can_be_passed(topic: str) -> None:
         with pytest.raises(Refused, match="the log is damaged from offset"):
             found.extend(
                 body
-                for rows in batches(given, ("body",), Span(queue, 0, 20))
+                for rows in batches(given, ("body",), QueueRange(queue, 0, 20))
                 for body in rows.column("body").to_pylist()
             )
         assert found == [b"%d" % n for n in range(0, 14, 2)]
         forgiving = options(own.namesrv_addr, topic, failOnDataLoss="false")
-        whole = pa.Table.from_batches(batches(forgiving, ("body",), Span(queue, 0, 20)))
+        whole = pa.Table.from_batches(batches(forgiving, ("body",), QueueRange(queue, 0, 20)))
         assert whole["body"].to_pylist() == [b"%d" % n for n in range(0, 40, 2) if n != 14]
         tagged = options(own.namesrv_addr, topic, failOnDataLoss="false", tags="odd")
-        odd = pa.Table.from_batches(batches(tagged, ("queueOffset",), Span(queue, 0, 20)))
+        odd = pa.Table.from_batches(batches(tagged, ("queueOffset",), QueueRange(queue, 0, 20)))
         assert odd["queueOffset"].to_pylist() == [n for n in range(20) if n % 2 and n != 7]
         close_clusters()
 
@@ -161,7 +163,7 @@ def test_a_damaged_block_is_named_and_can_be_passed(
             Message(topic, Random(n).randbytes(10_000), tags="ab"[n % 2]) for n in range(30)
         ]
         topics.send(own.namesrv_addr, [(queue, message) for message in messages])
-        span = Span(queue, 0, 30)
+        span = QueueRange(queue, 0, 30)
         sound = options(own.namesrv_addr, topic)
         places = pa.Table.from_batches(batches(sound, ("commitLogOffset",), span))[0].to_pylist()
         own.restart_broker()
@@ -191,7 +193,9 @@ def test_batches_kept_as_one_record_are_cut_exactly(cluster: EpochCluster, topic
     topics.send_batches(cluster.namesrv_addr, queue, [[b"%d" % n for n in range(5)]] * 3)
     given = options(cluster.namesrv_addr, topic)
     for start, stop in ((0, 15), (3, 12), (6, 7), (4, 5)):
-        found = pa.Table.from_batches(batches(given, ("queueOffset",), Span(queue, start, stop)))
+        found = pa.Table.from_batches(
+            batches(given, ("queueOffset",), QueueRange(queue, start, stop))
+        )
         assert found["queueOffset"].to_pylist() == list(range(start, stop))
 
 
@@ -206,7 +210,7 @@ def test_a_record_that_gives_no_row_is_not_lost() -> None:
     assert list(absent(chunk, 5, 7)) == []
     assert list(absent(b"", 5, 7)) == [(5, 7)]
     gaps: list[Lost] = []
-    counter = Counter(Span(QUEUE, 3, 7), gaps.append)
+    counter = Counter(QueueRange(QUEUE, 3, 7), gaps.append)
     counter.records = chunk
     counter.keep(batch([3, 6]))
     counter.reached(7)
@@ -216,4 +220,4 @@ def test_a_record_that_gives_no_row_is_not_lost() -> None:
 def test_offsets_are_compared_as_numbers() -> None:
     """A whole batch in order is passed on as it is, not copied."""
     whole = batch(list(range(5, 10)))
-    assert Counter(Span(QUEUE, 5, 10), lambda lost: None).keep(whole) is whole
+    assert Counter(QueueRange(QUEUE, 5, 10), lambda lost: None).keep(whole) is whole

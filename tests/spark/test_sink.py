@@ -20,14 +20,14 @@ from epochmq.spark.sink import (
     BATCH_ID,
     QUERY_ID,
     BatchWriter,
+    SinkCommit,
     StreamWriter,
-    Written,
     batch_writer,
     stream_identity,
     stream_writer,
 )
 from epochmq.spark.sink_options import parse_sink
-from epochmq.spark.sink_queues import Identity
+from epochmq.spark.sink_queues import PartitionId
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 DELAYED = StructType([*SCHEMA, StructField("deliverTime", TimestampType())])
@@ -46,15 +46,15 @@ def task() -> Iterator[TaskContext]:
 
 
 def test_a_stream_has_the_ids_of_its_query(task: TaskContext) -> None:
-    assert stream_identity(parse_sink(GIVEN), task) == Identity("q", 5, 2)
-    assert stream_identity(parse_sink({**GIVEN, "sinkId": "s"}), task) == Identity("s.q", 5, 2)
+    assert stream_identity(parse_sink(GIVEN), task) == PartitionId("q", 5, 2)
+    assert stream_identity(parse_sink({**GIVEN, "sinkId": "s"}), task) == PartitionId("s.q", 5, 2)
 
 
 def test_without_a_query_both_ids_must_be_given() -> None:
     with pytest.raises(UsageError, match="'sinkId' and 'batchId'"):
         stream_identity(parse_sink({**GIVEN, "sinkId": "s"}), None)
     options = parse_sink({**GIVEN, "sinkId": "s", "batchId": "3"})
-    assert stream_identity(options, None) == Identity("s", 3, 0)
+    assert stream_identity(options, None) == PartitionId("s", 3, 0)
 
 
 def test_a_batch_write_is_a_sink_of_its_own() -> None:
@@ -89,7 +89,7 @@ def test_a_batch_is_written(cluster: EpochCluster, topic: str, task: TaskContext
     given = {"nameServer": cluster.namesrv_addr, "topic": topic}
     writer = batch_writer(given, SCHEMA, False)
     written = writer.write(iter(batches({"body": [b"1", b"2", b"3"]})))
-    assert written == Written(2, 3, 3, 1)
+    assert written == SinkCommit(2, 3, 3, 1)
     writer.commit([pickle.loads(pickle.dumps(written)), None])
     writer.abort([written, None])
     assert bodies(cluster.namesrv_addr, topic) == [b"1", b"2", b"3"]

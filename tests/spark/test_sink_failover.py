@@ -7,7 +7,7 @@ import pytest
 from tests.compat.peers.group import Group
 from tests.spark.sinking import batches, messages, options
 
-from epochmq.spark.sink_queues import Identity
+from epochmq.spark.sink_queues import PartitionId
 from epochmq.spark.sink_task import write_partition
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -26,7 +26,7 @@ def test_nothing_is_lost_or_held_twice() -> None:
                 yield batch
 
         chosen = options(group.namesrv_addr, "Fails", batchSize=20, bufferBytes=2_000)
-        write_partition(chosen, Identity("failover", 1, 0), rows())
+        write_partition(chosen, PartitionId("failover", 1, 0), rows())
         after = group.master()
         assert after is not None
         assert after is not before

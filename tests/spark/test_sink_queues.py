@@ -13,28 +13,37 @@ from epochmq.model.properties import decode
 from epochmq.model.queue import MessageQueue
 from epochmq.model.sink_mark import mark_of
 from epochmq.spark import sink_queues
-from epochmq.spark.encode import Row
-from epochmq.spark.sink_queues import Cut, Identity, Request, SinkQueue, SinkQueues, spread
+from epochmq.spark.encode import SinkRow
+from epochmq.spark.sink_queues import (
+    PartitionId,
+    Request,
+    RequestBuilder,
+    SinkQueue,
+    SinkQueues,
+    spread,
+)
 
 QUEUES = [MessageQueue("T", broker, at) for broker in ("b", "a") for at in range(2)]
-IDENTITY = Identity("sink", 4, 3)
+IDENTITY = PartitionId("sink", 4, 3)
 
 
-def row(number: int, key: str | None = None, queue_id: int | None = None, **more: object) -> Row:
+def row(
+    number: int, key: str | None = None, queue_id: int | None = None, **more: object
+) -> SinkRow:
     broker = more.get("broker")
     body = more.get("body", b"%d" % number)
     assert isinstance(body, bytes)
     assert broker is None or isinstance(broker, str)
-    return Row("T", body, "a\x01b", key, queue_id, broker, 0, more.get("alone") is True, number)
+    return SinkRow("T", body, "a\x01b", key, queue_id, broker, 0, more.get("alone") is True, number)
 
 
 def new_queues(
-    identity: Identity = IDENTITY, *, rows: int = 3, size: int = 10, marked: bool = True
+    identity: PartitionId = IDENTITY, *, rows: int = 3, size: int = 10, marked: bool = True
 ) -> SinkQueues:
-    return SinkQueues(spread(QUEUES), identity, Cut(rows, size, marked))
+    return SinkQueues(spread(QUEUES), identity, RequestBuilder(rows, size, marked))
 
 
-def requests(topic: SinkQueues, rows: list[Row]) -> list[tuple[SinkQueue, Request]]:
+def requests(topic: SinkQueues, rows: list[SinkRow]) -> list[tuple[SinkQueue, Request]]:
     found = [pair for each in rows for pair in topic.put(each)]
     return [*found, *topic.rest()]
 
@@ -70,7 +79,7 @@ def test_rows_without_a_key_fill_one_queue_after_another() -> None:
         (MessageQueue("T", "a", 0), 5, 7),
     ]
     assert [request.size for _, request in made] == [3, 2, 3]
-    following = Identity("sink", 5, 3)
+    following = PartitionId("sink", 5, 3)
     assert requests(new_queues(following), [row(0)])[0][0].queue == MessageQueue("T", "a", 0)
 
 
@@ -132,10 +141,10 @@ def test_a_row_may_say_its_queue() -> None:
 
 
 def told(
-    identity: Identity, rows: list[Row], queues: list[MessageQueue]
+    identity: PartitionId, rows: list[SinkRow], queues: list[MessageQueue]
 ) -> tuple[list[str], list[str]]:
     """(ids, numbers) of rows on their way to one queue."""
-    topic = SinkQueues(spread(queues), identity, Cut(9, 99, True))
+    topic = SinkQueues(spread(queues), identity, RequestBuilder(9, 99, True))
     pairs = [each for _, request in requests(topic, rows) for _, each in messages(request)]
     return [each["UNIQ_KEY"] for each in pairs], [each["__SINK_SEQ"] for each in pairs]
 
@@ -145,9 +154,9 @@ def test_another_sink_batch_partition_or_layout_gives_other_ids() -> None:
     ids, _ = told(IDENTITY, rows, QUEUES[:1])
     assert ids == told(IDENTITY, [row(0), row(1)], QUEUES[:1])[0]
     for other, _ in (
-        told(Identity("other", 4, 3), rows, QUEUES[:1]),
-        told(Identity("sink", 5, 3), rows, QUEUES[:1]),
-        told(Identity("sink", 4, 2), rows, QUEUES[:1]),
+        told(PartitionId("other", 4, 3), rows, QUEUES[:1]),
+        told(PartitionId("sink", 5, 3), rows, QUEUES[:1]),
+        told(PartitionId("sink", 4, 2), rows, QUEUES[:1]),
         told(IDENTITY, rows, QUEUES[1:2]),
     ):
         assert not set(other) & set(ids)

@@ -10,16 +10,23 @@ from epochmq.base.errors import NotReachable, UsageError
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.model.topic import PERM_READ, PERM_READ_WRITE
-from epochmq.spark.encode import Row
-from epochmq.spark.sink_queues import Cut, Identity, Layout, Request, SinkQueue, SinkQueues
-from epochmq.spark.sink_send import Sender, check_writable, writable_queues
+from epochmq.spark.encode import SinkRow
+from epochmq.spark.sink_queues import (
+    PartitionId,
+    QueueLayout,
+    Request,
+    RequestBuilder,
+    SinkQueue,
+    SinkQueues,
+)
+from epochmq.spark.sink_send import SinkSender, check_writable, writable_queues
 
 
-def requests(layout: Layout, count: int, size: int = 2) -> list[tuple[SinkQueue, Request]]:
+def requests(layout: QueueLayout, count: int, size: int = 2) -> list[tuple[SinkQueue, Request]]:
     """The requests with rows "000", "001", ... without keys."""
-    sink_queues = SinkQueues(layout, Identity("s", 1, 0), Cut(size, 1 << 20, True))
+    sink_queues = SinkQueues(layout, PartitionId("s", 1, 0), RequestBuilder(size, 1 << 20, True))
     topic = layout.queues[0].topic
-    rows = [Row(topic, b"%03d" % n, "", f"k{n}", None, None, 0, False, n) for n in range(count)]
+    rows = [SinkRow(topic, b"%03d" % n, "", f"k{n}", None, None, 0, False, n) for n in range(count)]
     return [*(pair for row in rows for pair in sink_queues.put(row)), *sink_queues.rest()]
 
 
@@ -32,7 +39,7 @@ def test_queues_of_groups_without_a_master_are_counted() -> None:
 
 
 async def test_lanes_send_side_by_side_and_each_in_order(cluster: EpochCluster, topic: str) -> None:
-    sender = Sender(options(cluster.namesrv_addr, topic, bufferBytes=50), 0)
+    sender = SinkSender(options(cluster.namesrv_addr, topic, bufferBytes=50), 0)
     await sender.start()
     layout = await sender.layout(topic)
     assert [queue.queue_id for queue in layout.queues] == [0, 1, 2, 3]
@@ -49,18 +56,18 @@ async def test_lanes_send_side_by_side_and_each_in_order(cluster: EpochCluster, 
 
 
 async def test_the_first_error_ends_all(topic: str) -> None:
-    sender = Sender(options("127.0.0.1:1", topic, failoverTimeoutMs=1, sendTimeoutMs=1), 3)
+    sender = SinkSender(options("127.0.0.1:1", topic, failoverTimeoutMs=1, sendTimeoutMs=1), 3)
     await sender.start()
-    await sender.offer(requests(Layout((MessageQueue(topic, "a", 0),)), 3))
+    await sender.offer(requests(QueueLayout((MessageQueue(topic, "a", 0),)), 3))
     with pytest.raises(NotReachable, match=rf"rows 0 to 1 of partition 3 for topic {topic}: "):
         await sender.drain()
     with pytest.raises(NotReachable):
-        await sender.offer(requests(Layout((MessageQueue(topic, "a", 0),)), 3))
+        await sender.offer(requests(QueueLayout((MessageQueue(topic, "a", 0),)), 3))
     await sender.close()
 
 
 async def test_closing_waits_for_nothing(cluster: EpochCluster, topic: str) -> None:
-    sender = Sender(options(cluster.namesrv_addr, topic), 0)
+    sender = SinkSender(options(cluster.namesrv_addr, topic), 0)
     await sender.start()
     await sender.offer(requests(await sender.layout(topic), 50))
     async with asyncio.timeout(5):

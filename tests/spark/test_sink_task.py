@@ -15,10 +15,10 @@ from epochmq.client.aio import Admin, PushConsumer
 from epochmq.model.message import StoredMessage
 from epochmq.model.sink_mark import SINK_ID
 from epochmq.model.topic import PERM_READ, TopicConfig
-from epochmq.spark.sink_queues import Identity
+from epochmq.spark.sink_queues import PartitionId
 from epochmq.spark.sink_task import write_partition
 
-IDENTITY = Identity("test", 0, 0)
+IDENTITY = PartitionId("test", 0, 0)
 MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -119,7 +119,7 @@ def again(
     """Write `wanted` as batch `batch` of one sink."""
     chosen = options(namesrv, topic, batchSize=size, **more)
     rows = iter(batches({"body": wanted}, rows=10))
-    write_partition(chosen, Identity("again", batch, 0), rows)
+    write_partition(chosen, PartitionId("again", batch, 0), rows)
 
 
 @pytest.mark.parametrize("size", [1, 5])
@@ -132,7 +132,7 @@ def test_a_repeat_leaves_nothing_twice(namesrv: str, topic: str, size: int) -> N
 
     chosen = options(namesrv, topic, batchSize=size, bufferBytes=20)
     with pytest.raises(EpochError, match="first try"):
-        write_partition(chosen, Identity("again", 0, 0), half())
+        write_partition(chosen, PartitionId("again", 0, 0), half())
     assert messages(namesrv, topic)
     for _ in range(2):
         again(namesrv, topic, wanted, size=size, bufferBytes=20)

@@ -11,7 +11,7 @@ from tests.spark import topics
 from epochmq.base.errors import UsageError
 from epochmq.spark.lost import DataLost
 from epochmq.spark.options import parse_source
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 from epochmq.spark.source import BatchReader, PushdownReader, batch_reader, columns_of, schema
 
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "t"}
@@ -85,6 +85,6 @@ def test_positions_become_tasks(cluster: EpochCluster, topic: str) -> None:
     assert rows == [{"body": b"7"}]
 
     topics.delete(cluster.namesrv_addr, topic)
-    lost = InputPartition((Span(queues[0], 0, 5),))
+    lost = InputPartition((QueueRange(queues[0], 0, 5),))
     with pytest.raises(DataLost, match="the topic is not there any more"):
         list(batch_reader(given, BODY).read(lost))

@@ -6,7 +6,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
-from epochmq.store.adjacent_records import Neighbours
+from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.layout import PRE_BLANK, UNIT, UNIT_BYTES
 from epochmq.store.native import library
@@ -25,7 +25,7 @@ def test_with_native_code_and_without_it(topics: int) -> None:
     queue = store._queues.get("T0", 0)
     units = queue.units(0, queue.next)
     count = len(units) // UNIT_BYTES
-    native, plain = Neighbours(store._log), Neighbours(store._log)
+    native, plain = AdjacentRecords(store._log), AdjacentRecords(store._log)
     plain._native = None
     for _ in range(300):
         first = rng.randrange(count)
@@ -49,7 +49,7 @@ def test_with_native_code_and_without_it(topics: int) -> None:
 
 
 def found_with(
-    native: Neighbours, queue: ConsumeQueue, units: bytes, third: bytes
+    native: AdjacentRecords, queue: ConsumeQueue, units: bytes, third: bytes
 ) -> tuple[int, bool]:
     """What is found when the third unit is another: how many records, and whether one changed."""
     some = units[: 2 * UNIT_BYTES] + third + units[3 * UNIT_BYTES :]

@@ -4,7 +4,7 @@ import pytest
 from sim.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.store.checkpoint import Checkpoint, Mark, stored_confirm, stored_mark
+from epochmq.store.checkpoint import Checkpoint, WriterMark, stored_confirm, stored_mark
 
 
 def test_bytes_are_upstreams_and_the_rest_is_kept() -> None:
@@ -76,7 +76,7 @@ def marked() -> tuple[SimDisk, Checkpoint]:
     checkpoint.load()
     checkpoint.log_wall_ms, checkpoint.queues_wall_ms, checkpoint.index_wall_ms = 7000, 6000, 5000
     checkpoint.master_flushed_offset, checkpoint.confirmed = 400, 300
-    checkpoint.mark = Mark(clean=True, start=100, end=900, boot="a boot")
+    checkpoint.mark = WriterMark(clean=True, start=100, end=900, boot="a boot")
     checkpoint.write()
     checkpoint.sync()
     return disk, checkpoint
@@ -115,6 +115,6 @@ def test_what_another_program_wrote_counts_without_the_mark() -> None:
 def test_a_cut_lowers_what_the_mark_claims() -> None:
     _disk, checkpoint = marked()
     checkpoint.lower_end(1000)
-    assert checkpoint.mark == Mark(clean=True, start=100, end=900, boot="a boot")
+    assert checkpoint.mark == WriterMark(clean=True, start=100, end=900, boot="a boot")
     checkpoint.lower_end(500)
-    assert checkpoint.mark == Mark(clean=False, start=100, end=500, boot="a boot")
+    assert checkpoint.mark == WriterMark(clean=False, start=100, end=500, boot="a boot")

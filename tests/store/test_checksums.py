@@ -7,7 +7,7 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL, World, draft
 
-from epochmq.store.checksums import FOLDER, Verdict
+from epochmq.store.checksums import FOLDER, BlockVerdict
 from epochmq.store.store import Store
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -53,8 +53,8 @@ def test_every_block_gets_its_checksum_in_passing() -> None:
         tick(world)
     assert store.checksums.covered == store.pointers.synced
     for offset in range(0, store.pointers.appended, BLOCK_BYTES):
-        assert store.checksums.verify(offset) is Verdict.OK
-    assert store.checksums.verify(store.pointers.appended + BLOCK_BYTES) is Verdict.UNKNOWN
+        assert store.checksums.verify(offset) is BlockVerdict.OK
+    assert store.checksums.verify(store.pointers.appended + BLOCK_BYTES) is BlockVerdict.UNKNOWN
 
 
 def test_what_is_not_synced_has_none() -> None:
@@ -81,9 +81,9 @@ def test_any_bit_of_any_part_of_a_record_is_found() -> None:
         path, at = path_of(offset)
         bit = at * 8 + rng.randrange(8)
         flip(world.disk, path, bit)
-        assert store.checksums.verify(offset) is Verdict.WRONG
+        assert store.checksums.verify(offset) is BlockVerdict.WRONG
         flip(world.disk, path, bit)
-        assert store.checksums.verify(offset) is Verdict.OK
+        assert store.checksums.verify(offset) is BlockVerdict.OK
 
 
 def test_any_bit_of_an_entry_makes_its_block_unknown() -> None:
@@ -95,8 +95,8 @@ def test_any_bit_of_an_entry_makes_its_block_unknown() -> None:
         flip(disk, f"{FOLDER}/{0:020d}", bit)
         store = Store.open(disk, OPTIONS, HOST, world.wall)
         verdicts = [store.checksums.verify(offset) for offset in (0, BLOCK_BYTES)]
-        expected = [Verdict.OK, Verdict.OK]
-        expected[bit // 96] = Verdict.UNKNOWN
+        expected = [BlockVerdict.OK, BlockVerdict.OK]
+        expected[bit // 96] = BlockVerdict.UNKNOWN
         assert verdicts == expected, bit
 
 
@@ -110,11 +110,11 @@ def test_a_damaged_or_missing_file_is_made_again(data: bytes | None) -> None:
     if data is not None:
         world.disk.write_file(path, data)
     store = world.open()
-    assert store.checksums.verify(0) is Verdict.UNKNOWN
+    assert store.checksums.verify(0) is BlockVerdict.UNKNOWN
     tick(world)
-    assert store.checksums.verify(0) is Verdict.OK
+    assert store.checksums.verify(0) is BlockVerdict.OK
     store.close(world.wall)
-    assert world.open().checksums.verify(0) is Verdict.OK
+    assert world.open().checksums.verify(0) is BlockVerdict.OK
 
 
 def test_a_clean_stop_leaves_nothing_without_a_checksum() -> None:
@@ -136,7 +136,7 @@ def test_damage_is_not_covered_up_by_a_longer_checksum() -> None:
     world.append([draft(1 << 20, Random(2))])
     world.sync()
     tick(world)
-    assert store.checksums.verify(0) is Verdict.WRONG
+    assert store.checksums.verify(0) is BlockVerdict.WRONG
     assert store.checksums.damaged == {0}
 
 
@@ -170,7 +170,7 @@ def test_a_cut_takes_checksums_back_at_every_crash_point(power_cut: bool) -> Non
         for _ in range(2):
             tick(other)
         for offset in range(0, again.pointers.appended, BLOCK_BYTES):
-            allowed = (Verdict.OK, Verdict.UNKNOWN) if power_cut else (Verdict.OK,)
+            allowed = (BlockVerdict.OK, BlockVerdict.UNKNOWN) if power_cut else (BlockVerdict.OK,)
             assert again.checksums.verify(offset) in allowed, (operation, offset)
         assert again.checksums.damaged == set()
         if done:
@@ -222,7 +222,7 @@ def test_blocks_that_were_written_whole_are_not_read() -> None:
     assert not store.checksums.record_written(limit)
     assert store.checksums.covered >= 3 * BLOCK_BYTES  # the last one of a file has a blank
     for offset in range(0, store.checksums.covered, BLOCK_BYTES):
-        assert store.checksums.verify(offset) is Verdict.OK
+        assert store.checksums.verify(offset) is BlockVerdict.OK
 
 
 def test_a_cut_forgets_what_was_computed_while_it_was_written() -> None:

@@ -5,13 +5,13 @@ from sim.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.model.tags import java_hash
-from epochmq.store.dispatch import HOLE_UNITS_MAX, Dispatcher, QueueGap, index_keys
+from epochmq.store.dispatch import HOLE_UNITS_MAX, LogDispatcher, QueueGap, index_keys
 from epochmq.store.layout import PRE_BLANK_SIZE
 from epochmq.store.queue_table import SCHEDULE_TOPIC, QueueTable
-from epochmq.store.scan import Entry
+from epochmq.store.scan import DispatchEntry
 
 
-def entry(queue_offset: int, offset: int = 0, **over: object) -> Entry:
+def entry(queue_offset: int, offset: int = 0, **over: object) -> DispatchEntry:
     fields: dict[str, object] = {
         "queue_id": 0,
         "sys_flag": 0,
@@ -21,15 +21,15 @@ def entry(queue_offset: int, offset: int = 0, **over: object) -> Entry:
         **over,
     }
     fields |= {"offset": offset, "size": 100, "queue_offset": queue_offset}
-    return Entry(**fields)  # type: ignore[arg-type]
+    return DispatchEntry(**fields)  # type: ignore[arg-type]
 
 
-def made(*, from_start: bool = True, index: bool = True) -> tuple[QueueTable, Dispatcher]:
+def made(*, from_start: bool = True, index: bool = True) -> tuple[QueueTable, LogDispatcher]:
     table = QueueTable(SimDisk(), SMALL)
-    return table, Dispatcher(table, (1000, 5000), from_start=from_start, index=index)
+    return table, LogDispatcher(table, (1000, 5000), from_start=from_start, index=index)
 
 
-def add(dispatcher: Dispatcher, *entries: Entry) -> None:
+def add(dispatcher: LogDispatcher, *entries: DispatchEntry) -> None:
     for one in entries:
         dispatcher.add(one, unit=True, keys=True)
 

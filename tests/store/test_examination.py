@@ -6,7 +6,7 @@ from tests.store.world import HOST
 
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import HEAD, OFFSET_AT, blank, encode
-from epochmq.store.examination import Records
+from epochmq.store.examination import FileRecords
 from epochmq.store.store import Store
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -33,12 +33,12 @@ def log(start: int = 0, *, inner: bool = True) -> tuple[bytearray, list[tuple[in
     return data + blank(rest).ljust(rest, b"\0"), places
 
 
-def records(data: bytearray, start: int = 0, log_end: int | None = None) -> Records:
+def records(data: bytearray, start: int = 0, log_end: int | None = None) -> FileRecords:
     def read(at: int, size: int) -> bytes:
         return bytes(data[at - start : at - start + size])
 
     end = start + len(data)
-    return Records(read, start, end, end if log_end is None else log_end)
+    return FileRecords(read, start, end, end if log_end is None else log_end)
 
 
 def test_sound_records_are_sound_in_each_block() -> None:
@@ -76,7 +76,7 @@ def test_bytes_of_no_record_of_this_place_begin_nothing() -> None:
     """A look that begins in the middle of a file may find no record before its block at all."""
     noise = bytearray(BLOCK_BYTES)
     assert [bad[:2] for bad in records(noise).bad(500, 600)] == [(0, 600)]
-    far = Records(lambda at, size: bytes(size), 0, 1 << 40, 1 << 40)
+    far = FileRecords(lambda at, size: bytes(size), 0, 1 << 40, 1 << 40)
     assert far.bad(1 << 39, (1 << 39) + 10) == []
 
 

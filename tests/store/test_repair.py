@@ -11,7 +11,7 @@ from epochmq.base.errors import DiskFull
 from epochmq.store.damage import LogDamaged
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.repair import NotRight, Repair, fillers
-from epochmq.store.scan import End, walk
+from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.store import Store
 from epochmq.store.verify import verify_directory
 
@@ -30,7 +30,7 @@ def opened(disk: SimDisk) -> Store:
 def scratch(disk: SimDisk, number: int, size: int = 1, shift: int = 30) -> None:
     """Overwrite bytes of the record with this number."""
     log = disk.contents()["commitlog/" + "0" * 20]
-    starts = [entry.offset for entry in walk(memoryview(log), 0, 0, End())]
+    starts = [entry.offset for entry in walk(memoryview(log), 0, 0, ScanEnd())]
     disk.open("commitlog/" + "0" * 20).write(starts[number] + shift, b"\xa5" * size)
 
 
@@ -195,7 +195,7 @@ def test_a_repair_may_be_cut_off_anywhere() -> None:
 @pytest.mark.parametrize("size", [92, 93, 105, 106, 107, 5000, (1 << 20) + 50, 3 << 20])
 def test_fillers_are_records_of_any_size(size: int) -> None:
     data = fillers(4096, 4096 + size, 7)
-    end = End()
+    end = ScanEnd()
     found = list(walk(memoryview(data), 4096, 0, end))
     assert sum(entry.size for entry in found) == len(data) == size
     assert end.offset == 4096 + size
@@ -204,7 +204,7 @@ def test_fillers_are_records_of_any_size(size: int) -> None:
 @pytest.mark.parametrize("size", [8, 91, 181, 182, 5000])
 def test_fillers_end_a_file_with_a_blank(size: int) -> None:
     data = fillers(4096, 4096 + size, 7, ends_file=True)
-    end = End()
+    end = ScanEnd()
     for _ in walk(memoryview(data), 4096, 0, end):
         pass
     assert (end.reason, end.rolled, end.offset) == ("blank", True, 4096 + size)

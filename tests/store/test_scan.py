@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.model.record import blank, check, encode
-from epochmq.store.scan import End, Entry, walk
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 HOST_V6 = bytes(16) + HOST[4:]
@@ -31,8 +31,8 @@ def record(offset: int, body: bytes = b"body", topic: bytes = b"T", **over: obje
     return encode(topic, body, offset=offset, **fields)  # type: ignore[arg-type]
 
 
-def scan(data: bytes, start: int = 0, **options: object) -> tuple[list[Entry], End]:
-    end = End()
+def scan(data: bytes, start: int = 0, **options: object) -> tuple[list[DispatchEntry], ScanEnd]:
+    end = ScanEnd()
     found = list(walk(memoryview(data), start, 0, end, **options))  # type: ignore[arg-type]
     return found, end
 

@@ -8,8 +8,8 @@ from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 
 from epochmq.base.errors import DiskFailed
 from epochmq.model.log_blocks import digest
-from epochmq.store.checksums import Verdict
-from epochmq.store.scrub import BLOCK_BYTES, Seen, Wanted
+from epochmq.store.checksums import BlockVerdict
+from epochmq.store.scrub import BLOCK_BYTES, CheckedBlock, WantedRange
 from epochmq.store.store import Store
 
 OPTIONS = replace(REPLICATED, commit_log_file_bytes=3 * BLOCK_BYTES)
@@ -44,7 +44,7 @@ def search_all(store: Store) -> None:
         store.chores.run_all()
 
 
-def offer(store: Store, wanted: Wanted, data: bytes) -> str:
+def offer(store: Store, wanted: WantedRange, data: bytes) -> str:
     told: list[str] = []
     store.scrub.repair(wanted, data, "a test", told.append)
     store.chores.run_all()
@@ -115,7 +115,7 @@ def test_the_search_goes_round_below_what_is_confirmed() -> None:
 def test_digests_of_all_blocks_for_who_wants_them() -> None:
     master, follower = replicas(checksums=False)
     flip(master, 2 * BLOCK_BYTES + 7)
-    seen: list[Seen] = []
+    seen: list[CheckedBlock] = []
     master.scrub.search(1 << 30, seen.extend)
     master.chores.run_all()
     assert sum(one.size for one in seen) == master.pointers.confirmed
@@ -124,11 +124,13 @@ def test_digests_of_all_blocks_for_who_wants_them() -> None:
     assert master.damage.found == 0
     assert master.checksums.covered == OPTIONS.commit_log_file_bytes == 3 * BLOCK_BYTES
     master.scrub.give_checksums([seen[0], seen[3]])
-    assert master.checksums.verify(0) is Verdict.OK
-    assert master.checksums.verify(3 * BLOCK_BYTES) is Verdict.UNKNOWN  # its own turn is to come
+    assert master.checksums.verify(0) is BlockVerdict.OK
+    assert (
+        master.checksums.verify(3 * BLOCK_BYTES) is BlockVerdict.UNKNOWN
+    )  # its own turn is to come
     master.checksums.invalidate(master.pointers.appended)
     master.scrub.give_checksums(seen[1:2])  # read before the log was cut
-    assert master.checksums.verify(BLOCK_BYTES) is Verdict.UNKNOWN
+    assert master.checksums.verify(BLOCK_BYTES) is BlockVerdict.UNKNOWN
 
 
 def test_a_block_that_cannot_be_read_is_damaged_also_without_checksum(
@@ -160,7 +162,7 @@ def test_what_was_cut_or_deleted_meanwhile_is_no_damage() -> None:
     assert master.damage.repaired == 0
 
 
-def mend(store: Store, wanted: Wanted) -> str:
+def mend(store: Store, wanted: WantedRange) -> str:
     told: list[str] = []
     store.scrub.mend(wanted, told.append)
     store.chores.run_all()

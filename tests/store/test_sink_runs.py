@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from epochmq.model.sink_mark import SinkKey, SinkMark
 from epochmq.store.layout import UNIT
-from epochmq.store.sink_runs import Place, Run, Runs
+from epochmq.store.sink_runs import MessagePosition, Runs, SinkRun
 
 KEY = SinkKey("s", 0, "T")
 
 
-def run_of(seq: int, sizes: list[int], offset: int = 1000) -> tuple[Run, list[Place]]:
+def run_of(seq: int, sizes: list[int], offset: int = 1000) -> tuple[SinkRun, list[MessagePosition]]:
     """A run and the places of its messages."""
     units, places = b"", []
     for n, size in enumerate(sizes):
         units += UNIT.pack(offset, size, 7)
-        places.append(Place(offset, size, 3, 40 + n))
+        places.append(MessagePosition(offset, size, 3, 40 + n))
         offset += size
-    return Run(SinkMark(KEY, 5, seq), len(sizes), 3, 40, units), places
+    return SinkRun(SinkMark(KEY, 5, seq), len(sizes), 3, 40, units), places
 
 
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=20)
@@ -52,7 +52,7 @@ def test_what_is_skipped_is_gone_and_the_rest_is_as_before(
 @pytest.mark.parametrize("seed", range(30))
 def test_many_runs_are_found_as_in_a_dictionary(seed: int) -> None:
     rng = Random(seed)
-    runs, known, held = Runs(), dict[int, Place](), list[Run]()
+    runs, known, held = Runs(), dict[int, MessagePosition](), list[SinkRun]()
     for step in range(200):
         seq, count = rng.randrange(300), rng.randrange(1, 12)
         meets = any(number in known for number in range(seq, seq + count))

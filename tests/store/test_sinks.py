@@ -18,7 +18,7 @@ from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.layout import UNIT
 from epochmq.store.repair import Repair
-from epochmq.store.sink_runs import Place, Run
+from epochmq.store.sink_runs import MessagePosition, SinkRun
 from epochmq.store.sinks import FILE, SETTLED, SinkMemory, load_snapshot
 from epochmq.store.store import Store
 
@@ -33,13 +33,13 @@ def noted(*seqs: int, size: int = 100) -> SinkMemory:
     """Messages of batch 0, one after the other from log offset 0."""
     memory = SinkMemory()
     for n, seq in enumerate(seqs):
-        memory.note(mark(seq), Place(n * size, size, 1, n))
+        memory.note(mark(seq), MessagePosition(n * size, size, 1, n))
     return memory
 
 
 def test_what_is_noted_is_found_with_its_place() -> None:
     memory = noted(4, 2)
-    assert memory.find(mark(2)) == Place(100, 100, 1, 1)
+    assert memory.find(mark(2)) == MessagePosition(100, 100, 1, 1)
     assert memory.find(mark(3)) is None
     assert memory.find(mark(4, key=SinkKey("s", 1, "T"))) is None
     assert memory.find(mark(4, key=SinkKey("s", 0, "U"))) is None
@@ -50,7 +50,7 @@ def test_only_what_is_settled_outlives_its_place() -> None:
     memory.forget_confirmed(199)
     assert memory.covered == 100
     assert memory.find(mark(4)) is SETTLED
-    assert memory.find(mark(2)) == Place(100, 100, 1, 1)
+    assert memory.find(mark(2)) == MessagePosition(100, 100, 1, 1)
     memory.forget_confirmed(1000)
     assert memory.covered == 1000
     assert {memory.find(mark(seq)) for seq in (2, 4, 9)} == {SETTLED}
@@ -59,13 +59,13 @@ def test_only_what_is_settled_outlives_its_place() -> None:
 
 def test_older_batches_are_done_once_a_newer_one_is_settled() -> None:
     memory = noted(1)
-    memory.note(mark(7, batch=5), Place(500, 100, 0, 0))
+    memory.note(mark(7, batch=5), MessagePosition(500, 100, 0, 0))
     assert memory.find(mark(2)) is None
     memory.forget_confirmed(1000)
     assert memory.find(mark(2)) is SETTLED
     assert memory.find(mark(7, batch=5)) is SETTLED
     assert memory.find(mark(1, batch=5)) is None
-    memory.note(mark(3, batch=4), Place(1100, 100, 0, 0))  # a late one takes nothing away
+    memory.note(mark(3, batch=4), MessagePosition(1100, 100, 0, 0))  # a late one takes nothing away
     memory.forget_confirmed(2000)
     assert memory.find(mark(7, batch=5)) is SETTLED
 
@@ -74,16 +74,16 @@ def test_a_cut_takes_what_was_behind_it() -> None:
     memory = noted(0, 1, 2)
     assert not memory.cut(200)
     assert memory.find(mark(2)) is None
-    memory.note(mark(2), Place(200, 50, 3, 0))
-    assert memory.find(mark(2)) == Place(200, 50, 3, 0)
+    memory.note(mark(2), MessagePosition(200, 50, 3, 0))
+    assert memory.find(mark(2)) == MessagePosition(200, 50, 3, 0)
 
 
 def test_a_copy_does_not_hide_the_first_one() -> None:
     memory = noted(0)
-    memory.note(mark(0), Place(100, 100, 2, 0))  # the same, delivered after its delay
-    assert memory.find(mark(0)) == Place(0, 100, 1, 0)
+    memory.note(mark(0), MessagePosition(100, 100, 2, 0))  # the same, delivered after its delay
+    assert memory.find(mark(0)) == MessagePosition(0, 100, 1, 0)
     memory.cut(100)
-    assert memory.find(mark(0)) == Place(0, 100, 1, 0)
+    assert memory.find(mark(0)) == MessagePosition(0, 100, 1, 0)
     memory.cut(0)
     assert memory.find(mark(0)) is None
 
@@ -94,23 +94,23 @@ def test_a_cut_of_what_was_settled_forgets_all() -> None:
     assert memory.cut(50)
     assert memory.find(mark(0)) is None
     assert (memory.covered, memory.dirty) == (0, True)
-    memory.note(mark(5), Place(50, 10, 0, 0))
+    memory.note(mark(5), MessagePosition(50, 10, 0, 0))
     assert memory.find(mark(5)) is not None
 
 
 def test_records_read_again_change_nothing() -> None:
     memory = noted(0, 1)
     memory.forget_confirmed(100)
-    memory.note(mark(8), Place(0, 100, 1, 0))
-    memory.note(mark(9), Place(100, 100, 1, 1))
+    memory.note(mark(8), MessagePosition(0, 100, 1, 0))
+    memory.note(mark(9), MessagePosition(100, 100, 1, 1))
     assert memory.find(mark(8)) is memory.find(mark(9)) is None
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
     memory = noted(0)
     memory.forget_confirmed(100)
-    memory.note(mark(1), Place(100, 100, 1, 1))
-    memory.note(mark(1, key=SinkKey("s", 0, "U")), Place(200, 100, 1, 1))
+    memory.note(mark(1), MessagePosition(100, 100, 1, 1))
+    memory.note(mark(1, key=SinkKey("s", 0, "U")), MessagePosition(200, 100, 1, 1))
     memory.forget_topic("T")
     assert memory.find(mark(0)) is memory.find(mark(1)) is None
     assert memory.find(mark(1, key=SinkKey("s", 0, "U"))) is not None
@@ -121,7 +121,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SINK_RECENT_MAX", 7)
     memory = SinkMemory()
     for n in range(20):
-        memory.note(mark(1, key=SinkKey("s", n % 8, "T")), Place(n * 100, 100, 0, n))
+        memory.note(mark(1, key=SinkKey("s", n % 8, "T")), MessagePosition(n * 100, 100, 0, n))
         memory.forget_confirmed(n * 50)
         figures = memory.statistics()
         assert figures["sink_weight"] <= 10
@@ -131,10 +131,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.find(mark(1, key=SinkKey("s", 4, "T"))) is None
 
 
-def run(seq: int, count: int, offset: int, batch: int = 0, key: SinkKey = KEY) -> Run:
+def run(seq: int, count: int, offset: int, batch: int = 0, key: SinkKey = KEY) -> SinkRun:
     """Messages of 100 bytes each."""
     units = b"".join(UNIT.pack(offset + 100 * n, 100, 0) for n in range(count))
-    return Run(mark(seq, batch, key), count, 1, offset // 100, units)
+    return SinkRun(mark(seq, batch, key), count, 1, offset // 100, units)
 
 
 class Both:
@@ -152,7 +152,7 @@ class Both:
         if new:
             self.runs.note_run(run(seq, count, self.end, batch, key))
         for n, each in enumerate(marks):
-            place = Place(self.end + 100 * n, 100, 1, self.end // 100 + n)
+            place = MessagePosition(self.end + 100 * n, 100, 1, self.end // 100 + n)
             if new or self.ones.find(each) is None:
                 self.ones.note(each, place)
                 if not new:
@@ -211,7 +211,7 @@ def test_a_run_read_again_changes_nothing() -> None:
     memory.note_run(run(7, 2, 200))
     assert memory.find(mark(7)) is None
     memory.note_run(run(7, 2, 300))
-    assert memory.find(mark(8)) == Place(400, 100, 1, 4)
+    assert memory.find(mark(8)) == MessagePosition(400, 100, 1, 4)
 
 
 def test_snapshots() -> None:
@@ -259,7 +259,9 @@ def put(store: Store, one: Draft, wall: int = WALL) -> Appended:
     assert isinstance(result, Appended)
     found = mark_of(one.topic, props.decode_bytes(one.properties))
     assert found is not None
-    store.sinks.note(found, Place(result.offset, result.size, one.queue_id, result.queue_offset))
+    store.sinks.note(
+        found, MessagePosition(result.offset, result.size, one.queue_id, result.queue_offset)
+    )
     return result
 
 

@@ -10,7 +10,7 @@ from tests.store.world import HOST, SMALL, draft
 
 from epochmq.store import unit_search
 from epochmq.store.draft import Appended
-from epochmq.store.scan import Entry
+from epochmq.store.scan import DispatchEntry
 from epochmq.store.store import Store
 from epochmq.store.unit_search import UnitSearch
 
@@ -38,7 +38,7 @@ def test_it_finds_each_record(monkeypatch: pytest.MonkeyPatch, slice_bytes: int)
         assert search.found.size == place.size
 
 
-def _begins_at(offset: int, entry: Entry) -> bool:
+def _begins_at(offset: int, entry: DispatchEntry) -> bool:
     return entry.offset == offset
 
 

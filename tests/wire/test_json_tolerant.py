@@ -12,7 +12,7 @@ from tests.wire.trips import TEXT
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import JSON_DEPTH_MAX
 from epochmq.wire import json_tolerant
-from epochmq.wire.json_tolerant import _Parser, dumps, dumps_bare, loads, standardize
+from epochmq.wire.json_tolerant import _JsonParser, dumps, dumps_bare, loads, standardize
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e300, 1e300) | TEXT,
@@ -44,7 +44,7 @@ def test_the_rewritten_text_is_read_like_the_parsed_one(value: Any) -> None:
     texts = ["{7:%s,-12 : [%s]}", '{"a":{0:%s},"{1:":%s}', '{"\x01":%s, 5\n:%s}']
     for each in texts:
         text = each % (json.dumps(value), json.dumps(value, ensure_ascii=False))
-        assert msgspec.json.decode(standardize(text)) == _Parser(text).whole()
+        assert msgspec.json.decode(standardize(text)) == _JsonParser(text).whole()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_rewritten_text_is_read_like_the_parsed_one(value: Any) -> None:
 )
 def test_what_cannot_be_rewritten_is_left_to_the_parser(text: str) -> None:
     try:
-        wanted = _Parser(text).whole()
+        wanted = _JsonParser(text).whole()
     except PeerError:
         with pytest.raises(PeerError):
             loads(text)

@@ -18,7 +18,7 @@ _SUSPENDED = "3"
 
 
 @dataclass(slots=True)
-class Broker:
+class BrokerFigures:
     """One broker; `figures` is its runtime info, empty when it did not tell (`problem`)."""
 
     cluster: str
@@ -120,12 +120,12 @@ class Broker:
         return int(self.number(later) - self.number(earlier))
 
 
-async def brokers(admin: "Admin", cluster: str | None = None) -> list[Broker]:
+async def brokers(admin: "Admin", cluster: str | None = None) -> list[BrokerFigures]:
     """All brokers of a cluster, or of all, by cluster, name and id; none is left out."""
     groups = await admin.broker_groups(cluster)
     info = await admin.cluster_info()
     found = [
-        Broker(owner, name, broker_id, address)
+        BrokerFigures(owner, name, broker_id, address)
         for owner, names in sorted(info.cluster_addr_table.items())
         for name in sorted(names)
         if name in groups and cluster in (None, owner)
@@ -136,7 +136,7 @@ async def brokers(admin: "Admin", cluster: str | None = None) -> list[Broker]:
     return found
 
 
-def _compare_with_sets(found: list[Broker]) -> None:
+def _compare_with_sets(found: list[BrokerFigures]) -> None:
     """Mark the slaves that their master does not count among those in sync."""
     sets = {
         broker.name: broker.figures["epochmqSyncStateSet"].split(",")
@@ -151,7 +151,7 @@ def _compare_with_sets(found: list[Broker]) -> None:
             broker.is_outside_set = own_id not in members
 
 
-async def _fill(admin: "Admin", broker: Broker) -> None:
+async def _fill(admin: "Admin", broker: BrokerFigures) -> None:
     try:
         broker.figures = await admin.runtime_info(broker.address)
     except EpochError as error:

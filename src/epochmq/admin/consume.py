@@ -13,7 +13,7 @@ from epochmq.admin.where import namesrv_option
 
 if TYPE_CHECKING:
     from epochmq.admin.messages.following import Take
-    from epochmq.admin.messages.position import Position
+    from epochmq.admin.messages.position import StartPosition
     from epochmq.admin.messages.printer import Printer
     from epochmq.client.aio import Sql
     from epochmq.model.message import StoredMessage
@@ -23,14 +23,14 @@ _POLL_TO_END_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _ConsumeJob:
     """What is to be read."""
 
     namesrv: str
     topic: str
     group: str | None
     expression: "str | Sql"
-    position: "Position"
+    position: "StartPosition"
     count: int | None
     to_end: bool
     pop: bool = False
@@ -91,7 +91,7 @@ def command(
     if pop and group is None:
         raise click.UsageError("--pop needs --group: what is popped is a group's")
     begin = position or ("first" if to_end else "last")
-    job = _Job(
+    job = _ConsumeJob(
         namesrv,
         checked_topic(topic),
         checked_group(group) if group else None,
@@ -108,7 +108,7 @@ def command(
         note(f"{printer.count:,} messages")
 
 
-async def _consume(job: _Job, printer: "Printer") -> None:
+async def _consume(job: _ConsumeJob, printer: "Printer") -> None:
     import asyncio
 
     from epochmq.runtime.signals import stop_on_signals
@@ -128,7 +128,7 @@ async def _consume(job: _Job, printer: "Printer") -> None:
         printer.flush()
 
 
-async def _read(job: _Job, printer: "Printer") -> None:
+async def _read(job: _ConsumeJob, printer: "Printer") -> None:
     def take(messages: "list[StoredMessage]") -> bool:
         for message in messages:
             if job.count is not None and printer.count >= job.count:
@@ -144,7 +144,7 @@ async def _read(job: _Job, printer: "Printer") -> None:
         await _join(job, job.group, printer, take)
 
 
-async def _pull(job: _Job, printer: "Printer", take: "Take") -> None:
+async def _pull(job: _ConsumeJob, printer: "Printer", take: "Take") -> None:
     from epochmq.admin.messages.following import GROUP, follow, read_to_end, spans_of
     from epochmq.client.aio import PullConsumer
 
@@ -156,11 +156,11 @@ async def _pull(job: _Job, printer: "Printer", take: "Take") -> None:
             await follow(consumer, spans, job.expression, _at_once(printer, take))
 
 
-async def _join(job: _Job, group: str, printer: "Printer", take: "Take") -> None:
-    from epochmq.admin.messages.grouped import Ends, consume, start_of
+async def _join(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -> None:
+    from epochmq.admin.messages.grouped import QueueEnds, consume, start_of
     from epochmq.client.aio import PushConsumer
 
-    ends = await Ends.of(job.namesrv, job.topic) if job.to_end else None
+    ends = await QueueEnds.of(job.namesrv, job.topic) if job.to_end else None
     async with PushConsumer(
         job.namesrv,
         group,
@@ -172,7 +172,7 @@ async def _join(job: _Job, group: str, printer: "Printer", take: "Take") -> None
         await consume(consumer, job.topic, job.expression, _at_once(printer, take), at_end)
 
 
-async def _pop(job: _Job, group: str, printer: "Printer", take: "Take") -> None:
+async def _pop(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -> None:
     from epochmq.admin.messages.grouped import consume, pop_start_of
     from epochmq.client.aio import PopConsumer
 

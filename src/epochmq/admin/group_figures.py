@@ -44,7 +44,7 @@ class Summary:
 
 
 @dataclass(slots=True)
-class Position:
+class QueuePosition:
     """Where a group is in one queue; `owner` is the client id of the member that has it."""
 
     queue: MessageQueue
@@ -77,10 +77,10 @@ class Position:
 
 
 @dataclass(slots=True)
-class Progress:
+class GroupProgress:
     """A group in all its queues."""
 
-    positions: list[Position] = field(default_factory=list)
+    positions: list[QueuePosition] = field(default_factory=list)
     tps: float = 0.0
 
     @property
@@ -94,17 +94,19 @@ class Progress:
 
 async def progress(
     admin: "Admin", group: str, topic: str | None = None, *, owners: bool = False
-) -> Progress:
+) -> GroupProgress:
     """Where a group is; with `owners` every member is asked which queues it has."""
     table, tps = await admin.progress(group, topic)
     found = await _owners(admin, group) if owners else {}
-    return Progress([_position(q, at, found.get(q)) for q, at in table.items()], tps)
+    return GroupProgress([_position(q, at, found.get(q)) for q, at in table.items()], tps)
 
 
-def _position(queue: MessageQueue, at: "OffsetWrapper", owner: str | None) -> Position:
+def _position(queue: MessageQueue, at: "OffsetWrapper", owner: str | None) -> QueuePosition:
     # Brokers before 5.1 do not tell what was pulled: nothing is known to be in flight.
     pulled = max(at.pull_offset, at.consumer_offset) if at.pull_offset == 0 else at.pull_offset
-    return Position(queue, at.broker_offset, at.consumer_offset, pulled, at.last_timestamp, owner)
+    return QueuePosition(
+        queue, at.broker_offset, at.consumer_offset, pulled, at.last_timestamp, owner
+    )
 
 
 async def _owners(admin: "Admin", group: str) -> dict[MessageQueue, str]:

@@ -41,9 +41,9 @@ def command(bootstrap: bool, **given: Any) -> None:
 
     guest = None
     if options.enable_controller_in_namesrv:
-        from epochmq.controller.controller_server import Guest
+        from epochmq.controller.controller_server import EmbeddedController
 
-        guest = Guest(both.controller, shared_port=options.listen_port)
+        guest = EmbeddedController(both.controller, shared_port=options.listen_port)
     run(serve(options, guest), uvloop=serving.uses_uvloop(options, flags))
 
 

@@ -14,13 +14,13 @@ from epochmq.admin.where import namesrv_option
 
 if TYPE_CHECKING:
     from epochmq.admin.messages.lines import Defaults
-    from epochmq.admin.messages.sender import Sender
+    from epochmq.admin.messages.sender import RateSender
 
 GROUP = "epochmq-produce"
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _ProduceJob:
     """What is to be sent, and how."""
 
     namesrv: str
@@ -88,7 +88,7 @@ def command(
         handle = source.fileno()
         size = os.fstat(handle).st_size if file not in (None, "-") else None
         interactive = os.isatty(handle)
-        job = _Job(
+        job = _ProduceJob(
             namesrv,
             handle,
             Defaults(topic, tags, key, level, delay_ms, at_ms),
@@ -115,15 +115,15 @@ def _when(delay: str | None, at: str | None) -> tuple[int, int, int]:
     return level, delay_ms, 0 if at is None else when.moment(at)
 
 
-async def _produce(job: _Job, output: str) -> None:
-    from epochmq.admin.messages.sender import Sender
+async def _produce(job: _ProduceJob, output: str) -> None:
+    from epochmq.admin.messages.sender import RateSender
     from epochmq.admin.messages.transactions import producer_for
 
     began = time.monotonic()
     sender = None
     try:
         async with producer_for(job.namesrv, GROUP, job.transaction) as producer:
-            sender = Sender(producer, job.defaults.topic)
+            sender = RateSender(producer, job.defaults.topic)
             async with sender:
                 await _feed(job, sender)
     finally:
@@ -131,13 +131,13 @@ async def _produce(job: _Job, output: str) -> None:
             _summary(sender, time.monotonic() - began, output)
 
 
-async def _feed(job: _Job, sender: "Sender") -> None:
+async def _feed(job: _ProduceJob, sender: "RateSender") -> None:
     from epochmq.admin.messages.lines import from_json, from_line
-    from epochmq.admin.messages.pace import Pace
+    from epochmq.admin.messages.pace import SendPace
     from epochmq.admin.messages.reading import lines
     from epochmq.admin.progress_bar import Bar
 
-    pace, number, read, put = Pace(job.rate), 0, 0, 0
+    pace, number, read, put = SendPace(job.rate), 0, 0, 0
     total = job.count or job.total_bytes
     shown = not job.interactive and sys.stderr.isatty()
     with Bar(f"to {job.defaults.topic}", total, shown=shown) as bar:
@@ -159,7 +159,7 @@ async def _feed(job: _Job, sender: "Sender") -> None:
         await sender.drain()
 
 
-def _summary(sender: "Sender", seconds: float, output: str) -> None:
+def _summary(sender: "RateSender", seconds: float, output: str) -> None:
     from epochmq.admin.figures import rate, size
 
     if not sender.sent and output != JSON:

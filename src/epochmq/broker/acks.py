@@ -38,7 +38,7 @@ class Replicating(Protocol):
     def appended(self) -> None: ...
 
 
-class Acks:
+class PendingAcks:
     """The acknowledgements of one broker."""
 
     def __init__(

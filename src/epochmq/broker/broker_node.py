@@ -5,14 +5,14 @@ from typing import Protocol, TypeVar
 
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
-from epochmq.broker.acks import Acks
+from epochmq.broker.acks import PendingAcks
 from epochmq.broker.assignment.route_book import Waiter
 from epochmq.broker.clients.consumers import ConsumerManager
 from epochmq.broker.clients.producers import ProducerManager
-from epochmq.broker.filters.consumer_filters import Filters
-from epochmq.broker.group_position import FOREVER, GroupPosition, Replica
+from epochmq.broker.filters.consumer_filters import ConsumerFilters
+from epochmq.broker.group_position import FOREVER, GroupPosition, GroupStatus
 from epochmq.broker.handlers.key_searches import KeySearches
-from epochmq.broker.handlers.send_sync import Group
+from epochmq.broker.handlers.send_sync import ReplyGroup
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute
 from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.locks.queue_locks import LIFE_MS, VOTE_LIFE_MS, QueueLocks
@@ -125,10 +125,10 @@ class BrokerNode:
         """A master serves until then (monotonic); FOREVER where nobody gives leases."""
         self.holds: Callable[[int], bool] = _never
         """Past the lease: whether the whole set is behind this master (ADR 0044)."""
-        self.acks: Acks | None = None
+        self.acks: PendingAcks | None = None
         """The replicas that sends wait for; None without replication."""
         self.group_position = GroupPosition(options.broker_id)
-        self.replica: Replica | None = None
+        self.replica: GroupStatus | None = None
         """Membership and replication; None for a broker without replicas."""
         self.ha_address = format_addr(options.broker_ip2.strip("[]"), options.ha_listen_port)
         """Where replicas reach this one."""
@@ -164,7 +164,7 @@ class BrokerNode:
         self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
         self.locks = _locks(options, clock)
         self.request_modes = RequestModes()
-        self.filters = Filters(enabled=options.enable_property_filter)
+        self.filters = ConsumerFilters(enabled=options.enable_property_filter)
         self.stats = Stats(clock.now_ms(), clock.wall_ms(), options.broker_cluster_name)
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
@@ -299,7 +299,9 @@ class BrokerNode:
         if not sync and acks is None:
             done(True)
             return
-        group = Group(lambda code: done(code == ResponseCode.SUCCESS), 0, sync + (acks is not None))
+        group = ReplyGroup(
+            lambda code: done(code == ResponseCode.SUCCESS), 0, sync + (acks is not None)
+        )
         if sync:
             failed = ResponseCode.SERVICE_NOT_AVAILABLE
             self.store.when_synced(end, lambda ok: group.condition_met(0 if ok else failed))

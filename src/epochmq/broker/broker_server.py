@@ -18,8 +18,8 @@ from epochmq.broker.escape.escape_service import EscapeService
 from epochmq.broker.handlers.heartbeat import expire_clients
 from epochmq.broker.locks.lock_service import LockVotes
 from epochmq.broker.membership.build import build_member
-from epochmq.broker.membership.member import Member
-from epochmq.broker.metadata.files import Table, load_table, save_dirty
+from epochmq.broker.membership.member import ControllerModeMember
+from epochmq.broker.metadata.files import SavedTable, load_table, save_dirty
 from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.metadata.topics import TopicTable
@@ -89,7 +89,7 @@ class Broker:
         self.remote_fetch: RemoteMessages
         self.scrub: ScrubService
         self._ha_port_is_chosen = options.ha_listen_port != 0
-        self.member: Member | PlainMember | None = None
+        self.member: ControllerModeMember | PlainMember | None = None
         """Its place in its group; None before the start."""
         self._store_service: StoreService
         self._table_writer: TableWriter
@@ -175,7 +175,7 @@ class Broker:
         node.write_in_background = self._table_writer.write_in_background
         self._store_service = StoreService(store, self._clock, self._blocking)
 
-    def _load(self, table: Table) -> None:
+    def _load(self, table: SavedTable) -> None:
         """Fill a table from its file; that its `.bak` had to do is said and counted."""
         node = self.node
         loaded = load_table(node.disk, table)
@@ -373,7 +373,7 @@ class Broker:
         self.node.delay_offsets.step_version(self._clock.wall_ms())
         self._save_when_synced(self.node.delay_offsets)
 
-    def _save_when_synced(self, table: Table) -> None:
+    def _save_when_synced(self, table: SavedTable) -> None:
         """Write the table as it is now, once the log as it is now is on the device."""
         write = self._table_writer.snapshot(table)
         if write is not None:
@@ -399,7 +399,7 @@ class Broker:
         self.node.store.forget_confirmed_sinks()
         self._table_writer.save(self.node.store.sinks)
 
-    def _tables(self) -> tuple[Table, ...]:
+    def _tables(self) -> tuple[SavedTable, ...]:
         node = self.node
         return (
             node.offsets,

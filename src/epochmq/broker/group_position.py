@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.bodies.ha import HARuntimeInfo
 
 FOREVER = 2**62
@@ -24,10 +24,10 @@ class GroupPosition:
     members: frozenset[int] = field(default_factory=frozenset)
 
 
-class Replica(Protocol):
+class GroupStatus(Protocol):
     """What handlers ask of membership and replication; the service behind it fits."""
 
-    def epochs(self) -> list[EpochEntry]:
+    def epochs(self) -> list[EpochEntryBody]:
         """The epochs of the log, ends filled in."""
         ...
 

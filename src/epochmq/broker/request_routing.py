@@ -56,7 +56,7 @@ class Needs(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequestRow:
     """One request code. `fast_port`: whether the second port (VIP) serves it too."""
 
     access: Access
@@ -75,11 +75,11 @@ def _rows(
     *codes: Code,
     fast_port: bool = True,
     needs: Needs = Needs.NOTHING,
-) -> dict[Code, Row]:
-    return dict.fromkeys(codes, Row(access, size, fast_port, needs))
+) -> dict[Code, RequestRow]:
+    return dict.fromkeys(codes, RequestRow(access, size, fast_port, needs))
 
 
-ROWS: dict[Code, Row] = {
+ROWS: dict[Code, RequestRow] = {
     **_rows(
         Access.PUBLISH, _FRAME,
         Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE,
@@ -254,7 +254,7 @@ def _with_node(node: BrokerNode, handler: NodeHandler) -> Handler:
     return handle
 
 
-def check_role(node: BrokerNode, row: Row) -> None:
+def check_role(node: BrokerNode, row: RequestRow) -> None:
     """`Refused` unless the broker's role, at this moment, allows the request."""
     if row.needs is Needs.NOTHING:
         return
@@ -288,7 +288,7 @@ def check_role(node: BrokerNode, row: Row) -> None:
         )
 
 
-def _guarded(node: BrokerNode, row: Row, handler: Handler) -> Handler:
+def _guarded(node: BrokerNode, row: RequestRow, handler: Handler) -> Handler:
     """`handler` behind the checks that need the row and the role only."""
 
     def handle(command: Command, session: Session, now: int) -> Reply | Held:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.ports import Blocking, Disk
-from epochmq.broker.metadata.files import Saved, encode_file
+from epochmq.broker.metadata.files import SavedFile, encode_file
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ class TableWriter:
         self._writes: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def save(self, table: Saved) -> None:
+    def save(self, table: SavedFile) -> None:
         """Write the table as it is now, if it changed since its last save."""
         taken = self.snapshot(table)
         if taken is not None:
             taken()
 
     def snapshot(
-        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+        self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
         """The table's content of now, to be written by calling the result later, or never.
 
@@ -89,7 +89,9 @@ class TableWriter:
         await self.drain()
         self._closed = True
 
-    async def _write(self, table: Saved, path: str, data: bytes, first: Callable[[], None]) -> None:
+    async def _write(
+        self, table: SavedFile, path: str, data: bytes, first: Callable[[], None]
+    ) -> None:
         def write() -> None:
             first()
             self._disk.write_file(path, data, backup=True)

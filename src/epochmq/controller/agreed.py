@@ -9,7 +9,7 @@ import logging
 
 from epochmq.controller.commands import SetSetting
 from epochmq.controller.controller_context import LEASE, ControllerContext
-from epochmq.controller.machine import Outcome
+from epochmq.controller.machine import CommandOutcome
 from epochmq.controller.options import UNCLEAN
 
 log = logging.getLogger(__name__)
@@ -53,5 +53,5 @@ class Agreed:
     def _set(self, name: str, value: str) -> None:
         self._context.write(SetSetting("", name, value=value), self._done)
 
-    def _done(self, outcome: Outcome | None) -> None:
+    def _done(self, outcome: CommandOutcome | None) -> None:
         self._lowering = False

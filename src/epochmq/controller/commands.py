@@ -12,7 +12,7 @@ from epochmq.controller.state import Key
 VERSION = 1
 
 
-class Event(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True):
+class GroupEvent(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True):
     """One change of the group (cluster, name)."""
 
     cluster: str
@@ -23,7 +23,7 @@ class Event(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True):
         return self.cluster, self.name
 
 
-class ApplyBrokerId(Event, frozen=True, omit_defaults=True, tag="apply"):
+class ApplyBrokerId(GroupEvent, frozen=True, omit_defaults=True, tag="apply"):
     """Give `broker_id` to the owner of `check_code`; the same twice is no change.
 
     `adopted`: the broker has its number already, from controllers that were wiped since.
@@ -38,7 +38,7 @@ class ApplyBrokerId(Event, frozen=True, omit_defaults=True, tag="apply"):
     adopted: bool = False
 
 
-class UpdateBroker(Event, frozen=True, omit_defaults=True, tag="update"):
+class UpdateBroker(GroupEvent, frozen=True, omit_defaults=True, tag="update"):
     """What a registration tells of a replica. A new `session` is a new process of it.
 
     `lost_tail`: the process before did not stop cleanly. `ended`: the master's process is another
@@ -56,7 +56,7 @@ class UpdateBroker(Event, frozen=True, omit_defaults=True, tag="update"):
     ended: bool = False
 
 
-class AlterSyncStateSet(Event, frozen=True, omit_defaults=True, tag="alter"):
+class AlterSyncStateSet(GroupEvent, frozen=True, omit_defaults=True, tag="alter"):
     """The master's new set; takes the place of the one with `set_epoch`.
 
     With `settle` it may be the present set: only its epoch moves then, and what was proposed on
@@ -70,7 +70,7 @@ class AlterSyncStateSet(Event, frozen=True, omit_defaults=True, tag="alter"):
     settle: bool = False
 
 
-class ElectMaster(Event, frozen=True, omit_defaults=True, tag="elect"):
+class ElectMaster(GroupEvent, frozen=True, omit_defaults=True, tag="elect"):
     """Make `master` the master of `new_epoch` with the set `members`.
 
     Decided on the state of (`epoch`, `set_epoch`). `unclean` is somebody's consent to a loss.
@@ -84,13 +84,13 @@ class ElectMaster(Event, frozen=True, omit_defaults=True, tag="elect"):
     unclean: bool = False
 
 
-class CleanBrokerData(Event, frozen=True, omit_defaults=True, tag="clean"):
+class CleanBrokerData(GroupEvent, frozen=True, omit_defaults=True, tag="clean"):
     """Forget these replicas, or with none named the whole group."""
 
     ids: tuple[int, ...] = ()
 
 
-class SetSetting(Event, frozen=True, omit_defaults=True, tag="setting"):
+class SetSetting(GroupEvent, frozen=True, omit_defaults=True, tag="setting"):
     """Set a switch for all controllers; `cluster` is empty and `name` the option's key."""
 
     value: str

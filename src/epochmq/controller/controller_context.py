@@ -6,20 +6,20 @@ from dataclasses import replace
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller import leases
 from epochmq.controller.commands import AnyEvent, encode
-from epochmq.controller.controller_effects import Effect, Propose
-from epochmq.controller.elect import Report
+from epochmq.controller.controller_effects import Effect, ProposeCommand
+from epochmq.controller.elect import LogReport
 from epochmq.controller.leases import Times
-from epochmq.controller.liveness import Live, Liveness
-from epochmq.controller.machine import Machine, Outcome
+from epochmq.controller.liveness import Liveness, LiveProcess
+from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.options import UNCLEAN, ControllerOptions
 from epochmq.controller.peer_list import PeerList
-from epochmq.controller.state import Group, Key
+from epochmq.controller.state import BrokerGroup, Key
 from epochmq.controller.timeline import Timeline
 
 LEASE = "leaseMillis"
 """The setting that holds the longest lease that may have been given."""
 
-Then = Callable[[Outcome | None], None]
+Then = Callable[[CommandOutcome | None], None]
 """What a committed event leads to; None when its fate is unknown, for we lead no more."""
 
 
@@ -80,7 +80,7 @@ class ControllerContext:
         """The lease that every master may have been given just before we began to lead."""
         return max(self.times.lease_ms, self.agreed_lease_ms)
 
-    def held_until(self, live: Live | None) -> int:
+    def held_until(self, live: LiveProcess | None) -> int:
         """Until when a master may believe that it holds a lease."""
         return leases.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
 
@@ -94,9 +94,9 @@ class ControllerContext:
         """Propose `event`; `then` hears what became of it."""
         ticket = self.ticket()
         self._writes[ticket] = then
-        self.effects.append(Propose(ticket, encode(event)))
+        self.effects.append(ProposeCommand(ticket, encode(event)))
 
-    def written(self, ticket: int, outcome: Outcome | None) -> None:
+    def written(self, ticket: int, outcome: CommandOutcome | None) -> None:
         then = self._writes.pop(ticket, None)
         if then is not None:
             then(outcome)
@@ -109,7 +109,7 @@ class ControllerContext:
 
     # Reading ----------------------------------------------------------------------------------
 
-    def find(self, cluster: str | None, name: str, session_id: int) -> Group | None:
+    def find(self, cluster: str | None, name: str, session_id: int) -> BrokerGroup | None:
         """The group of that name. Without a cluster the name must be the only one of its kind, or
         belong to the broker that asks.
         """
@@ -125,21 +125,21 @@ class ControllerContext:
                 return self.machine.groups[live.key]
         return None
 
-    def dead_at(self, group: Group) -> int:
+    def dead_at(self, group: BrokerGroup) -> int:
         """When the recorded master counts as dead; see `leases.dead_at`."""
         live = None if group.master is None else self.live.get(group.key, group.master)
         return leases.dead_at(group, live, self.since, self.held_until(live), self.times)
 
-    def has_master(self, group: Group) -> bool:
+    def has_master(self, group: BrokerGroup) -> bool:
         """Whether the group has a master that lives, as far as we know."""
         return group.master is not None and self.dead_at(group) > self.now
 
-    def alive(self, group: Group, broker_id: int) -> bool:
+    def alive(self, group: BrokerGroup, broker_id: int) -> bool:
         """Heard of within its time, by us: there is no other sign of life."""
         live = self.live.get(group.key, broker_id)
         return live is not None and not live.gone and live.heard_ms + live.timeout_ms > self.now
 
-    def may_live_until(self, group: Group, broker_id: int) -> int:
+    def may_live_until(self, group: BrokerGroup, broker_id: int) -> int:
         """Before this time it may be alive all the same: until a leader has led for as long as a
         broker may be silent, it may have been heard of by the leader before alone.
         """
@@ -148,7 +148,7 @@ class ControllerContext:
             return self.since + self.times.timeout_ms
         return 0 if live.gone else max(live.heard_ms, self.since) + live.timeout_ms
 
-    def electable(self, key: Key) -> dict[int, Report]:
+    def electable(self, key: Key) -> dict[int, LogReport]:
         """The logs of the replicas that may be elected now: heard of lately, and not leaving."""
         return {
             number: live.report
@@ -156,7 +156,7 @@ class ControllerContext:
             if self._ready(live)
         }
 
-    def _ready(self, live: Live) -> bool:
+    def _ready(self, live: LiveProcess) -> bool:
         if live.closed or live.gone or live.resigned:
             return False
         limit = self.times.lease_ms if live.leased else live.timeout_ms

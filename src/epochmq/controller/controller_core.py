@@ -15,14 +15,14 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.agreed import Agreed
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.controller_effects import Answer, Effect, ReadBarrier
+from epochmq.controller.controller_effects import Effect, ReadBarrier, SendReply
 from epochmq.controller.elections import Elections
 from epochmq.controller.liveness_probe import LivenessProbe
-from epochmq.controller.machine import Machine, Outcome
+from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.notices import Notices
 from epochmq.controller.options import ControllerOptions
 from epochmq.controller.state import Key
-from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 CALL_MS = 4_000
 """An answer later than this is of no use: brokers wait three seconds."""
 
-Handler = Callable[["ControllerCore", Call], Reply | Steps]
+Handler = Callable[["ControllerCore", ControllerCall], Reply | Steps]
 
 
 class ControllerCore:
@@ -53,9 +53,9 @@ class ControllerCore:
         self.liveness_probe = LivenessProbe(self.context)
         self.agreed = Agreed(self.context)
         self._handlers = handlers
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, ControllerCall] = {}
         self._deadlines: list[tuple[int, int]] = []
-        self._barriers: dict[int, Call] = {}
+        self._barriers: dict[int, ControllerCall] = {}
         self._next_expiry = 0
         self.recording: set[tuple[Key, int]] = set()
         """Replicas about which a command is under way that nobody waits for."""
@@ -63,9 +63,9 @@ class ControllerCore:
     # What happens to a controller -------------------------------------------------------------
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
-        """A request over connection `session_id`; its `Answer` carries the `token`."""
+        """A request over connection `session_id`; its `SendReply` carries the `token`."""
         self.context.now = now
-        call = Call(token, request, session_id, now + CALL_MS)
+        call = ControllerCall(token, request, session_id, now + CALL_MS)
         try:
             self._begin(call)
         except Exception as error:
@@ -110,7 +110,7 @@ class ControllerCore:
 
     # What Raft says ---------------------------------------------------------------------------
 
-    def applied(self, ticket: int, outcome: Outcome, now: int) -> None:
+    def applied(self, ticket: int, outcome: CommandOutcome, now: int) -> None:
         """A command of ours was applied."""
         self.context.now = now
         self.context.written(ticket, outcome)
@@ -192,7 +192,7 @@ class ControllerCore:
         if self.context.leads:
             self.elections.soon(key)
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: ControllerCall) -> None:
         handler, leader_only = self._handlers.get(call.request.code, (None, False))
         if handler is None:
             code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -210,20 +210,20 @@ class ControllerCore:
             heapq.heappush(self._deadlines, (call.deadline_ms, call.token))
             self._resume(call, None)
 
-    def _resume(self, call: Call, value: Any) -> None:
+    def _resume(self, call: ControllerCall, value: Any) -> None:
         self._run(call, lambda: call.steps.send(value))
 
-    def _throw(self, call: Call, error: Refused) -> None:
+    def _throw(self, call: ControllerCall, error: Refused) -> None:
         self._run(call, lambda: call.steps.throw(error))
 
-    def _run(self, call: Call, step: Callable[[], Any]) -> None:
+    def _run(self, call: ControllerCall, step: Callable[[], Any]) -> None:
         """Advance a handler until it waits for something that is not there yet, or is done."""
         if call.done:
             return
         call.turn += 1
         try:
             wanted = step()
-            while isinstance(wanted, Confirm) and self.sure_to_lead():
+            while isinstance(wanted, ConfirmLeadership) and self.sure_to_lead():
                 wanted = call.steps.send(None)
             self._wait(call, wanted)
         except StopIteration as done:
@@ -235,12 +235,12 @@ class ControllerCore:
         """Whether nobody else can lead at this moment: a read needs no round then."""
         return self.context.leads and self.context.leader_until > self.context.now
 
-    def _wait(self, call: Call, wanted: Any) -> None:
+    def _wait(self, call: ControllerCall, wanted: Any) -> None:
         turn = call.turn
         call.waits_for_election = isinstance(wanted, Election)
         if isinstance(wanted, Write):
             self.context.write(wanted.event, lambda outcome: self._written(call, turn, outcome))
-        elif isinstance(wanted, Confirm):
+        elif isinstance(wanted, ConfirmLeadership):
             ticket = self.context.ticket()
             self._barriers[ticket] = call
             self.context.effects.append(ReadBarrier(ticket))
@@ -250,11 +250,11 @@ class ControllerCore:
         else:
             raise OurBug(f"a handler waits for {wanted!r}")
 
-    def _expect(self, call: Call, deadline_ms: int) -> None:
+    def _expect(self, call: ControllerCall, deadline_ms: int) -> None:
         call.deadline_ms = deadline_ms
         heapq.heappush(self._deadlines, (deadline_ms, call.token))
 
-    def _written(self, call: Call, turn: int, outcome: Outcome | None) -> None:
+    def _written(self, call: ControllerCall, turn: int, outcome: CommandOutcome | None) -> None:
         if call.turn != turn:
             return
         if outcome is None:
@@ -262,12 +262,12 @@ class ControllerCore:
         else:
             self._resume(call, outcome)
 
-    def _elected(self, call: Call, turn: int) -> None:
+    def _elected(self, call: ControllerCall, turn: int) -> None:
         if call.turn == turn and not call.done:
             self._expect(call, self.context.now + CALL_MS)
             self._resume(call, None)
 
-    def _give_up(self, call: Call) -> None:
+    def _give_up(self, call: ControllerCall) -> None:
         """Too late: who waits for an election goes on with things as they are."""
         if call.waits_for_election:
             self._elected(call, call.turn)
@@ -275,13 +275,13 @@ class ControllerCore:
             remark = "no answer in time; whether it will be done is not known, so ask for the state"
             self._throw(call, Refused(ResponseCode.SYSTEM_ERROR, remark))
 
-    def _finish(self, call: Call, reply: Reply) -> None:
+    def _finish(self, call: ControllerCall, reply: Reply) -> None:
         call.done = True
         self._calls.pop(call.token, None)
         self._answer(call, reply)
 
-    def _answer(self, call: Call, reply: Reply) -> None:
-        self.context.effects.append(Answer(call.token, call.request, reply))
+    def _answer(self, call: ControllerCall, reply: Reply) -> None:
+        self.context.effects.append(SendReply(call.token, call.request, reply))
 
     def _first_deadline(self) -> int | None:
         while self._deadlines and self._deadlines[0][1] not in self._calls:

@@ -6,7 +6,7 @@ from epochmq.wire.command import Command, Reply
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendReply:
     """Send `reply` to whoever made the request `token`."""
 
     token: int
@@ -15,7 +15,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Propose:
+class ProposeCommand:
     """Put `data` into the log; its fate comes back under `ticket`."""
 
     ticket: int
@@ -47,4 +47,4 @@ class Dial:
     address: str
 
 
-Effect = Answer | Propose | ReadBarrier | Notify | Dial
+Effect = SendReply | ProposeCommand | ReadBarrier | Notify | Dial

@@ -12,7 +12,13 @@ from epochmq.base.ports import Disk, Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.controller_effects import Answer, Dial, Notify, Propose, ReadBarrier
+from epochmq.controller.controller_effects import (
+    Dial,
+    Notify,
+    ProposeCommand,
+    ReadBarrier,
+    SendReply,
+)
 from epochmq.controller.group_watch import GroupWatch
 from epochmq.controller.handlers.table import HANDLERS
 from epochmq.controller.machine import Machine
@@ -20,14 +26,14 @@ from epochmq.controller.options import ControllerOptions
 from epochmq.raft import raft_node as raft
 from epochmq.raft.joining import Configured
 from epochmq.raft.journal import Journal
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.raft_node import RaftNode
 from epochmq.wire.command import Command
 
 JOURNAL = "raft"
 
-Effect = raft.Send | Answer | Notify | Dial
+Effect = raft.SendBytes | SendReply | Notify | Dial
 """What the driver carries out."""
 
 
@@ -78,7 +84,7 @@ class ControllerNode:
         raft_node = RaftNode.open(
             peers.self_id,
             journal,
-            Members(names if alone else ()),
+            VotersAndLearners(names if alone else ()),
             raft_options(options),
             rng,
             now,
@@ -106,7 +112,7 @@ class ControllerNode:
         return True
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
-        """A request; an `Answer` with this token follows, for one-way requests too."""
+        """A request; an `SendReply` with this token follows, for one-way requests too."""
         self._look_at_raft()
         self.core.request(token, request, session_id, now)
         self._run(now)
@@ -169,7 +175,7 @@ class ControllerNode:
                     self._of_raft(effect, now)
             from_core = self.core.pop_effects()
             for wanted in from_core:
-                if isinstance(wanted, Propose):
+                if isinstance(wanted, ProposeCommand):
                     self._propose(wanted, now)
                 elif isinstance(wanted, ReadBarrier):
                     self.raft.read_index(wanted.ticket, now)
@@ -187,7 +193,7 @@ class ControllerNode:
 
     def _of_raft(self, effect: raft.Effect, now: int) -> None:
         match effect:
-            case raft.Send():
+            case raft.SendBytes():
                 self._effects.append(effect)
             case raft.Apply(index, term, data):
                 self._apply(index, term, data, now)
@@ -214,7 +220,7 @@ class ControllerNode:
         else:
             self.core.dropped(ticket, now)
 
-    def _propose(self, wanted: Propose, now: int) -> None:
+    def _propose(self, wanted: ProposeCommand, now: int) -> None:
         index = self.raft.propose(wanted.data)
         if index is None:
             self.core.dropped(wanted.ticket, now)

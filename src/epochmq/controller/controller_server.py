@@ -22,7 +22,7 @@ from epochmq.base.errors import (
 from epochmq.base.options import change
 from epochmq.base.ports import Clock, Disk
 from epochmq.controller.config_file import ConfigFile
-from epochmq.controller.controller_effects import Answer, Dial, Notify
+from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.controller_peers import LINK, RaftLink, is_refused
 from epochmq.controller.handlers.table import HANDLERS
@@ -30,7 +30,7 @@ from epochmq.controller.options import UNCLEAN, USUAL_CHANGES_PATH, ControllerOp
 from epochmq.controller.raft_sessions import RaftSessions
 from epochmq.model.host import parse_addr
 from epochmq.raft.codec import decode
-from epochmq.raft.raft_node import Send
+from epochmq.raft.raft_node import SendBytes
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
@@ -247,9 +247,9 @@ class Controller:
             return
         for effect in self.node.pop_effects():
             match effect:
-                case Answer(token, request, reply):
+                case SendReply(token, request, reply):
                     self._asking.pop(token).answer(request, reply)
-                case Send(node_id, data):
+                case SendBytes(node_id, data):
                     if node_id in self._links:
                         self._links[node_id].send(data)
                 case Notify():
@@ -333,7 +333,7 @@ def _with_saved(options: ControllerOptions, config: ConfigFile) -> ControllerOpt
     return change(options, saved)
 
 
-class Guest:
+class EmbeddedController:
     """A controller in the process of a name server.
 
     It shares that one's port when it is its own, and listens on its own otherwise.

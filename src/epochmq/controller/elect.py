@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.controller.state import Group
+from epochmq.controller.state import BrokerGroup
 
 PRIORITY_UNSET = 2**31 - 1
 
 
-class Report(NamedTuple):
+class LogReport(NamedTuple):
     """A broker's log as its last heartbeat told it; -1 when it told nothing yet."""
 
     epoch: int = -1
@@ -37,7 +37,7 @@ ANYONE = By()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ElectedMaster:
     """The new master and its set; `unclean` when messages may be lost by it."""
 
     master: int
@@ -45,11 +45,11 @@ class Choice:
     unclean: bool = False
 
 
-Live = Mapping[int, Report]
+Live = Mapping[int, LogReport]
 """Reports of the replicas that are alive, by id."""
 
 
-def rank(broker_id: int, report: Report) -> tuple[int, int, int, int]:
+def rank(broker_id: int, report: LogReport) -> tuple[int, int, int, int]:
     """The smaller, the better."""
     return -report.epoch, -report.offset, report.priority, broker_id
 
@@ -61,13 +61,13 @@ def best(ids: Iterable[int], live: Live) -> int | None:
 
 
 def elect(
-    group: Group,
+    group: BrokerGroup,
     live: Live,
     by: By = ANYONE,
     *,
     leaving: Collection[int] = (),
     safe: Safeguards = SAFE,
-) -> Choice | None:
+) -> ElectedMaster | None:
     """The choice for `group`, or None: nobody who may be master is alive.
 
     Members of the set first, then candidates, then, when every member is back and none is clean,
@@ -82,7 +82,7 @@ def elect(
     for electorate in (group.members, group.candidates):
         master = best(_wanted([n for n in electorate if n in clean], by), live)
         if master is not None:
-            return Choice(master, _stay(group, clean, {*live, *leaving}, master))
+            return ElectedMaster(master, _stay(group, clean, {*live, *leaving}, master))
     if by.unclean or _all_unclean(group, live):
         return _alone(_wanted(able, by), live, unclean=True)
     return None
@@ -92,12 +92,14 @@ def _wanted(ids: list[int], by: By) -> list[int]:
     return ids if by.wanted is None else [number for number in ids if number == by.wanted]
 
 
-def _alone(ids: list[int], live: Live, *, unclean: bool) -> Choice | None:
+def _alone(ids: list[int], live: Live, *, unclean: bool) -> ElectedMaster | None:
     master = best(ids, live)
-    return None if master is None else Choice(master, (master,), unclean)
+    return None if master is None else ElectedMaster(master, (master,), unclean)
 
 
-def _stay(group: Group, clean: list[int], live: Collection[int], master: int) -> tuple[int, ...]:
+def _stay(
+    group: BrokerGroup, clean: list[int], live: Collection[int], master: int
+) -> tuple[int, ...]:
     """Members that live stay in the set: what they hold still counts (KIP-966).
 
     Masters of 5.0 begin with a set of one, whatever they are told.
@@ -108,7 +110,7 @@ def _stay(group: Group, clean: list[int], live: Collection[int], master: int) ->
     return tuple(sorted(stay | {master}))
 
 
-def _all_unclean(group: Group, live: Live) -> bool:
+def _all_unclean(group: BrokerGroup, live: Live) -> bool:
     """All of the set lost what was not synced, are back and told of their logs: waiting longer
     brings nothing more.
 
@@ -116,7 +118,7 @@ def _all_unclean(group: Group, live: Live) -> bool:
     """
     return not group.candidates and all(
         number in live
-        and live[number] != Report()
+        and live[number] != LogReport()
         and number in group.replicas
         and group.replicas[number].unclean
         for number in group.members

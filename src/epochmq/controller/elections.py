@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.controller.commands import ElectMaster
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.elect import ANYONE, By, Choice, Report, elect
-from epochmq.controller.machine import Outcome
+from epochmq.controller.elect import ANYONE, By, ElectedMaster, LogReport, elect
+from epochmq.controller.machine import CommandOutcome
 from epochmq.controller.notices import Notices
-from epochmq.controller.state import Group, Key
+from epochmq.controller.state import BrokerGroup, Key
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Ended = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class LeadershipTransfer:
     """Somebody wants `by.wanted` for master; given up at `until_ms`."""
 
     by: By
@@ -42,7 +42,7 @@ class Elections:
         self._in_flight: set[Key] = set()
         self._windows: dict[Key, int] = {}
         self._first: dict[Key, int] = {}
-        self._transfers: dict[Key, Transfer] = {}
+        self._transfers: dict[Key, LeadershipTransfer] = {}
         self._waiting: dict[Key, list[Ended]] = {}
         self.headless: set[Key] = set()
 
@@ -107,7 +107,7 @@ class Elections:
 
     def transfer(self, key: Key, by: By, until_ms: int) -> None:
         """Make `by.wanted` the master once the present one's lease is over."""
-        self._transfers[key] = Transfer(by, until_ms)
+        self._transfers[key] = LeadershipTransfer(by, until_ms)
         self.soon(key)
 
     # The look ---------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Elections:
             else:
                 self._look_at_old(group)
 
-    def _look_at_old(self, group: Group) -> None:
+    def _look_at_old(self, group: BrokerGroup) -> None:
         dead_at_ms = self._context.dead_at(group)
         if dead_at_ms > self._context.now:
             self.headless.discard(group.key)
@@ -137,12 +137,12 @@ class Elections:
         choice = elect(group, self._context.electable(group.key), by, safe=self._context.safe)
         self._conclude(group, choice)
 
-    def _seems_well(self, group: Group) -> bool:
+    def _seems_well(self, group: BrokerGroup) -> bool:
         """The master is not only leased still but heard of: there is nothing to wait for."""
         live = None if group.master is None else self._context.live.get(group.key, group.master)
         return live is not None and not live.closed and not live.gone
 
-    def _look_at_transfer(self, group: Group, transfer: Transfer) -> None:
+    def _look_at_transfer(self, group: BrokerGroup, transfer: LeadershipTransfer) -> None:
         live = None if group.master is None else self._context.live.get(group.key, group.master)
         held = self._context.held_until(live)
         if group.master is None or not group.elected:
@@ -162,7 +162,7 @@ class Elections:
         else:
             self._conclude(group, choice)
 
-    def _look_at_new(self, group: Group) -> None:
+    def _look_at_new(self, group: BrokerGroup) -> None:
         """The first election: all that hold data get the time to say so (defects, part 3.14)."""
         key, now = group.key, self._context.now
         live = self._context.electable(key)
@@ -170,7 +170,7 @@ class Elections:
             return self._conclude(group, None)
         asker, by = self._first.get(key), ANYONE
         has_data = any(report.has_data for report in live.values())
-        if has_data or asker not in live or any(r == Report() for r in live.values()):
+        if has_data or asker not in live or any(r == LogReport() for r in live.values()):
             opened = self._windows.setdefault(key, now)
             window = self._context.options.first_election_window_millis
             if now < opened + window:
@@ -190,21 +190,21 @@ class Elections:
             by = By(asker)
         self._conclude(group, elect(group, live, by) or elect(group, live))
 
-    def _all_there(self, group: Group, live: dict[int, Report]) -> bool:
+    def _all_there(self, group: BrokerGroup, live: dict[int, LogReport]) -> bool:
         """Numbers are given out from 1 up, so a gap is a broker that has not come back."""
         return self._context.unclean_allowed or all(n in live for n in range(1, group.next_id))
 
-    def _heard(self, group: Group, live: dict[int, Report]) -> bool:
+    def _heard(self, group: BrokerGroup, live: dict[int, LogReport]) -> bool:
         """Whether all that live told of their logs since they registered: until then they may have
         acknowledged to a master that these controllers know nothing of (ADR 0044).
         """
         if group.by_address or not group.adopted or self._context.unclean_allowed:
             return True
-        return all(report != Report() for report in live.values())
+        return all(report != LogReport() for report in live.values())
 
     # The end ----------------------------------------------------------------------------------
 
-    def _conclude(self, group: Group, choice: Choice | None) -> None:
+    def _conclude(self, group: BrokerGroup, choice: ElectedMaster | None) -> None:
         key = group.key
         if choice is None:
             self.headless.add(key)
@@ -236,12 +236,12 @@ class Elections:
         self._note_death(group)
         self._context.write(event, lambda outcome: self._elected(key, outcome))
 
-    def _note_death(self, group: Group) -> None:
+    def _note_death(self, group: BrokerGroup) -> None:
         old = None if group.master is None else self._context.live.get(group.key, group.master)
         heard_ms = -1 if old is None else old.heard_ms
         self._context.timeline.detected(group.key, heard_ms, self._context.now)
 
-    def _elected(self, key: Key, outcome: Outcome | None) -> None:
+    def _elected(self, key: Key, outcome: CommandOutcome | None) -> None:
         self._in_flight.discard(key)
         group = self._context.machine.groups.get(key)
         if outcome is not None and group is not None:

@@ -3,7 +3,7 @@
 import logging
 
 from epochmq.controller.options import ControllerOptions
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.raft_node import RaftNode
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class GroupWatch:
             address = self._addresses.get(self._leader, "not configured here")
             log.info("controller %s (%s) leads in term %d", self._leader, address, raft.term)
 
-    def _tell_members(self, before: Members, after: Members) -> None:
+    def _tell_members(self, before: VotersAndLearners, after: VotersAndLearners) -> None:
         for name in after.returning:
             if name not in before.returning:
                 log.warning(

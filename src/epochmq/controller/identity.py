@@ -10,8 +10,8 @@ from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.controller.commands import UpdateBroker
 from epochmq.controller.controller_context import ControllerContext
-from epochmq.controller.liveness import Live
-from epochmq.controller.state import Group, Key, Replica
+from epochmq.controller.liveness import LiveProcess
+from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
 from epochmq.model.names import check_shown
 from epochmq.wire.codes import ResponseCode
 
@@ -111,20 +111,20 @@ def check_successor(context: ControllerContext, key: Key, told: Told) -> None:
         )
 
 
-def is_process(replica: Replica, told: Told) -> bool:
+def is_process(replica: BrokerReplica, told: Told) -> bool:
     """Whether the process that registered last says this; no other process's word counts."""
     return (told.session or "") == replica.session and not (
         replica.incarnation and told.incarnation and replica.incarnation != told.incarnation
     )
 
 
-def _differs(live: Live, told: Told) -> bool:
+def _differs(live: LiveProcess, told: Told) -> bool:
     return bool(live.incarnation and told.incarnation and live.incarnation != told.incarnation) or (
         live.session not in ("", told.session)
     )
 
 
-def is_known(replica: Replica, told: Told) -> bool:
+def is_known(replica: BrokerReplica, told: Told) -> bool:
     """Whether a heartbeat of the registered process surely holds nothing new; asked ten thousand
     times a second.
     """
@@ -135,7 +135,7 @@ def is_known(replica: Replica, told: Told) -> bool:
     )
 
 
-def update_of(group: Group, replica: Replica, told: Told) -> UpdateBroker | None:
+def update_of(group: BrokerGroup, replica: BrokerReplica, told: Told) -> UpdateBroker | None:
     """The command that records what is new in `told`; None when nothing is.
 
     Another incarnation under the same number holds other files: it counts as one that lost its
@@ -168,7 +168,7 @@ def update_of(group: Group, replica: Replica, told: Told) -> UpdateBroker | None
     return None if same and not event.ended else event
 
 
-def note(live: Live, told: Told) -> None:
+def note(live: LiveProcess, told: Told) -> None:
     """Keep what later words of the same process are compared with."""
     live.address = told.address
     live.incarnation = told.incarnation or live.incarnation

@@ -6,11 +6,11 @@ different rates. No lease is written anywhere: a new leader takes it that every 
 just before it began to lead, and an old one gives none unless it is sure to lead still.
 """
 
-from epochmq.controller.liveness import Live
-from epochmq.controller.state import Group
+from epochmq.controller.liveness import LiveProcess
+from epochmq.controller.state import BrokerGroup
 
 
-def may_hold(group: Group, live: Live, epoch: int | None) -> bool:
+def may_hold(group: BrokerGroup, live: LiveProcess, epoch: int | None) -> bool:
     """Whether this broker is the master, in the epoch it says it is in, and still the process that
     was made master.
     """
@@ -26,7 +26,7 @@ def may_hold(group: Group, live: Live, epoch: int | None) -> bool:
     )
 
 
-def held_until(live: Live | None, leader_since: int, presumed_ms: int, skew_ms: int) -> int:
+def held_until(live: LiveProcess | None, leader_since: int, presumed_ms: int, skew_ms: int) -> int:
     """Before this time the master may believe that it holds a lease; 0 when it cannot."""
     if live is not None and (live.gone or live.resigned or not live.leased):
         return 0
@@ -37,7 +37,11 @@ def held_until(live: Live | None, leader_since: int, presumed_ms: int, skew_ms: 
 
 
 def dead_at(
-    group: Group, live: Live | None, leader_since: int, held_until_ms: int, times: "Times"
+    group: BrokerGroup,
+    live: LiveProcess | None,
+    leader_since: int,
+    held_until_ms: int,
+    times: "Times",
 ) -> int:
     """When the recorded master counts as dead and another may be elected; 0: it is no more.
 

@@ -8,11 +8,11 @@ happens (rocketmq#11045), and what arrives over an older one is late.
 from collections.abc import Iterator
 
 from epochmq.base import limits
-from epochmq.controller.elect import PRIORITY_UNSET, Report
+from epochmq.controller.elect import PRIORITY_UNSET, LogReport
 from epochmq.controller.state import Key
 
 
-class Live:
+class LiveProcess:
     """One broker's process as its heartbeats tell of it."""
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Live:
         self.session = ""
         self.connection = -1
         """The newest one that it spoke over; the numbers of connections rise."""
-        self.report = Report()
+        self.report = LogReport()
         self.priority = PRIORITY_UNSET
         self.confirm = -1
         self.leased = False
@@ -74,34 +74,34 @@ class Liveness:
     """All entries by group and id, and by the connection they belong to."""
 
     def __init__(self) -> None:
-        self.groups: dict[Key, dict[int, Live]] = {}
-        self._by_session: dict[int, dict[tuple[Key, int], Live]] = {}
+        self.groups: dict[Key, dict[int, LiveProcess]] = {}
+        self._by_session: dict[int, dict[tuple[Key, int], LiveProcess]] = {}
         self.count = 0
 
-    def get(self, key: Key, broker_id: int) -> Live | None:
+    def get(self, key: Key, broker_id: int) -> LiveProcess | None:
         found = self.groups.get(key)
         return None if found is None else found.get(broker_id)
 
-    def of_group(self, key: Key) -> dict[int, Live]:
+    def of_group(self, key: Key) -> dict[int, LiveProcess]:
         return self.groups.get(key, {})
 
-    def of_session(self, session_id: int) -> list[Live]:
+    def of_session(self, session_id: int) -> list[LiveProcess]:
         return list(self._by_session.get(session_id, {}).values())
 
-    def all(self) -> Iterator[Live]:
+    def all(self) -> Iterator[LiveProcess]:
         for group in self.groups.values():
             yield from group.values()
 
     def heard(
         self, key: Key, broker_id: int, session_id: int, now: int, timeout_ms: int
-    ) -> Live | None:
+    ) -> LiveProcess | None:
         """The entry, made if need be, bound to this connection; None when there are too many."""
         group = self.groups.get(key)
         live = None if group is None else group.get(broker_id)
         if live is None:
             if self.count >= limits.LIVE_BROKERS_MAX:
                 return None
-            live = Live(key, broker_id, now, timeout_ms)
+            live = LiveProcess(key, broker_id, now, timeout_ms)
             self.groups.setdefault(key, {})[broker_id] = live
             self.count += 1
         live.heard_ms = now
@@ -112,7 +112,7 @@ class Liveness:
             self._by_session.setdefault(session_id, {})[key, broker_id] = live
         return live
 
-    def closed(self, session_id: int) -> list[Live]:
+    def closed(self, session_id: int) -> list[LiveProcess]:
         """A connection closed: who spoke over it last, now marked. Never who speaks over another.
 
         The marks are set before anybody acts on them.
@@ -144,14 +144,14 @@ class Liveness:
         if live is not None and live.session != session:
             self.forget(key, broker_id)
 
-    def expire(self, now: int, since: int) -> list[Live]:
+    def expire(self, now: int, since: int) -> list[LiveProcess]:
         """Drop who has been silent for a whole timeout, however that is told."""
         dead = [one for one in self.all() if max(one.heard_ms, since) + one.timeout_ms <= now]
         for live in dead:
             self.forget(live.key, live.id)
         return dead
 
-    def _unbind(self, live: Live) -> None:
+    def _unbind(self, live: LiveProcess) -> None:
         bound = self._by_session.get(live.connection)
         if bound is not None:
             bound.pop((live.key, live.id), None)

@@ -6,7 +6,7 @@ the process is gone, and so is its lease. Nothing is concluded from a port that 
 
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Dial
-from epochmq.controller.liveness import Live
+from epochmq.controller.liveness import LiveProcess
 from epochmq.controller.state import Key
 
 RETRY_MS = (50, 100, 200, 400, 800)
@@ -18,10 +18,10 @@ class LivenessProbe:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._under_way: dict[int, tuple[Live, int]] = {}
-        self._later: list[tuple[int, Live, int]] = []
+        self._under_way: dict[int, tuple[LiveProcess, int]] = {}
+        self._later: list[tuple[int, LiveProcess, int]] = []
 
-    def try_at(self, live: Live, tries: int = 0) -> None:
+    def try_at(self, live: LiveProcess, tries: int = 0) -> None:
         if live.address and self._context.options.trust_refused_connections:
             ticket = self._context.ticket()
             self._under_way[ticket] = live, tries

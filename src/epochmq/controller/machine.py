@@ -15,7 +15,7 @@ from epochmq.base import limits
 from epochmq.base.check import check
 from epochmq.base.errors import StoreDamaged
 from epochmq.controller import commands
-from epochmq.controller.state import Group, Key, Replica, State
+from epochmq.controller.state import BrokerGroup, BrokerReplica, ControllerState, Key
 
 
 class Refusal(Enum):
@@ -37,7 +37,7 @@ class Refusal(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What became of a command; `broker_id` for those that give or name one."""
 
     refusal: Refusal | None = None
@@ -49,25 +49,25 @@ class Outcome:
         return self.refusal is None
 
 
-DONE = Outcome()
-NO_CHANGE = Outcome(changed=False)
+DONE = CommandOutcome()
+NO_CHANGE = CommandOutcome(changed=False)
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(State).decode
+_decode = msgspec.msgpack.Decoder(ControllerState).decode
 
 
 class Machine:
     """Groups by key and by name; `applied` is the index of the last command."""
 
     def __init__(self) -> None:
-        self.groups: dict[Key, Group] = {}
+        self.groups: dict[Key, BrokerGroup] = {}
         self.by_name: dict[str, list[Key]] = {}
         self.settings: dict[str, str] = {}
         self.applied = 0
         self._replicas = 0
         """Of all groups."""
 
-    def apply(self, index: int, data: bytes) -> Outcome:
+    def apply(self, index: int, data: bytes) -> CommandOutcome:
         """Apply the committed command at `index`; an empty one (a leader's first) does nothing."""
         check(index > self.applied, "INV-05: applied commands only move forward")
         self.applied = index
@@ -81,7 +81,7 @@ class Machine:
                 return self._set(event)
         group = self.groups.get(event.key)
         if group is None:
-            return Outcome(Refusal.UNKNOWN_GROUP)
+            return CommandOutcome(Refusal.UNKNOWN_GROUP)
         match event:
             case commands.UpdateBroker():
                 return _update(group, event)
@@ -95,7 +95,7 @@ class Machine:
     def snapshot(self) -> bytes:
         """The state, in one order everywhere (msgspec itself orders text keys only)."""
         groups = [_ordered(self.groups[key]) for key in sorted(self.groups)]
-        return _encode(State(groups=groups, settings=dict(sorted(self.settings.items()))))
+        return _encode(ControllerState(groups=groups, settings=dict(sorted(self.settings.items()))))
 
     def restore(self, index: int, snapshot: bytes) -> None:
         """Take over another's state as of `index`; `StoreDamaged` when it cannot be read."""
@@ -118,31 +118,31 @@ class Machine:
 
     # Commands about groups as such ------------------------------------------------------------
 
-    def _add(self, group: Group) -> None:
+    def _add(self, group: BrokerGroup) -> None:
         self.groups[group.key] = group
         self.by_name.setdefault(group.name, []).append(group.key)
         self.by_name[group.name].sort()
 
-    def _remove(self, group: Group) -> None:
+    def _remove(self, group: BrokerGroup) -> None:
         del self.groups[group.key]
         self.by_name[group.name].remove(group.key)
         if not self.by_name[group.name]:
             del self.by_name[group.name]
 
-    def _apply_id(self, event: commands.ApplyBrokerId) -> Outcome:
+    def _apply_id(self, event: commands.ApplyBrokerId) -> CommandOutcome:
         group = self.groups.get(event.key)
         if group is None:
-            group = Group(*event.key, by_address=event.by_address, adopted=event.adopted)
+            group = BrokerGroup(*event.key, by_address=event.by_address, adopted=event.adopted)
             group.replicas = {}
         refusal = _id_refusal(group, event)
         if refusal is not None:
-            return Outcome(refusal)
+            return CommandOutcome(refusal)
         if event.broker_id in group.replicas:
-            return Outcome(broker_id=event.broker_id, changed=False)
+            return CommandOutcome(broker_id=event.broker_id, changed=False)
         if self._replicas >= limits.REPLICAS_TOTAL_MAX:
-            return Outcome(Refusal.FULL)
+            return CommandOutcome(Refusal.FULL)
         self._replicas += 1
-        group.replicas[event.broker_id] = Replica(
+        group.replicas[event.broker_id] = BrokerReplica(
             event.broker_id,
             event.address,
             check_code=event.check_code,
@@ -152,16 +152,16 @@ class Machine:
         group.next_id = max(group.next_id, event.broker_id + 1)
         if event.key not in self.groups:
             self._add(group)
-        return Outcome(broker_id=event.broker_id)
+        return CommandOutcome(broker_id=event.broker_id)
 
-    def _clean(self, group: Group, event: commands.CleanBrokerData) -> Outcome:
+    def _clean(self, group: BrokerGroup, event: commands.CleanBrokerData) -> CommandOutcome:
         if not event.ids or set(group.replicas) <= set(event.ids):
             self._replicas -= len(group.replicas)
             self._remove(group)
             return DONE
         members = [number for number in group.members if number not in event.ids]
         if group.members and not members:
-            return Outcome(Refusal.EMPTY_SET)
+            return CommandOutcome(Refusal.EMPTY_SET)
         for number in event.ids:
             if group.replicas.pop(number, None) is not None:
                 self._replicas -= 1
@@ -173,18 +173,18 @@ class Machine:
             group.master = None
         return DONE
 
-    def _set(self, event: commands.SetSetting) -> Outcome:
+    def _set(self, event: commands.SetSetting) -> CommandOutcome:
         if self.settings.get(event.name) == event.value:
             return NO_CHANGE
         self.settings[event.name] = event.value
         return DONE
 
 
-def _ordered(group: Group) -> Group:
+def _ordered(group: BrokerGroup) -> BrokerGroup:
     return msgspec.structs.replace(group, replicas=dict(sorted(group.replicas.items())))
 
 
-def _id_refusal(group: Group, event: commands.ApplyBrokerId) -> Refusal | None:
+def _id_refusal(group: BrokerGroup, event: commands.ApplyBrokerId) -> Refusal | None:
     if group.by_address != event.by_address:
         return Refusal.OTHER_GENERATION
     held = group.replicas.get(event.broker_id)
@@ -199,14 +199,14 @@ def _id_refusal(group: Group, event: commands.ApplyBrokerId) -> Refusal | None:
     return None if event.broker_id == group.next_id else Refusal.ID_TAKEN
 
 
-def _same_incarnation(held: Replica, incarnation: str) -> bool:
+def _same_incarnation(held: BrokerReplica, incarnation: str) -> bool:
     return not held.incarnation or not incarnation or held.incarnation == incarnation
 
 
-def _update(group: Group, event: commands.UpdateBroker) -> Outcome:
+def _update(group: BrokerGroup, event: commands.UpdateBroker) -> CommandOutcome:
     replica = group.replicas.get(event.broker_id)
     if replica is None:
-        return Outcome(Refusal.UNKNOWN_REPLICA)
+        return CommandOutcome(Refusal.UNKNOWN_REPLICA)
     before = msgspec.structs.astuple(replica)
     fresh = event.session != replica.session
     replica.address = event.address
@@ -228,7 +228,7 @@ def _update(group: Group, event: commands.UpdateBroker) -> Outcome:
     return DONE
 
 
-def _mark_unclean(group: Group, replica: Replica) -> None:
+def _mark_unclean(group: BrokerGroup, replica: BrokerReplica) -> None:
     """The set's epoch rises in any case: what the master asks now was seen before the restart."""
     replica.unclean = True
     group.candidates = [number for number in group.candidates if number != replica.id]
@@ -238,14 +238,14 @@ def _mark_unclean(group: Group, replica: Replica) -> None:
         group.set_epoch += 1
 
 
-def _leave(group: Group, broker_id: int) -> None:
+def _leave(group: BrokerGroup, broker_id: int) -> None:
     group.members = [number for number in group.members if number != broker_id]
     group.set_epoch += 1
     if group.master == broker_id:
         group.master = None
 
 
-def alter_refusal(group: Group, event: commands.AlterSyncStateSet) -> Refusal | None:
+def alter_refusal(group: BrokerGroup, event: commands.AlterSyncStateSet) -> Refusal | None:
     """What the machine has against a new set, in the order of RocketMQ's checks.
 
     Whether members live is the leader's business, between the unknown ones and the last check.
@@ -267,10 +267,10 @@ def alter_refusal(group: Group, event: commands.AlterSyncStateSet) -> Refusal | 
     return None if group.master in event.members else Refusal.WITHOUT_MASTER
 
 
-def _alter(group: Group, event: commands.AlterSyncStateSet) -> Outcome:
+def _alter(group: BrokerGroup, event: commands.AlterSyncStateSet) -> CommandOutcome:
     refusal = alter_refusal(group, event)
     if refusal is not None:
-        return Outcome(refusal)
+        return CommandOutcome(refusal)
     old = group.members
     group.members = sorted(set(event.members))
     group.set_epoch += 1
@@ -281,10 +281,10 @@ def _alter(group: Group, event: commands.AlterSyncStateSet) -> Outcome:
     return DONE
 
 
-def _elect(group: Group, event: commands.ElectMaster) -> Outcome:
+def _elect(group: BrokerGroup, event: commands.ElectMaster) -> CommandOutcome:
     refusal = _elect_refusal(group, event)
     if refusal is not None:
-        return Outcome(refusal)
+        return CommandOutcome(refusal)
     old = group.members
     group.master = event.master
     group.epoch = event.new_epoch
@@ -295,10 +295,10 @@ def _elect(group: Group, event: commands.ElectMaster) -> Outcome:
     group.adopted = False
     group.replicas[event.master].unclean = False
     _keep_candidates(group, old)
-    return Outcome(broker_id=event.master)
+    return CommandOutcome(broker_id=event.master)
 
 
-def _elect_refusal(group: Group, event: commands.ElectMaster) -> Refusal | None:
+def _elect_refusal(group: BrokerGroup, event: commands.ElectMaster) -> Refusal | None:
     if event.epoch != group.epoch or event.new_epoch <= group.epoch:
         return Refusal.OTHER_EPOCH
     if event.set_epoch != group.set_epoch:
@@ -315,7 +315,7 @@ def _elect_refusal(group: Group, event: commands.ElectMaster) -> Refusal | None:
     return None if stay <= set(group.members) else Refusal.NOT_A_CANDIDATE
 
 
-def _keep_candidates(group: Group, old: list[int]) -> None:
+def _keep_candidates(group: BrokerGroup, old: list[int]) -> None:
     """Who left a set that may not acknowledge any more still has everything (KIP-966)."""
     assert group.master is not None
     floor = group.replicas[group.master].floor

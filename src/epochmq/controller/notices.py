@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from epochmq.controller.answers import set_body
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Notify
-from epochmq.controller.state import Group, Key, Replica
+from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.controller import NotifyBrokerRoleChangedHeader
@@ -19,7 +19,7 @@ TRIES_MAX = 12
 
 
 @dataclass(slots=True)
-class Notice:
+class PendingNotice:
     """One broker that has not acknowledged yet; `next_at_ms` is None while an answer is awaited."""
 
     key: Key
@@ -35,20 +35,20 @@ class Notices:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._open: dict[tuple[Key, int], Notice] = {}
-        self._sent: dict[int, Notice] = {}
+        self._open: dict[tuple[Key, int], PendingNotice] = {}
+        self._sent: dict[int, PendingNotice] = {}
 
     @property
     def open_count(self) -> int:
         return len(self._open)
 
-    def announce(self, group: Group) -> None:
+    def announce(self, group: BrokerGroup) -> None:
         """Tell every replica of `group`, the deposed master too; the new master first."""
         if not self._context.options.notify_broker_role_changed:
             return
         order = sorted(group.replicas, key=lambda number: (number != group.master, number))
         for number in order:
-            notice = Notice(group.key, number, group.epoch, group.set_epoch)
+            notice = PendingNotice(group.key, number, group.epoch, group.set_epoch)
             self._open[group.key, number] = notice
             self._send(notice)
 
@@ -81,7 +81,7 @@ class Notices:
         self._open.clear()
         self._sent.clear()
 
-    def _send(self, notice: Notice) -> None:
+    def _send(self, notice: PendingNotice) -> None:
         group = self._context.machine.groups.get(notice.key)
         replica = None if group is None else group.replicas.get(notice.broker_id)
         if group is None or replica is None or group.epoch != notice.epoch or not replica.address:
@@ -106,7 +106,7 @@ class Notices:
         self._context.effects.append(Notify(ticket, replica.address, command, acknowledged))
 
 
-def _header(group: Group, to: Replica) -> NotifyBrokerRoleChangedHeader:
+def _header(group: BrokerGroup, to: BrokerReplica) -> NotifyBrokerRoleChangedHeader:
     master = group.master_replica()
     return NotifyBrokerRoleChangedHeader(
         masterAddress=None if master is None else master.address,

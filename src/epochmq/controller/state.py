@@ -6,7 +6,7 @@ Key = tuple[str, str]
 """(cluster, broker name): a group. The name alone would let two clusters share one by accident."""
 
 
-class Replica(msgspec.Struct):
+class BrokerReplica(msgspec.Struct):
     """One broker of a group. The address is an attribute, the number and incarnation identify it.
 
     `session` names its present process, `floor` is the size of the set below which it promised not
@@ -25,7 +25,7 @@ class Replica(msgspec.Struct):
     floor: int = 0
 
 
-class Group(msgspec.Struct):
+class BrokerGroup(msgspec.Struct):
     """One broker group. The numbers only rise; `members` is the sync-state set, in order.
 
     `master` is None before the first election and when its process ended. `candidates` are replicas
@@ -39,7 +39,7 @@ class Group(msgspec.Struct):
     by_address: bool = False
     adopted: bool = False
     next_id: int = 1
-    replicas: dict[int, Replica] = {}
+    replicas: dict[int, BrokerReplica] = {}
     members: list[int] = []
     set_epoch: int = 0
     master: int | None = None
@@ -56,16 +56,16 @@ class Group(msgspec.Struct):
         """Whether it ever had a master."""
         return self.epoch > 0
 
-    def by_addr(self, address: str) -> Replica | None:
+    def by_addr(self, address: str) -> BrokerReplica | None:
         return next((r for r in self.replicas.values() if r.address == address), None)
 
-    def master_replica(self) -> Replica | None:
+    def master_replica(self) -> BrokerReplica | None:
         return None if self.master is None else self.replicas.get(self.master)
 
 
-class State(msgspec.Struct):
+class ControllerState(msgspec.Struct):
     """All of it, as a snapshot has it. `settings` are switches on which all leaders must agree."""
 
     version: int = 1
-    groups: list[Group] = []
+    groups: list[BrokerGroup] = []
     settings: dict[str, str] = {}

@@ -25,7 +25,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm:
+class ConfirmLeadership:
     """Wait until it is sure that we led when we were asked; nothing older is read then."""
 
 
@@ -37,11 +37,11 @@ class Election:
     until_ms: int
 
 
-Step = Write | Confirm | Election
+Step = Write | ConfirmLeadership | Election
 Steps = Generator[Step, Any, Reply]
 
 
-class Call:
+class ControllerCall:
     """One request in the core. `session_id` is the connection it came over."""
 
     __slots__ = (

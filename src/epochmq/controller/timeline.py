@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from epochmq.base import limits
-from epochmq.controller.state import Group, Key
+from epochmq.controller.state import BrokerGroup, Key
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Timeline:
         """An election is proposed."""
         self._detected[key] = (last_heard_ms, now)
 
-    def elected(self, group: Group, now: int) -> None:
+    def elected(self, group: BrokerGroup, now: int) -> None:
         """It was committed."""
         heard_ms, detected_ms = self._detected.pop(group.key, (-1, now))
         master = group.master_replica()

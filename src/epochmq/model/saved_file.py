@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JournalMark:
     """Which changes of which journal a file includes."""
 
     journal: str = "0"
@@ -42,7 +42,7 @@ class Mark:
 class Loaded:
     """Where a content came from."""
 
-    mark: Mark | None = None
+    mark: JournalMark | None = None
     """None for a file without our field."""
     replaced: str = ""
     """Why the file was replaced by its `.bak`; empty when it was not."""
@@ -54,7 +54,7 @@ class Edited(ValueError):
     """A file is well-formed, but its checksum belongs to another content."""
 
 
-def seal(data: bytes, mark: Mark = Mark()) -> bytes:
+def seal(data: bytes, mark: JournalMark = JournalMark()) -> bytes:
     """`data`, a JSON object, with our field as its last one."""
     body = data.rstrip()[:-1].rstrip()
     comma = b"" if body.endswith(b"{") else b","
@@ -63,7 +63,7 @@ def seal(data: bytes, mark: Mark = Mark()) -> bytes:
     return b"%s%08x%s" % (head, crc32(head + _ZEROS + tail), tail)
 
 
-def check_seal(data: bytes) -> Mark | None:
+def check_seal(data: bytes) -> JournalMark | None:
     """What our field in `data` says, None without one; `Edited` when the checksum is wrong."""
     all_found = list(_SAVED.finditer(data))
     if not all_found:
@@ -72,7 +72,7 @@ def check_seal(data: bytes) -> Mark | None:
     at, end = found.span(3)
     if crc32(data[:at] + _ZEROS + data[end:]) != int(found[3], 16):
         raise Edited
-    return Mark(found[1].decode(), int(found[2]))
+    return JournalMark(found[1].decode(), int(found[2]))
 
 
 def load_saved(

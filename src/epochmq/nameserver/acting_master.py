@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import is_writable
-from epochmq.nameserver.brokers import MASTER_ID, Group
+from epochmq.nameserver.brokers import MASTER_ID, RegisteredGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ def stand_in(topic: str, route: TopicRouteData) -> None:
             addrs[MASTER_ID] = addrs.pop(min(addrs))
 
 
-def notice_of_arrival(group: Group, broker_id: int, ha_addr: str) -> MinIdNotice:
+def notice_of_arrival(group: RegisteredGroup, broker_id: int, ha_addr: str) -> MinIdNotice:
     """`broker_id` joined as the new smallest: all others hear of it, or itself when it is alone."""
     addr = group.addrs[broker_id]
     others = tuple(other for other in group.addrs.values() if other != addr)
     return MinIdNotice(others or (addr,), broker_id, addr, ha_addr=ha_addr)
 
 
-def notice_of_leave(group: Group, offline_addr: str) -> MinIdNotice | None:
+def notice_of_leave(group: RegisteredGroup, offline_addr: str) -> MinIdNotice | None:
     """The smallest id left `group`: all that remain hear of it, if they may act at all."""
     smallest = group.min_id
     if smallest is None or not group.acting:

@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Group:
+class RegisteredGroup:
     """The brokers that share a name: a master and its replicas."""
 
     cluster: str
@@ -61,7 +61,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Live:
+class LiveBroker:
     """One broker process that registered and was heard of within its time."""
 
     cluster: str
@@ -85,24 +85,24 @@ class Brokers:
     """Groups, clusters and live entries; says nothing about topics."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, RegisteredGroup] = {}
         self.clusters: dict[str, set[str]] = {}
-        self.live: dict[Key, Live] = {}
+        self.live: dict[Key, LiveBroker] = {}
 
-    def join(self, cluster: str, name: str) -> Group:
+    def join(self, cluster: str, name: str) -> RegisteredGroup:
         """The group `name`, made when new, and listed in `cluster`."""
         self.clusters.setdefault(cluster, set()).add(name)
         group = self.groups.get(name)
         if group is None:
-            group = self.groups[name] = Group(cluster, name)
+            group = self.groups[name] = RegisteredGroup(cluster, name)
         return group
 
-    def live_at(self, group: Group, broker_id: int) -> Live | None:
+    def live_at(self, group: RegisteredGroup, broker_id: int) -> LiveBroker | None:
         """The live entry of the broker that holds `broker_id`, when there is one."""
         addr = group.addrs.get(broker_id)
         return None if addr is None else self.live.get((group.cluster, addr))
 
-    def all_act(self, group: Group, but_addr: str = "") -> bool:
+    def all_act(self, group: RegisteredGroup, but_addr: str = "") -> bool:
         """Whether all living members, but that one, say that a replica may stand in."""
         lives = (
             self.live.get((group.cluster, addr))
@@ -111,7 +111,7 @@ class Brokers:
         )
         return all(live.acting for live in lives if live is not None)
 
-    def leave(self, name: str, addr: str) -> Group | None:
+    def leave(self, name: str, addr: str) -> RegisteredGroup | None:
         """Take `addr` out of group `name`, and the group away when it was the last one.
 
         Matched by address, not by id: an id may long belong to another process (rocketmq#5374).
@@ -137,7 +137,7 @@ class Brokers:
         if live is not None:
             live.last_ms = now
 
-    def of_session(self, session_id: int) -> list[Live]:
+    def of_session(self, session_id: int) -> list[LiveBroker]:
         """Who registered over this connection, as long as no newer connection took over."""
         return [live for live in self.live.values() if live.session_id == session_id]
 
@@ -146,5 +146,5 @@ class Brokers:
         for group in self.groups.values():
             group.claims.pop(session_id, None)
 
-    def expired(self, now: int) -> list[Live]:
+    def expired(self, now: int) -> list[LiveBroker]:
         return [live for live in self.live.values() if live.expired(now)]

@@ -40,7 +40,7 @@ NOTICE_TIMEOUT_MS = 300
 _HELD_BACK_MAX = limits.HELD_BACK_BYTES_MAX
 
 
-class Guest(Protocol):
+class EmbeddedService(Protocol):
     """A service that shares the name server's port: its requests, by code."""
 
     async def start(self) -> None: ...
@@ -63,7 +63,7 @@ class NameServer:
         disk: Disk | None = None,
         clock: Clock | None = None,
         bounds: Bounds | None = None,
-        guest: Guest | None = None,
+        guest: EmbeddedService | None = None,
     ) -> None:
         self._guest = guest
         self._clock = clock or RealClock()
@@ -265,7 +265,7 @@ def _both(first: Handler, second: Handler) -> Handler:
     return handle
 
 
-async def main(options: NamesrvOptions, guest: Guest | None = None) -> None:
+async def main(options: NamesrvOptions, guest: EmbeddedService | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C; one line says when it is ready. Errors as `start`."""
     server = NameServer(options, guest=guest)
     with stop_on_signals() as stop, server_process():

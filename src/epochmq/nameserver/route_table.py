@@ -19,9 +19,16 @@ from epochmq.nameserver.acting_master import (
     notice_of_leave,
     stand_in,
 )
-from epochmq.nameserver.brokers import HEARTBEAT_TIMEOUT_MS, MASTER_ID, Brokers, Group, Key, Live
+from epochmq.nameserver.brokers import (
+    HEARTBEAT_TIMEOUT_MS,
+    MASTER_ID,
+    Brokers,
+    Key,
+    LiveBroker,
+    RegisteredGroup,
+)
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.nameserver.topics import Topics, queues_of
+from epochmq.nameserver.topics import RoutedTopics, queues_of
 from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
 from epochmq.wire.codes import ResponseCode
 
@@ -71,7 +78,7 @@ class RouteTable:
         self.options = options
         self._safe = safe
         self.brokers = Brokers()
-        self.topics = Topics()
+        self.topics = RoutedTopics()
         self.notices: list[MinIdNotice] = []
         self.changed: Callable[[Iterable[str] | None], None] = lambda topics: None
 
@@ -171,11 +178,11 @@ class RouteTable:
                 f" is broker {told.broker_id} of group {told.name}; {told.addr} is not registered",
             )
 
-    def _join(self, told: Registration) -> tuple[Group, bool]:
+    def _join(self, told: Registration) -> tuple[RegisteredGroup, bool]:
         first = told.name not in self.brokers.groups
         return self.brokers.join(told.cluster, told.name), first
 
-    def _outranked(self, group: Group, told: Registration) -> bool:
+    def _outranked(self, group: RegisteredGroup, told: Registration) -> bool:
         """A newer epoch holds this id, or held it over a connection that still stands: the highest
         one wins (rocketmq#6316, INV-34).
 
@@ -203,7 +210,7 @@ class RouteTable:
         return self._filters_now(told) if told.filter_servers is None else told.filter_servers
 
     def _apply_topics(
-        self, group: Group, told: Registration, news: bool, live: Live
+        self, group: RegisteredGroup, told: Registration, news: bool, live: LiveBroker
     ) -> Generator[None, None, None]:
         """Topics count only from the master, or from the smallest id of an acting-master group."""
         prime = told.acting is not None and told.broker_id == group.min_id
@@ -231,13 +238,13 @@ class RouteTable:
         if different:
             self.changed(different)
 
-    def _set_live(self, told: Registration, filters: list[str], now: int) -> Live:
+    def _set_live(self, told: Registration, filters: list[str], now: int) -> LiveBroker:
         timeout_ms = told.timeout_ms or HEARTBEAT_TIMEOUT_MS
         before, before_id = self.brokers.live.get(told.key), None
         if before is not None:
             same = before.session_id == told.session_id
             before_id = before.before_id if same else before.session_id
-        live = self.brokers.live[told.key] = Live(
+        live = self.brokers.live[told.key] = LiveBroker(
             told.cluster,
             told.name,
             told.addr,
@@ -252,7 +259,7 @@ class RouteTable:
         )
         return live
 
-    def _master_of(self, group: Group, told: Registration) -> Registered:
+    def _master_of(self, group: RegisteredGroup, told: Registration) -> Registered:
         if told.broker_id == MASTER_ID:
             return Registered()
         master = self.brokers.live_at(group, MASTER_ID)
@@ -292,7 +299,7 @@ class RouteTable:
             self.unregister(live.cluster, live.name, live.addr)
         self.brokers.forget_claims(session_id)
 
-    def expire(self, now: int) -> list[Live]:
+    def expire(self, now: int) -> list[LiveBroker]:
         """Forget the brokers that were silent for too long; their connections are to be closed."""
         silent = self.brokers.expired(now)
         for live in silent:
@@ -375,7 +382,7 @@ class RouteTable:
             stand_in(topic, route)
         return route
 
-    def _filter_table(self, groups: Iterable[Group]) -> dict[str, list[str]]:
+    def _filter_table(self, groups: Iterable[RegisteredGroup]) -> dict[str, list[str]]:
         lives = self.brokers.live
         found = {
             addr: lives[group.cluster, addr].filter_servers

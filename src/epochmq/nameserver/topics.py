@@ -14,7 +14,7 @@ UNIT_SUB = 0x2
 """Bits of a topic's system flag; tools list such topics."""
 
 
-class Topics:
+class RoutedTopics:
     """topic -> broker name -> queues, and the mappings of static topics beside them."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import PeerError
-from epochmq.raft.messages import AnyMessage, Members
+from epochmq.raft.messages import AnyMessage, VotersAndLearners
 
 VERSION = 1
 """First byte of every message; another one is a peer we do not understand."""
@@ -12,7 +12,7 @@ VERSION = 1
 _PREFIX = bytes([VERSION])
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)
-_members = msgspec.msgpack.Decoder(Members)
+_members = msgspec.msgpack.Decoder(VotersAndLearners)
 
 
 def encode(message: AnyMessage) -> bytes:
@@ -33,12 +33,12 @@ def decode(data: bytes) -> AnyMessage:
     return message
 
 
-def encode_members(members: Members) -> bytes:
+def encode_members(members: VotersAndLearners) -> bytes:
     """What an entry of kind CHANGE holds."""
     return _encoder.encode(members)
 
 
-def decode_members(data: bytes) -> Members:
+def decode_members(data: bytes) -> VotersAndLearners:
     """The membership in a CHANGE entry; `PeerError` for anything else."""
     try:
         return _members.decode(data)

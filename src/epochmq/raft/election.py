@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import Safeguards
-from epochmq.raft.messages import Members
+from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
 
 
 class Ballot:
     """Votes in one election or pre-vote; only voters of the membership are counted."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: VotersAndLearners) -> None:
         self._members = members
         self._votes: dict[str, bool] = {}
 
@@ -61,7 +61,7 @@ class ElectionTimer:
         return safe.check_quorum and now < self._loyal_until
 
 
-def reached_by_quorum(members: Members, reached: Iterable[int]) -> int:
+def reached_by_quorum(members: VotersAndLearners, reached: Iterable[int]) -> int:
     """The highest value that a majority of the voters has reached; 0 for those not given."""
     values = sorted(reached, reverse=True)
     return values[members.quorum - 1] if len(values) >= members.quorum else 0

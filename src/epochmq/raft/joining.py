@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from epochmq.base.ports import Rng
 from epochmq.raft.log import RaftLog
-from epochmq.raft.membership import Membership
-from epochmq.raft.messages import AnyMessage, Incarnations, Join, Members, Welcome
-from epochmq.raft.ready import Saved
+from epochmq.raft.membership import MembershipLog
+from epochmq.raft.messages import AnyMessage, Incarnations, Join, VotersAndLearners, Welcome
+from epochmq.raft.ready import SavedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Joining:
         self._lists[join.sender] = join.seen
         return before != join.incarnation
 
-    def founders(self) -> Members | None:
+    def founders(self) -> VotersAndLearners | None:
         """The first membership of a new group; None while that is not certain, or not wanted."""
         everybody = len(self._seen) == len(self._configured.names)
         agreed = all(self._lists.get(name) == self.seen for name in self.others)
         if not (self._configured.new_group and everybody and agreed):
             return None
-        return Members(tuple(sorted(self._configured.names)), incarnations=self.seen)
+        return VotersAndLearners(tuple(sorted(self._configured.names)), incarnations=self.seen)
 
 
 class Confirmation:
@@ -79,10 +79,10 @@ class Confirmation:
     def __init__(
         self,
         own_id: str,
-        saved: Saved,
+        saved: SavedState,
         configured: Configured | None,
         log: RaftLog,
-        membership: Membership,
+        membership: MembershipLog,
         send: Callable[[AnyMessage], None],
         now: int,
     ) -> None:
@@ -129,7 +129,7 @@ class Confirmation:
         if not self.given and own == self.incarnation and self._log.snapshot.index == 0:
             self._found(welcome.members)
 
-    def _found(self, members: Members) -> None:
+    def _found(self, members: VotersAndLearners) -> None:
         """The group begins, with these members and no entry; they are told at once."""
         self._membership.founded(members)
         self._log.found(members)

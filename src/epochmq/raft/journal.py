@@ -17,9 +17,9 @@ import msgspec
 from epochmq.base.check import check
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk, File, Lock
-from epochmq.raft.journal_records import Kind, Scan, encode, size_of
-from epochmq.raft.messages import Entry, HardState, Members, Snapshot
-from epochmq.raft.ready import Ready, Saved
+from epochmq.raft.journal_records import RecordKind, Scan, encode, size_of
+from epochmq.raft.messages import HardState, LogEntry, Snapshot, VotersAndLearners
+from epochmq.raft.ready import Ready, SavedState
 
 FILE = "journal"
 LOCK = "lock"
@@ -42,16 +42,16 @@ class _Birth(msgspec.Struct, frozen=True, array_like=True):
     """`COMMIT_LAST`; 0 in files of versions that wrote the commit index before the entries."""
     incarnation: str = ""
     confirmed: bool = True
-    """Both as in `Saved`."""
+    """Both as in `SavedState`."""
 
 
 @dataclass
 class _Batch:
     """What one write and one sync have to carry."""
 
-    whole: Saved | None = None
+    whole: SavedState | None = None
     """The file is made anew with this first."""
-    records: list[tuple[Kind, bytes]] = field(default_factory=list)
+    records: list[tuple[RecordKind, bytes]] = field(default_factory=list)
     state: HardState | None = None
     """The newest term, vote and commit index in it."""
 
@@ -84,7 +84,7 @@ class Journal:
         self.must_sync = False
         """Something is remembered that messages wait for."""
 
-    def load(self, bootstrap: Members, incarnation: str = "") -> Saved:
+    def load(self, bootstrap: VotersAndLearners, incarnation: str = "") -> SavedState:
         """What the journal holds; a new one starts with the members `bootstrap`.
 
         With an `incarnation` a new one is not confirmed.
@@ -96,7 +96,7 @@ class Journal:
         data = self._disk.read_file(self._path)
         if data is None:
             empty = Snapshot(0, 0, bootstrap)
-            saved, torn = Saved(HardState(), empty, (), incarnation, not incarnation), True
+            saved, torn = SavedState(HardState(), empty, (), incarnation, not incarnation), True
         else:
             saved, torn, self.end = self._replay(data)
             self._allocated = len(data)
@@ -124,7 +124,7 @@ class Journal:
         """
         if clean and self._file is not None and self._is_whole:
             with suppress(EnvironmentFault):
-                last = (Kind.HARD_STATE, _encode(self._on_device))
+                last = (RecordKind.HARD_STATE, _encode(self._on_device))
                 self._write(_Batch(records=[last], state=self._on_device))
         if self._file is not None:
             self._file.close()
@@ -143,13 +143,13 @@ class Journal:
         state = ready.hard_state or self._last
         if ready.snapshot is not None:
             before = HardState(state.term, state.vote, ready.snapshot.index)
-            self.rewrite(Saved(before, ready.snapshot, (), self._incarnation, self._confirmed))
+            self.rewrite(SavedState(before, ready.snapshot, (), self._incarnation, self._confirmed))
         elif (state.term, state.vote) != (self._last.term, self._last.vote):
             self._save_state(HardState(state.term, state.vote, self._last.commit))
         for entry in ready.entries:
             check(entry.index <= self._last_index + 1, "INV-02 the journal has no gap")
             self._last_index = entry.index
-            self._add(Kind.ENTRY, _encode(entry))
+            self._add(RecordKind.ENTRY, _encode(entry))
         if state != self._last:
             check(state.commit <= self._last_index, "INV-05 what is committed is in the journal")
             self._save_state(state)
@@ -157,10 +157,10 @@ class Journal:
 
     def _save_state(self, state: HardState) -> None:
         self._check_promises(state)
-        self._add(Kind.HARD_STATE, _encode(state))
+        self._add(RecordKind.HARD_STATE, _encode(state))
         self._batch.state = state
 
-    def rewrite(self, saved: Saved) -> None:
+    def rewrite(self, saved: SavedState) -> None:
         """Remember that the file is to hold this, and what is saved later, and nothing else."""
         self._check_promises(saved.hard_state)
         self._batch = _Batch(saved, state=saved.hard_state)
@@ -168,7 +168,7 @@ class Journal:
         self.must_sync = True
         self._last_index = saved.snapshot.index + len(saved.entries)
 
-    def _add(self, kind: Kind, body: bytes) -> None:
+    def _add(self, kind: RecordKind, body: bytes) -> None:
         self._batch.records.append((kind, body))
 
     def _check_promises(self, state: HardState) -> None:
@@ -228,15 +228,17 @@ class Journal:
         saved = batch.whole
         assert saved is not None
         bodies = [
-            (Kind.SNAPSHOT, _encode(saved.snapshot)),
-            (Kind.HARD_STATE, _encode(saved.hard_state)),
-            *((Kind.ENTRY, _encode(entry)) for entry in saved.entries),
+            (RecordKind.SNAPSHOT, _encode(saved.snapshot)),
+            (RecordKind.HARD_STATE, _encode(saved.hard_state)),
+            *((RecordKind.ENTRY, _encode(entry)) for entry in saved.entries),
             *batch.records,
         ]
         birth = _Birth(self._owner, bytes(8), COMMIT_LAST, saved.incarnation, saved.confirmed)
         end = size_of(_encode(birth)) + sum(size_of(body) for _kind, body in bodies)
         birth = msgspec.structs.replace(birth, born_bytes=end.to_bytes(8, "big"))
-        records = [encode(kind, body, 0) for kind, body in [(Kind.BIRTH, _encode(birth)), *bodies]]
+        records = [
+            encode(kind, body, 0) for kind, body in [(RecordKind.BIRTH, _encode(birth)), *bodies]
+        ]
         size = -(-end // self._chunk_bytes) * self._chunk_bytes
         self._disk.write_file(self._path, b"".join(records).ljust(size, b"\0"))
         if self._file is not None:
@@ -247,14 +249,14 @@ class Journal:
 
     # Reading ----------------------------------------------------------------------------------
 
-    def _replay(self, data: bytes) -> tuple[Saved, bool, int]:
+    def _replay(self, data: bytes) -> tuple[SavedState, bool, int]:
         """(what the file holds, whether it has to be made anew, where the good part ends)"""
         scan = Scan(data, self._path)
         replay = _Replay(self._path)
         birth = _Birth("", b"")
         for kind, body in scan.records():
             try:
-                if kind is Kind.BIRTH:
+                if kind is RecordKind.BIRTH:
                     birth = msgspec.msgpack.decode(body, type=_Birth)
                     scan.born_bytes = int.from_bytes(birth.born_bytes, "big")
                     self._check_owner(birth.owner)
@@ -282,24 +284,24 @@ class _Replay:
         self._name = name
         self._hard_state = HardState()
         self._snapshot: Snapshot | None = None
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._write_began_at = 0
         """Where in the file the write began that the newest record belongs to."""
         self._commit_before = 0
         """The commit index as of the write before that one."""
 
-    def add_record(self, kind: Kind, body: bytes, synced: int) -> None:
+    def add_record(self, kind: RecordKind, body: bytes, synced: int) -> None:
         """Add one record, which was written when `synced` bytes of the file were on the device."""
         if synced != self._write_began_at:
             self._write_began_at, self._commit_before = synced, self._hard_state.commit
-        if kind is Kind.HARD_STATE:
+        if kind is RecordKind.HARD_STATE:
             self._hard_state = msgspec.msgpack.decode(body, type=HardState)
-        elif kind is Kind.SNAPSHOT:
+        elif kind is RecordKind.SNAPSHOT:
             self._snapshot = msgspec.msgpack.decode(body, type=Snapshot)
         else:
-            self._add_entry(msgspec.msgpack.decode(body, type=Entry))
+            self._add_entry(msgspec.msgpack.decode(body, type=LogEntry))
 
-    def _add_entry(self, entry: Entry) -> None:
+    def _add_entry(self, entry: LogEntry) -> None:
         first = 1 if self._snapshot is None else self._snapshot.index + 1
         at = entry.index - first
         if not 0 <= at <= len(self._entries):
@@ -311,7 +313,7 @@ class _Replay:
         del self._entries[at:]
         self._entries.append(entry)
 
-    def saved(self, *, trust_last_write: bool) -> Saved:
+    def saved(self, *, trust_last_write: bool) -> SavedState:
         """All of it. Without trust the commit index is the one before the last write, which may
         have put it in front of entries that were torn off; as a hint it may be too old."""
         if self._snapshot is None:
@@ -327,4 +329,4 @@ class _Replay:
         in_last_write = self._write_began_at > 0
         commit = self._commit_before if in_last_write and not trust_last_write else state.commit
         state = HardState(state.term, state.vote, min(commit, last))
-        return Saved(state, self._snapshot, tuple(self._entries))
+        return SavedState(state, self._snapshot, tuple(self._entries))

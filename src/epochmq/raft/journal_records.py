@@ -28,7 +28,7 @@ _PAYLOAD = Struct(">4sBQ")
 _EXTRA = _PAYLOAD.size + len(TRAILER)
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record holds."""
 
     BIRTH = 1
@@ -38,7 +38,7 @@ class Kind(IntEnum):
     SNAPSHOT = 4
 
 
-def encode(kind: Kind, body: bytes, synced: int) -> bytes:
+def encode(kind: RecordKind, body: bytes, synced: int) -> bytes:
     """One record."""
     payload = b"".join((_PAYLOAD.pack(MAGIC, kind, synced), body, TRAILER))
     length = len(payload).to_bytes(4, "big")
@@ -50,7 +50,7 @@ def size_of(body: bytes) -> int:
     return _HEAD.size + _EXTRA + len(body)
 
 
-def record_at(data: bytes, at: int) -> tuple[Kind, int, bytes, int] | None:
+def record_at(data: bytes, at: int) -> tuple[RecordKind, int, bytes, int] | None:
     """(kind, synced, body, where the next one starts); None when no valid record starts here."""
     if at + _HEAD.size > len(data):
         return None
@@ -63,9 +63,13 @@ def record_at(data: bytes, at: int) -> tuple[Kind, int, bytes, int] | None:
     if zlib.crc32(whole[start:stop], zlib.crc32(whole[at : at + 4])) != crc:
         return None
     magic, kind, synced = _PAYLOAD.unpack_from(data, start)
-    if magic != MAGIC or kind not in Kind.__members__.values() or data[stop - 1 : stop] != TRAILER:
+    if (
+        magic != MAGIC
+        or kind not in RecordKind.__members__.values()
+        or data[stop - 1 : stop] != TRAILER
+    ):
         return None
-    return Kind(kind), synced, data[start + _PAYLOAD.size : stop - 1], stop
+    return RecordKind(kind), synced, data[start + _PAYLOAD.size : stop - 1], stop
 
 
 class Scan:
@@ -82,7 +86,7 @@ class Scan:
         self.torn = False
         """Something after `end` has to be cut."""
 
-    def records(self) -> Iterator[tuple[Kind, bytes]]:
+    def records(self) -> Iterator[tuple[RecordKind, bytes]]:
         """Each record; `StoreDamaged` where one that was relied on is bad."""
         while (found := record_at(self._data, self.end)) is not None:
             kind, self.synced, body, after = found

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from epochmq.raft.log import RaftLog
 from epochmq.raft.membership import ChangeKind, changed, reborn
-from epochmq.raft.messages import AnyMessage, HeartbeatReply, Members, TimeoutNow
+from epochmq.raft.messages import AnyMessage, HeartbeatReply, TimeoutNow, VotersAndLearners
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.read_index import ReadIndex, ReadState
-from epochmq.raft.replication import Replication
+from epochmq.raft.replication import Followers
 
 
 class Leader:
@@ -27,7 +27,7 @@ class Leader:
         self._log = log
         self._options = options
         self._send = send
-        self.replication = Replication(own_id, term, log, options, send)
+        self.replication = Followers(own_id, term, log, options, send)
         self.reads = ReadIndex()
         self.first_index = log.last_index + 1
         """Index of the no-op; once it is committed, so is all before it."""
@@ -137,7 +137,9 @@ class Leader:
         progress = self.replication.followers.get(node)
         return progress is not None and progress.match >= self._log.commit
 
-    def members_after(self, reply: HeartbeatReply, members: Members) -> Members | None:
+    def members_after(
+        self, reply: HeartbeatReply, members: VotersAndLearners
+    ) -> VotersAndLearners | None:
         """The membership that an answer to a heartbeat calls for; None: the present one.
 
         A member that answers with another disk than the group knows becomes a learner; who is

@@ -8,13 +8,15 @@ from collections import deque
 from collections.abc import Sequence
 
 from epochmq.base.check import check
-from epochmq.raft.messages import Entry, Members, Snapshot
+from epochmq.raft.messages import LogEntry, Snapshot, VotersAndLearners
 
 
 class RaftLog:
     """Entries after a snapshot."""
 
-    def __init__(self, snapshot: Snapshot, entries: Sequence[Entry] = (), commit: int = 0) -> None:
+    def __init__(
+        self, snapshot: Snapshot, entries: Sequence[LogEntry] = (), commit: int = 0
+    ) -> None:
         self.snapshot = snapshot
         """What stands before the first entry; index 0 at the very start."""
         self._entries = list(entries)
@@ -44,12 +46,12 @@ class RaftLog:
         """Whether a log that ends so holds all that this one may have committed (5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
-    def after(self, index: int, bytes_max: int, count_max: int) -> tuple[Entry, ...]:
+    def after(self, index: int, bytes_max: int, count_max: int) -> tuple[LogEntry, ...]:
         """Entries from `index` + 1 on; at least one if there is any."""
         start = index - self.snapshot.index
         check(start >= 0, "INV-02 entries before the snapshot were asked for")
         size = 0
-        taken: list[Entry] = []
+        taken: list[LogEntry] = []
         for entry in self._entries[start : start + count_max]:
             size += len(entry.data) + 16
             if taken and size > bytes_max:
@@ -57,7 +59,7 @@ class RaftLog:
             taken.append(entry)
         return tuple(taken)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         """Add entries that follow the last one, or replace from the first of them on."""
         first = entries[0].index
         if first <= self.last_index:
@@ -73,7 +75,9 @@ class RaftLog:
         self._handed = min(self._handed, first - 1)
         self._writes = deque(min(last, first - 1) for last in self._writes)
 
-    def merge(self, prev_index: int, prev_term: int, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    def merge(
+        self, prev_index: int, prev_term: int, entries: Sequence[LogEntry]
+    ) -> tuple[LogEntry, ...]:
         """Add what a leader sent after a place where both logs agree; what was new of it.
 
         Entries that are here already stay: an old, reordered append cuts nothing (5.3).
@@ -107,7 +111,7 @@ class RaftLog:
         return True
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LogEntry]:
         """A copy of all entries after the snapshot."""
         return list(self._entries)
 
@@ -117,7 +121,7 @@ class RaftLog:
     def has_unwritten(self) -> bool:
         return self._handed < self.last_index
 
-    def pop_unwritten(self) -> tuple[Entry, ...]:
+    def pop_unwritten(self) -> tuple[LogEntry, ...]:
         """Entries to write; they become stable by `written`, in the order they were taken."""
         new = tuple(self._entries[self._handed - self.snapshot.index :])
         self._handed = self.last_index
@@ -133,7 +137,7 @@ class RaftLog:
         """How far entries may be applied now."""
         return min(self.commit, self.stable)
 
-    def pop_committed(self, count_max: int) -> tuple[Entry, ...]:
+    def pop_committed(self, count_max: int) -> tuple[LogEntry, ...]:
         """Entries to apply, at most so many; they count as applied."""
         start = self.applied - self.snapshot.index
         stop = min(self.applicable - self.snapshot.index, start + count_max)
@@ -141,7 +145,7 @@ class RaftLog:
         self.applied += len(entries)
         return entries
 
-    def found(self, members: Members) -> None:
+    def found(self, members: VotersAndLearners) -> None:
         """The group begins with these members; entries that follow are here already or to come."""
         check(self.snapshot.index == 0, "INV-02 a group is founded before its first entry")
         self.snapshot = Snapshot(0, 0, members)
@@ -156,7 +160,7 @@ class RaftLog:
         self._writes = deque(0 for _ in self._writes)
         self.commit = self.stable = self.applied = self._handed = snapshot.index
 
-    def compact(self, index: int, members: Members, data: bytes) -> Snapshot:
+    def compact(self, index: int, members: VotersAndLearners, data: bytes) -> Snapshot:
         """Put the state machine's `data` in place of all entries up to `index`."""
         check(
             self.snapshot.index < index <= self.applied, "INV-04 only what was applied is compacted"

@@ -10,7 +10,7 @@ from enum import Enum
 from epochmq.base import limits
 from epochmq.base.errors import UsageError
 from epochmq.raft.codec import decode_members
-from epochmq.raft.messages import Entry, EntryKind, Members
+from epochmq.raft.messages import EntryKind, LogEntry, VotersAndLearners
 
 
 class ChangeKind(Enum):
@@ -23,7 +23,9 @@ class ChangeKind(Enum):
     REMOVE = "remove"
 
 
-def changed(members: Members, kind: ChangeKind, node: str, *, caught_up: bool = True) -> Members:
+def changed(
+    members: VotersAndLearners, kind: ChangeKind, node: str, *, caught_up: bool = True
+) -> VotersAndLearners:
     """The membership after one change; `UsageError` when it changes nothing or leaves nobody.
 
     Who is to vote and has not `caught_up` is among the `returning` until it has (thesis 4.2.1):
@@ -52,7 +54,7 @@ def changed(members: Members, kind: ChangeKind, node: str, *, caught_up: bool = 
     return after
 
 
-def reborn(members: Members, node: str, incarnation: str) -> Members:
+def reborn(members: VotersAndLearners, node: str, incarnation: str) -> VotersAndLearners:
     """The membership after `node` came back with another disk: it learns first.
 
     Its votes and entries are gone, so it is a new node under an old name. A voter is among the
@@ -71,8 +73,8 @@ def reborn(members: Members, node: str, incarnation: str) -> Members:
 
 def _members(
     voters: set[str], learners: set[str], incarnations: dict[str, str], returning: set[str]
-) -> Members:
-    return Members(
+) -> VotersAndLearners:
+    return VotersAndLearners(
         tuple(sorted(voters)),
         tuple(sorted(learners)),
         tuple(sorted(incarnations.items())),
@@ -80,21 +82,21 @@ def _members(
     )
 
 
-class Membership:
+class MembershipLog:
     """The memberships in the log, newest last."""
 
-    def __init__(self, base: Members, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, base: VotersAndLearners, entries: Iterable[LogEntry] = ()) -> None:
         self._base = base
-        self._changes: list[tuple[int, Members]] = []
+        self._changes: list[tuple[int, VotersAndLearners]] = []
         self.appended(entries)
 
     @property
-    def now(self) -> Members:
+    def now(self) -> VotersAndLearners:
         """The one in force."""
         return self._changes[-1][1] if self._changes else self._base
 
     @property
-    def base(self) -> Members:
+    def base(self) -> VotersAndLearners:
         """The one before all entries."""
         return self._base
 
@@ -103,11 +105,11 @@ class Membership:
         """Index of the newest change in the log; 0 when there is none."""
         return self._changes[-1][0] if self._changes else 0
 
-    def at(self, index: int) -> Members:
+    def at(self, index: int) -> VotersAndLearners:
         """The membership as of an index."""
         return next((m for at, m in reversed(self._changes) if at <= index), self._base)
 
-    def appended(self, entries: Iterable[Entry]) -> bool:
+    def appended(self, entries: Iterable[LogEntry]) -> bool:
         """Entries went into the log, replacing what was there; whether the membership changed."""
         before = self.now
         for number, entry in enumerate(entries):
@@ -126,11 +128,11 @@ class Membership:
         self._base = self.at(index)
         self._changes = [change for change in self._changes if change[0] > index]
 
-    def founded(self, members: Members) -> None:
+    def founded(self, members: VotersAndLearners) -> None:
         """The group begins with these members, whatever entries are here already."""
         self._base = members
 
-    def restored(self, members: Members) -> None:
+    def restored(self, members: VotersAndLearners) -> None:
         """A leader's snapshot stands for everything."""
         self._base = members
         self._changes.clear()

@@ -27,7 +27,7 @@ class EntryKind(IntEnum):
     """A whole new membership; in force from the moment it is in the log."""
 
 
-class Entry(Struct, frozen=True, array_like=True, gc=False):
+class LogEntry(Struct, frozen=True, array_like=True, gc=False):
     """One entry of the log."""
 
     term: Count
@@ -46,7 +46,7 @@ Incarnations = Annotated[
 Names = Annotated[tuple[NodeId, ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)]
 
 
-class Members(Struct, frozen=True, array_like=True):
+class VotersAndLearners(Struct, frozen=True, array_like=True):
     """Who votes and who only learns; all sorted."""
 
     voters: Names
@@ -74,7 +74,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
 
     index: Count
     term: Count
-    members: Members
+    members: VotersAndLearners
     data: Annotated[bytes, Meta(max_length=limits.RAFT_SNAPSHOT_BYTES_MAX)] = b""
 
 
@@ -86,7 +86,7 @@ class HardState(Struct, frozen=True, array_like=True):
     commit: Count = 0
 
 
-class Message(Struct, frozen=True, array_like=True, tag_field="kind"):
+class RaftMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     """Addressed and dated by the sender's term."""
 
     sender: NodeId
@@ -94,7 +94,7 @@ class Message(Struct, frozen=True, array_like=True, tag_field="kind"):
     term: Count
 
 
-class Vote(Message, frozen=True, tag=1):
+class Vote(RaftMessage, frozen=True, tag=1):
     """Asks for a vote in `term`; with `pre` only whether it would be given (thesis 9.6)."""
 
     last_index: Count
@@ -104,23 +104,25 @@ class Vote(Message, frozen=True, tag=1):
     """The leader itself wants this election: its lease is no reason to refuse."""
 
 
-class VoteReply(Message, frozen=True, tag=2):
+class VoteReply(RaftMessage, frozen=True, tag=2):
     """`term` is the one asked for if granted, else the voter's own."""
 
     granted: bool
     pre: bool = False
 
 
-class Append(Message, frozen=True, tag=3):
+class AppendEntries(RaftMessage, frozen=True, tag=3):
     """Entries that follow (prev_index, prev_term), and how far the leader has committed."""
 
     prev_index: Count
     prev_term: Count
     commit: Count
-    entries: Annotated[tuple[Entry, ...], Meta(max_length=limits.RAFT_ENTRIES_PER_MESSAGE_MAX)] = ()
+    entries: Annotated[
+        tuple[LogEntry, ...], Meta(max_length=limits.RAFT_ENTRIES_PER_MESSAGE_MAX)
+    ] = ()
 
 
-class AppendReply(Message, frozen=True, tag=4):
+class AppendReply(RaftMessage, frozen=True, tag=4):
     """Accepted: the log agrees up to `index`. Refused: the append after `index` did not fit, and
     the logs may agree at `hint_index`, which has `hint_term`."""
 
@@ -131,7 +133,7 @@ class AppendReply(Message, frozen=True, tag=4):
     incarnation: Incarnation = ""
 
 
-class Heartbeat(Message, frozen=True, tag=5):
+class Heartbeat(RaftMessage, frozen=True, tag=5):
     """The leader lives; `sent_at_ms` is its own clock, echoed for its lease."""
 
     commit: Count
@@ -139,7 +141,7 @@ class Heartbeat(Message, frozen=True, tag=5):
     sent_at_ms: Count
 
 
-class HeartbeatReply(Message, frozen=True, tag=6):
+class HeartbeatReply(RaftMessage, frozen=True, tag=6):
     """The sender follows, as of that round."""
 
     round: Count
@@ -147,33 +149,33 @@ class HeartbeatReply(Message, frozen=True, tag=6):
     incarnation: Incarnation = ""
 
 
-class Install(Message, frozen=True, tag=7):
+class Install(RaftMessage, frozen=True, tag=7):
     """The entries needed are gone at the leader: take the snapshot instead."""
 
     snapshot: Snapshot
 
 
-class TimeoutNow(Message, frozen=True, tag=8):
+class TimeoutNow(RaftMessage, frozen=True, tag=8):
     """Leadership is handed over: stand for election at once."""
 
 
-class Join(Message, frozen=True, tag=9):
+class Join(RaftMessage, frozen=True, tag=9):
     """The sender's disk is empty, and it has seen these incarnations of empty members."""
 
     incarnation: Incarnation
     seen: Incarnations
 
 
-class Welcome(Message, frozen=True, tag=10):
+class Welcome(RaftMessage, frozen=True, tag=10):
     """A new group was founded, and these are its first members."""
 
-    members: Members
+    members: VotersAndLearners
 
 
 AnyMessage = (
     Vote
     | VoteReply
-    | Append
+    | AppendEntries
     | AppendReply
     | Heartbeat
     | HeartbeatReply

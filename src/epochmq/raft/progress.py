@@ -7,7 +7,7 @@ from enum import Enum
 from epochmq.raft.options import RaftOptions
 
 
-class Pace(Enum):
+class AppendPace(Enum):
     """How appends are sent."""
 
     PROBE = "probe"
@@ -19,7 +19,7 @@ class Pace(Enum):
 
 
 @dataclass(slots=True)
-class Progress:
+class FollowerProgress:
     """One follower; `next` is the next index to send, all up to `match` is known to be there."""
 
     next: int
@@ -28,7 +28,7 @@ class Progress:
     known_since_round: int = 0
     """The newest round of heartbeats when its present disk was recorded."""
     match: int = 0
-    pace: Pace = Pace.PROBE
+    pace: AppendPace = AppendPace.PROBE
     waiting: bool = False
     """A probe is out; the next heartbeat's answer ends the wait."""
     round: int = 0
@@ -41,14 +41,14 @@ class Progress:
     _window_bytes: int = 0
 
     def may_send(self, options: RaftOptions) -> bool:
-        if self.pace is Pace.STREAM:
+        if self.pace is AppendPace.STREAM:
             full = len(self._window) >= options.in_flight_max
             return not full and self._window_bytes < options.in_flight_bytes_max
-        return self.pace is Pace.PROBE and not self.waiting
+        return self.pace is AppendPace.PROBE and not self.waiting
 
     def sent(self, last: int, size: int) -> None:
         """Entries up to `last` are on their way."""
-        if self.pace is Pace.PROBE:
+        if self.pace is AppendPace.PROBE:
             self.waiting = True
         elif last >= self.next:
             self.next = last + 1
@@ -56,7 +56,7 @@ class Progress:
             self._window_bytes += size
 
     def sent_snapshot(self, index: int, now: int) -> None:
-        self.pace, self.snapshot_index, self.snapshot_at = Pace.SNAPSHOT, index, now
+        self.pace, self.snapshot_index, self.snapshot_at = AppendPace.SNAPSHOT, index, now
         self._empty_window()
 
     def accepted(self, index: int) -> bool:
@@ -69,24 +69,24 @@ class Progress:
         while self._window and self._window[0][0] <= index:
             self._window_bytes -= self._window.popleft()[1]
         news = index > self.match
-        ends_probe = self.pace is Pace.PROBE and (news or index >= self.next - 1)
+        ends_probe = self.pace is AppendPace.PROBE and (news or index >= self.next - 1)
         self.match = max(self.match, index)
         self.next = max(self.next, index + 1)
-        if ends_probe or (self.pace is Pace.SNAPSHOT and self.match >= self.snapshot_index):
-            self.pace, self.waiting, self.next = Pace.STREAM, False, self.match + 1
+        if ends_probe or (self.pace is AppendPace.SNAPSHOT and self.match >= self.snapshot_index):
+            self.pace, self.waiting, self.next = AppendPace.STREAM, False, self.match + 1
         return news
 
     def refused(self, index: int, agreed: int) -> bool:
         """An append after `index` did not fit, the logs may agree at `agreed`; False if stale."""
-        if self.pace is Pace.SNAPSHOT or index <= self.match:
+        if self.pace is AppendPace.SNAPSHOT or index <= self.match:
             return False
-        if self.pace is Pace.PROBE and index != self.next - 1:
+        if self.pace is AppendPace.PROBE and index != self.next - 1:
             return False
         self.probe_from(max(self.match, min(agreed, index - 1)) + 1)
         return True
 
     def probe_from(self, index: int) -> None:
-        self.pace, self.waiting, self.next = Pace.PROBE, False, index
+        self.pace, self.waiting, self.next = AppendPace.PROBE, False, index
         self._empty_window()
 
     def answered_heartbeat(self, options: RaftOptions) -> None:

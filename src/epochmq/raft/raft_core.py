@@ -18,29 +18,29 @@ from epochmq.raft.election import Ballot, ElectionTimer
 from epochmq.raft.joining import Configured, Confirmation
 from epochmq.raft.leader import Leader
 from epochmq.raft.log import RaftLog
-from epochmq.raft.membership import ChangeKind, Membership, changed
+from epochmq.raft.membership import ChangeKind, MembershipLog, changed
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
-    Entry,
     EntryKind,
     HardState,
     Heartbeat,
     HeartbeatReply,
     Install,
     Join,
-    Members,
-    Message,
+    LogEntry,
+    RaftMessage,
     Snapshot,
     TimeoutNow,
     Vote,
     VoteReply,
+    VotersAndLearners,
     Welcome,
 )
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.read_index import ReadState
-from epochmq.raft.ready import Ready, Role, Saved
+from epochmq.raft.ready import RaftRole, Ready, SavedState
 
 APPLY_COUNT_MAX = 1024
 """Entries that one batch hands to the state machine."""
@@ -52,7 +52,7 @@ class RaftCore:
     def __init__(
         self,
         own_id: str,
-        saved: Saved,
+        saved: SavedState,
         options: RaftOptions,
         rng: Rng,
         now: int,
@@ -61,13 +61,13 @@ class RaftCore:
     ) -> None:
         self.own_id = own_id
         self.options = options
-        self.role = Role.FOLLOWER
+        self.role = RaftRole.FOLLOWER
         self.leader_id: str | None = None
         self.term, self.vote = saved.hard_state.term, saved.hard_state.vote
         self.log = RaftLog(saved.snapshot, saved.entries, saved.hard_state.commit)
         self.leader: Leader | None = None
         """What only a leader has."""
-        self._membership = Membership(saved.snapshot.members, saved.entries)
+        self._membership = MembershipLog(saved.snapshot.members, saved.entries)
         self._safe = safe
         self._now = now
         self._timer = ElectionTimer(options, rng, now, restarted=self.term > 0)
@@ -80,10 +80,10 @@ class RaftCore:
         self._messages: list[AnyMessage] = []
         self._read_states: list[ReadState] = []
         self._received: Snapshot | None = None
-        self._handlers: dict[type[Message], Callable[[Any], None]] = {
+        self._handlers: dict[type[RaftMessage], Callable[[Any], None]] = {
             Vote: self._on_vote,
             VoteReply: self._on_vote_reply,
-            Append: self._on_append,
+            AppendEntries: self._on_append,
             AppendReply: self._on_append_reply,
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self._on_heartbeat_reply,
@@ -94,7 +94,7 @@ class RaftCore:
         }
 
     @property
-    def members(self) -> Members:
+    def members(self) -> VotersAndLearners:
         return self._membership.now
 
     @property
@@ -203,9 +203,9 @@ class RaftCore:
         self._membership.compacted(index)
         return snapshot
 
-    def saved(self) -> Saved:
+    def saved(self) -> SavedState:
         """All that a journal has to hold now."""
-        return Saved(
+        return SavedState(
             self._hard_state(),
             self.log.snapshot,
             tuple(self.log.entries),
@@ -256,7 +256,7 @@ class RaftCore:
             self.log.written()
             self._maybe_commit()
         state = ready.hard_state
-        if state is None or self.role is not Role.CANDIDATE:
+        if state is None or self.role is not RaftRole.CANDIDATE:
             return
         if (state.term, state.vote) == (self.term, self.own_id):
             self._count_vote(self.own_id, True)
@@ -295,7 +295,7 @@ class RaftCore:
 
     def _answer_old_term(self, message: AnyMessage) -> None:
         """Tell a node that the term is over; a deposed leader or a candidate learns it so."""
-        if isinstance(message, Append | Heartbeat | Install):
+        if isinstance(message, AppendEntries | Heartbeat | Install):
             self._send(AppendReply(self.own_id, message.sender, self.term, 0, refused=True))
         elif isinstance(message, Vote):
             self._send(VoteReply(self.own_id, message.sender, self.term, False, message.pre))
@@ -312,7 +312,7 @@ class RaftCore:
         if not self._safe.pre_vote:
             self._stand(transfer=False)
             return
-        self.role, self.leader_id = Role.PRE_CANDIDATE, None
+        self.role, self.leader_id = RaftRole.PRE_CANDIDATE, None
         self._ask_for_votes(self.term + 1, pre=True, transfer=False)
 
     def _may_stand(self) -> bool:
@@ -331,7 +331,7 @@ class RaftCore:
     def _stand(self, *, transfer: bool) -> None:
         self.term += 1
         self.vote = self.own_id
-        self.role, self.leader_id = Role.CANDIDATE, None
+        self.role, self.leader_id = RaftRole.CANDIDATE, None
         self._timer.restart(self._now)
         self._ask_for_votes(self.term, pre=False, transfer=transfer)
 
@@ -363,7 +363,7 @@ class RaftCore:
         return self.vote == request.sender or (self.vote is None and self.leader_id is None)
 
     def _on_vote_reply(self, reply: VoteReply) -> None:
-        asking = Role.PRE_CANDIDATE if reply.pre else Role.CANDIDATE
+        asking = RaftRole.PRE_CANDIDATE if reply.pre else RaftRole.CANDIDATE
         term = self.term + 1 if reply.pre and reply.granted else self.term
         if self.role is asking and reply.term == term:
             self._count_vote(reply.sender, reply.granted)
@@ -372,7 +372,7 @@ class RaftCore:
         assert self._ballot is not None
         self._ballot.record(voter, granted)
         if self._ballot.won:
-            if self.role is Role.PRE_CANDIDATE:
+            if self.role is RaftRole.PRE_CANDIDATE:
                 self._stand(transfer=False)
             else:
                 self._become_leader()
@@ -384,8 +384,8 @@ class RaftCore:
             self._stand(transfer=True)
 
     def _become_leader(self) -> None:
-        check(self.role is Role.CANDIDATE, "INV-01 only a candidate becomes leader")
-        self.role, self.leader_id, self._ballot = Role.LEADER, self.own_id, None
+        check(self.role is RaftRole.CANDIDATE, "INV-01 only a candidate becomes leader")
+        self.role, self.leader_id, self._ballot = RaftRole.LEADER, self.own_id, None
         self.leader = Leader(self.own_id, self.term, self.log, self.options, self._send, self._now)
         self.leader.replication.follow(self.members, self._now)
         self._append_own(EntryKind.NO_OP, b"")
@@ -398,15 +398,15 @@ class RaftCore:
         if self.leader is not None:
             self._read_states += self.leader.reads.fail()
             self.leader = None
-        if self.role is not Role.FOLLOWER:
+        if self.role is not RaftRole.FOLLOWER:
             self._timer.restart(self._now)
-        self.role, self.leader_id, self._ballot = Role.FOLLOWER, leader, None
+        self.role, self.leader_id, self._ballot = RaftRole.FOLLOWER, leader, None
 
     # Leading ----------------------------------------------------------------------------------
 
     def _append_own(self, kind: EntryKind, data: bytes) -> int:
         assert self.leader is not None
-        entry = Entry(self.term, self.log.last_index + 1, kind, data)
+        entry = LogEntry(self.term, self.log.last_index + 1, kind, data)
         self.log.append((entry,))
         if self._membership.appended((entry,)):
             self.leader.replication.follow(self.members, self._now)
@@ -458,11 +458,11 @@ class RaftCore:
     def _follow(self, leader: str) -> None:
         check(self.leader is None, "INV-01 one leader a term")
         check(self.leader_id in (None, leader), "INV-01 one leader a term")
-        if self.role is not Role.FOLLOWER or self.leader_id is None:
+        if self.role is not RaftRole.FOLLOWER or self.leader_id is None:
             self._become_follower(self.term, leader)
         self._timer.heard_leader(self._now)
 
-    def _on_append(self, append: Append) -> None:
+    def _on_append(self, append: AppendEntries) -> None:
         check_append(append)
         self._follow(append.sender)
         log = self.log
@@ -505,7 +505,7 @@ class RaftCore:
                     " start that one on an empty directory"
                 )
 
-    def _accept(self, message: Append | Install, index: int) -> None:
+    def _accept(self, message: AppendEntries | Install, index: int) -> None:
         self._send(
             AppendReply(
                 self.own_id,
@@ -581,7 +581,7 @@ def _is_about_next_term(message: AnyMessage) -> bool:
     return isinstance(message, Vote) and message.pre
 
 
-def check_append(append: Append) -> None:
+def check_append(append: AppendEntries) -> None:
     """Refuse entries that cannot follow each other, or whose membership is unreadable."""
     term = append.prev_term
     for index, entry in enumerate(append.entries, append.prev_index + 1):

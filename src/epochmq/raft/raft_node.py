@@ -18,15 +18,15 @@ from epochmq.raft.codec import decode, encode
 from epochmq.raft.joining import Configured, draw_incarnation
 from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import Entry, EntryKind, Members
+from epochmq.raft.messages import EntryKind, LogEntry, VotersAndLearners
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.outbox import Outbox
 from epochmq.raft.raft_core import RaftCore
-from epochmq.raft.ready import Ready, Role
+from epochmq.raft.ready import RaftRole, Ready
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendBytes:
     """Bytes for another node; may be lost."""
 
     node_id: str
@@ -82,11 +82,18 @@ class LostLeadership:
 class MembersChanged:
     """Another membership is in force: the nodes to have connections with."""
 
-    members: Members
+    members: VotersAndLearners
 
 
 Effect = (
-    Send | Apply | Restore | ReadReady | ReadFailed | BecameLeader | LostLeadership | MembersChanged
+    SendBytes
+    | Apply
+    | Restore
+    | ReadReady
+    | ReadFailed
+    | BecameLeader
+    | LostLeadership
+    | MembersChanged
 )
 
 
@@ -126,7 +133,7 @@ class RaftNode:
         cls,
         own_id: str,
         journal: Journal,
-        bootstrap: Members,
+        bootstrap: VotersAndLearners,
         options: RaftOptions,
         rng: Rng,
         now: int,
@@ -163,7 +170,7 @@ class RaftNode:
         return self.core.lease_until_ms if self.is_leader else 0
 
     @property
-    def members(self) -> Members:
+    def members(self) -> VotersAndLearners:
         return self.core.members
 
     @property
@@ -301,7 +308,8 @@ class RaftNode:
             self._members = self.core.members
             self._effects.append(MembersChanged(self._members))
         self._effects += [
-            Send(message.to, encode(message)) for message in self._outbox.pop_ready(self._synced)
+            SendBytes(message.to, encode(message))
+            for message in self._outbox.pop_ready(self._synced)
         ]
         self._tell_of_leadership()
         self._answer_reads()
@@ -327,7 +335,7 @@ class RaftNode:
             self._synced = self._number
             self._report_written()
 
-    def _apply(self, entries: tuple[Entry, ...]) -> None:
+    def _apply(self, entries: tuple[LogEntry, ...]) -> None:
         for entry in entries:
             check(entry.index == self._applied + 1, "INV-04 applied in order, without gaps")
             self._applied = entry.index
@@ -347,7 +355,7 @@ class RaftNode:
             self._effects.append(LostLeadership(self._told_term))
             self._told_term = None
         if leader is not None and self._told_term is None and self._applied >= leader.first_index:
-            check(self.core.role is Role.LEADER, "INV-01 who leads is leader")
+            check(self.core.role is RaftRole.LEADER, "INV-01 who leads is leader")
             self._told_term = self.core.term
             self._effects.append(BecameLeader(self._told_term))
 

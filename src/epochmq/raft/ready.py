@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from epochmq.raft.messages import AnyMessage, Entry, HardState, Snapshot
+from epochmq.raft.messages import AnyMessage, HardState, LogEntry, Snapshot
 from epochmq.raft.read_index import ReadState
 
 
-class Role(Enum):
+class RaftRole(Enum):
     """What a node is in its term."""
 
     FOLLOWER = "follower"
@@ -17,12 +17,12 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedState:
     """What a journal holds."""
 
     hard_state: HardState
     snapshot: Snapshot
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LogEntry, ...] = ()
     incarnation: str = ""
     """Which disk of the node this is; empty for the one that it began with."""
     confirmed: bool = True
@@ -38,12 +38,12 @@ class Ready:
 
     hard_state: HardState | None
     """None: unchanged."""
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
     """To be written; they replace everything from the first of them on."""
     snapshot: Snapshot | None
     """Received from the leader; it replaces the whole log."""
     messages: tuple[AnyMessage, ...]
-    committed: tuple[Entry, ...]
+    committed: tuple[LogEntry, ...]
     """To be applied; they are on the device here."""
     read_states: tuple[ReadState, ...]
     must_sync: bool

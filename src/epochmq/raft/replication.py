@@ -10,18 +10,18 @@ from epochmq.raft.election import reached_by_quorum
 from epochmq.raft.log import RaftLog
 from epochmq.raft.messages import (
     AnyMessage,
-    Append,
+    AppendEntries,
     AppendReply,
     Heartbeat,
     HeartbeatReply,
     Install,
-    Members,
+    VotersAndLearners,
 )
 from epochmq.raft.options import RaftOptions
-from epochmq.raft.progress import Pace, Progress
+from epochmq.raft.progress import AppendPace, FollowerProgress
 
 
-class Replication:
+class Followers:
     """The followers of one leader, in the order of their names."""
 
     def __init__(
@@ -37,14 +37,14 @@ class Replication:
         self._log = log
         self._options = options
         self._send = send
-        self.followers: dict[str, Progress] = {}
-        self._members = Members(())
+        self.followers: dict[str, FollowerProgress] = {}
+        self._members = VotersAndLearners(())
         self.round = 0
         """Number of the newest round of heartbeats."""
         self._rounds_dropped = 0
         """When a round up to this one was sent means nothing."""
 
-    def follow(self, members: Members, now: int) -> None:
+    def follow(self, members: VotersAndLearners, now: int) -> None:
         """Take a membership in: newcomers are probed, who left is forgotten.
 
         A member with another disk is a newcomer: what the old one had counts no more.
@@ -58,7 +58,7 @@ class Replication:
         }
         self.followers = {
             node: kept.get(node)
-            or Progress(self._log.last_index + 1, now, known_since_round=self.round)
+            or FollowerProgress(self._log.last_index + 1, now, known_since_round=self.round)
             for node in sorted(others)
         }
 
@@ -70,7 +70,7 @@ class Replication:
             if progress.next <= self._log.last_index:
                 self.send_append(node, progress, now)
 
-    def send_append(self, node: str, progress: Progress, now: int) -> None:
+    def send_append(self, node: str, progress: FollowerProgress, now: int) -> None:
         """Send the next entries, or the snapshot when they are gone; may be an empty append."""
         if not progress.may_send(self._options):
             return
@@ -83,11 +83,13 @@ class Replication:
             prev, self._options.append_bytes_max, limits.RAFT_ENTRIES_PER_MESSAGE_MAX
         )
         self._send(
-            Append(self._own_id, node, self._term, prev, prev_term, self._log.commit, entries)
+            AppendEntries(
+                self._own_id, node, self._term, prev, prev_term, self._log.commit, entries
+            )
         )
         progress.sent(prev + len(entries), sum(len(entry.data) for entry in entries))
 
-    def _send_snapshot(self, node: str, progress: Progress, now: int) -> None:
+    def _send_snapshot(self, node: str, progress: FollowerProgress, now: int) -> None:
         """A node behind the deleted prefix (dledger#275) starts from the snapshot."""
         self._send(Install(self._own_id, node, self._term, self._log.snapshot))
         progress.sent_snapshot(self._log.snapshot.index, now)
@@ -99,7 +101,7 @@ class Replication:
             commit = min(progress.match, self._log.commit)
             self._send(Heartbeat(self._own_id, node, self._term, commit, self.round, now))
             if (
-                progress.pace is Pace.SNAPSHOT
+                progress.pace is AppendPace.SNAPSHOT
                 and now >= progress.snapshot_at + self._options.snapshot_resend_ms
             ):
                 progress.probe_from(progress.match + 1)
@@ -143,7 +145,7 @@ class Replication:
 
     # What a majority has ----------------------------------------------------------------------
 
-    def _quorum(self, of: Callable[[Progress], int], own: int) -> int:
+    def _quorum(self, of: Callable[[FollowerProgress], int], own: int) -> int:
         values = [
             own if voter == self._own_id else of(self.followers[voter])
             for voter in self._members.voters

@@ -55,7 +55,7 @@ def position(in_sync: InSync, own: int, options: ReplicationOptions) -> int:
     return min(own, acks[count - 1])
 
 
-class Waits:
+class WaitingSends:
     """Groups of sends, by the offset where each ends, in the log's order."""
 
     def __init__(self) -> None:

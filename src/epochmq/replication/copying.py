@@ -5,25 +5,25 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     AskReplicas,
     Close,
     Effects,
-    Propose,
-    Send,
+    ProposeSyncStateSet,
+    SendData,
     Trouble,
 )
 from epochmq.store.store import Store
 
-Outward = Send | Close | Propose | AskReplicas | Trouble
+Outward = SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble
 
 
 class Copier(Protocol):
     """The core that copies: `FollowerCore` or `PlainSlaveCore`."""
 
-    state: State
+    state: LinkState
     session: int
 
     @property
@@ -69,7 +69,7 @@ class Copying(ABC):
     @property
     def established(self) -> bool:
         """Whether master and copier agree, and log flows."""
-        return self._copier is not None and self._copier.state is State.TRANSFER
+        return self._copier is not None and self._copier.state is LinkState.TRANSFER
 
     @property
     def whole_end(self) -> int:
@@ -79,7 +79,7 @@ class Copying(ABC):
     @property
     def suspended(self) -> bool:
         """Whether a person must help before there is any use in dialling."""
-        return self._copier is not None and self._copier.state is State.SUSPEND
+        return self._copier is not None and self._copier.state is LinkState.SUSPEND
 
     def dialled(self, now: int) -> None:
         """The connection to the master stands."""

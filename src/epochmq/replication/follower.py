@@ -24,11 +24,11 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.frames import (
     REPLY_BYTES,
     TRANSFER_BYTES,
-    Generation,
+    HandshakeReply,
     Hello,
-    Reply,
-    State,
-    Transfer,
+    LinkState,
+    ProtocolVersion,
+    TransferHead,
     decode_entries,
     decode_reply,
     decode_transfer,
@@ -40,14 +40,14 @@ from epochmq.replication.ports import EpochView, LogView
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
-    Append,
+    AdvanceConfirmed,
+    AppendData,
     AwaitSync,
     Close,
-    Confirm,
     Effects,
     Persist,
     Reset,
-    Send,
+    SendData,
     Trouble,
     Truncate,
 )
@@ -73,11 +73,11 @@ class FollowerCore:
         *,
         learner: bool = False,
         unclean_epoch: int = 0,
-        generation: Generation = Generation.G2,
+        generation: ProtocolVersion = ProtocolVersion.G2,
         own_address: str = "",
         safeguards: Safeguards = SAFE,
     ) -> None:
-        self.state = State.READY
+        self.state = LinkState.READY
         self.epoch = epoch
         """The master's, as the controller gave it."""
         self.unclean_epoch = unclean_epoch
@@ -94,12 +94,12 @@ class FollowerCore:
         self._epochs = epochs
         self._options = options
         self._safeguards = safeguards
-        name = None if generation is Generation.G2 else own_address
+        name = None if generation is ProtocolVersion.G2 else own_address
         number = own_id if name is None else None
         self._hello = encode_hello(Hello(options.from_last_file, learner, number, name))
         self._reply_bytes = REPLY_BYTES[generation]
         self._inbox = bytearray()
-        self._reply: Reply | None = None
+        self._reply: HandshakeReply | None = None
         self._entries: list[tuple[int, int]] = []
         """The master's epochs, by number."""
         self._last_epoch = -1
@@ -123,15 +123,15 @@ class FollowerCore:
     def connected(self, now: int) -> Effects:
         """A connection to the master stands: shake hands, in one write."""
         self._forget()
-        self.state = State.HANDSHAKE
+        self.state = LinkState.HANDSHAKE
         self.read_at_ms = self.written_at_ms = self._log_at_ms = now
-        return [Send(OWN_LINK, self._hello)]
+        return [SendData(OWN_LINK, self._hello)]
 
     def closed(self) -> None:
         """The connection is gone."""
         self._forget()
-        if self.state is not State.SUSPEND:
-            self.state = State.READY
+        if self.state is not LinkState.SUSPEND:
+            self.state = LinkState.READY
 
     def _forget(self) -> None:
         self.session += 1
@@ -152,7 +152,7 @@ class FollowerCore:
     @property
     def wants(self) -> bool:
         """Whether bytes may be given now."""
-        return not self.held and self.state in (State.HANDSHAKE, State.TRANSFER)
+        return not self.held and self.state in (LinkState.HANDSHAKE, LinkState.TRANSFER)
 
     @property
     def direct(self) -> int:
@@ -190,7 +190,7 @@ class FollowerCore:
         effects: Effects = []
         try:
             self._end = self._log.end
-            if self.state is State.HANDSHAKE:
+            if self.state is LinkState.HANDSHAKE:
                 self._transfer(effects, now)
             waiting = bytes(self._inbox)
             self._inbox.clear()
@@ -213,15 +213,15 @@ class FollowerCore:
                 count = min(left, self._body_left)
                 if count == 0:
                     break
-                effects.append(Append(self._end, view[at : at + count]))
+                effects.append(AppendData(self._end, view[at : at + count]))
                 self._grew(count, effects)
                 at += count
-            elif self.state is State.HANDSHAKE:
+            elif self.state is LinkState.HANDSHAKE:
                 used = self._shake(view[at:], effects, now)
                 if not used:
                     break
                 at += used
-            elif self.state is State.TRANSFER:
+            elif self.state is LinkState.TRANSFER:
                 if left < TRANSFER_BYTES:
                     break
                 head = decode_transfer(view, at)
@@ -255,7 +255,7 @@ class FollowerCore:
         return size
 
     def _compare(
-        self, reply: Reply, entries: list[tuple[int, int]], effects: Effects, now: int
+        self, reply: HandshakeReply, entries: list[tuple[int, int]], effects: Effects, now: int
     ) -> None:
         """Find where the logs part, and cut there."""
         log = self._log
@@ -295,7 +295,7 @@ class FollowerCore:
         """Stop until a person has decided; the replica stays out of the set."""
         again = self.suspended == reason
         self._drop(reason, effects)
-        self.state = State.SUSPEND
+        self.state = LinkState.SUSPEND
         self.suspended = reason
         if not again:
             effects.append(
@@ -306,7 +306,7 @@ class FollowerCore:
 
     def _transfer(self, effects: Effects, now: int) -> None:
         """The log agrees with the master's; tell where to begin (Java waits 5 s with this)."""
-        self.state = State.TRANSFER
+        self.state = LinkState.TRANSFER
         self.suspended = None
         self._last_epoch = self._epochs.last_epoch
         self._confirmed = self._told_confirmed = self._log.confirmed
@@ -316,7 +316,7 @@ class FollowerCore:
 
     # Log --------------------------------------------------------------------------------------
 
-    def _head(self, head: Transfer, effects: Effects) -> None:
+    def _head(self, head: TransferHead, effects: Effects) -> None:
         """The next `body_bytes` bytes are log, once everything about them is in order."""
         if head.offset != self._end:
             if self._log.start != self._end or self._acked != self._end or head.offset < 0:
@@ -345,7 +345,7 @@ class FollowerCore:
         self.held = True
         effects.append(Reset(offset))
 
-    def _learn(self, head: Transfer) -> None:
+    def _learn(self, head: TransferHead) -> None:
         """Check the frame's epoch against all that is known."""
         if head.epoch < 0 and not head.body_bytes:
             return
@@ -394,12 +394,12 @@ class FollowerCore:
 
     def _finish(self, effects: Effects, now: int) -> None:
         """After each piece: what may be read here, and one acknowledgement."""
-        if self.state is not State.TRANSFER or self.held:
+        if self.state is not LinkState.TRANSFER or self.held:
             return
         confirmed = min(self._confirmed, self._end)
         if confirmed > self._told_confirmed:
             self._told_confirmed = confirmed
-            effects.append(Confirm(confirmed))
+            effects.append(AdvanceConfirmed(confirmed))
         if self._end > self._acked:
             effects.append(Acknowledge())
         elif self._asked and now - self.written_at_ms >= ANSWER_MS:
@@ -417,7 +417,7 @@ class FollowerCore:
         With SYNC_FLUSH only once they are on the device.
         """
         effects: Effects = []
-        if self.state is not State.TRANSFER or self.held or self._awaiting:
+        if self.state is not LinkState.TRANSFER or self.held or self._awaiting:
             return effects
         whole = self._log.whole
         if whole > self._acked:
@@ -443,17 +443,17 @@ class FollowerCore:
     def _ack(self, offset: int, effects: Effects, now: int) -> None:
         self._acked = offset
         self.written_at_ms = now
-        effects.append(Send(OWN_LINK, encode_ack(offset)))
+        effects.append(SendData(OWN_LINK, encode_ack(offset)))
 
     # Time -------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> Effects:
         """Heartbeats of ours, silence of theirs."""
         effects: Effects = []
-        if self.state is State.HANDSHAKE and not self.held:
+        if self.state is LinkState.HANDSHAKE and not self.held:
             if now - self.written_at_ms >= HANDSHAKE_MS:
                 self._drop("the handshake was not answered", effects)
-        elif self.state is State.TRANSFER:
+        elif self.state is LinkState.TRANSFER:
             if now - self.read_at_ms >= self._options.housekeeping_ms and not self.held:
                 self._drop("the master is silent for too long", effects)
             elif now - self.written_at_ms >= self._options.heartbeat_ms and self._acked >= 0:
@@ -478,9 +478,9 @@ class FollowerCore:
     def next_deadline(self, now: int) -> int:
         """No later than this `tick` should be called."""
         options = self._options
-        if self.state is State.HANDSHAKE:
+        if self.state is LinkState.HANDSHAKE:
             return self.written_at_ms + HANDSHAKE_MS
-        if self.state is State.TRANSFER:
+        if self.state is LinkState.TRANSFER:
             return min(
                 self.written_at_ms + options.heartbeat_ms,
                 self.read_at_ms + options.housekeeping_ms,

@@ -33,7 +33,7 @@ from epochmq.base.limits import (
 from epochmq.base.types import Buffer
 
 
-class State(IntEnum):
+class LinkState(IntEnum):
     """What a link does; only HANDSHAKE and TRANSFER are ever sent."""
 
     READY = 0
@@ -43,7 +43,7 @@ class State(IntEnum):
     SHUTDOWN = 4
 
 
-class Generation(Enum):
+class ProtocolVersion(Enum):
     """Which RocketMQ speaks so."""
 
     G1A = "5.0.0"
@@ -67,7 +67,7 @@ ACK_BYTES = _ACK.size
 TRANSFER_BYTES = _TRANSFER.size
 ENTRY_BYTES = _ENTRY.size
 _G1A_EXTRA = bytes(16)
-REPLY_BYTES = {Generation.G1A: 36, Generation.G1B: 20, Generation.G2: 20}
+REPLY_BYTES = {ProtocolVersion.G1A: 36, ProtocolVersion.G1B: 20, ProtocolVersion.G2: 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HandshakeReply:
     """Head of a master's handshake reply."""
 
     body_bytes: int
@@ -101,7 +101,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class TransferHead:
     """Head of a piece of log; `body_bytes` 0 is a heartbeat."""
 
     body_bytes: int
@@ -116,7 +116,7 @@ class Transfer:
 
 def encode_hello(hello: Hello) -> bytes:
     """The handshake in one piece: Java's master misreads one that is split (H9)."""
-    flags = (State.HANDSHAKE, hello.from_last_file, hello.learner)
+    flags = (LinkState.HANDSHAKE, hello.from_last_file, hello.learner)
     if hello.address is None:
         return _HELLO.pack(*flags, hello.follower_id)
     address = hello.address.encode()[:HA_ADDRESS_BYTES_MAX]
@@ -124,7 +124,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def encode_ack(offset: int) -> bytes:
-    return _ACK.pack(State.TRANSFER, offset)
+    return _ACK.pack(LinkState.TRANSFER, offset)
 
 
 def decode_from_follower(data: Buffer, at: int = 0) -> tuple[Hello | Ack, int] | None:
@@ -136,11 +136,11 @@ def decode_from_follower(data: Buffer, at: int = 0) -> tuple[Hello | Ack, int] |
     if left < 4:
         return None
     (state,) = _I32.unpack_from(data, at)
-    if state == State.TRANSFER:
+    if state == LinkState.TRANSFER:
         if left < ACK_BYTES:
             return None
         return Ack(_ACK.unpack_from(data, at)[1]), at + ACK_BYTES
-    if state != State.HANDSHAKE:
+    if state != LinkState.HANDSHAKE:
         raise PeerError(f"a follower sent state {state}")
     if left < _HELLO_ADDRESS.size:
         return None
@@ -168,24 +168,24 @@ def _text(data: Buffer, start: int, end: int) -> str:
 # What a master sends -----------------------------------------------------------------------------
 
 
-def encode_reply(generation: Generation, end: int, entries: Entries) -> bytes:
+def encode_reply(generation: ProtocolVersion, end: int, entries: Entries) -> bytes:
     """Handshake reply with the newest entries that a Java follower has room for."""
     entries = entries[-EPOCHS_SENT_MAX:]
     epoch = entries[-1][0] if entries else -1
-    head = _REPLY.pack(State.HANDSHAKE, len(entries) * ENTRY_BYTES, end, epoch)
-    if generation is Generation.G1A:
+    head = _REPLY.pack(LinkState.HANDSHAKE, len(entries) * ENTRY_BYTES, end, epoch)
+    if generation is ProtocolVersion.G1A:
         head += _G1A_EXTRA
     return head + b"".join(_ENTRY.pack(epoch, start) for epoch, start in entries)
 
 
-def decode_reply(data: Buffer) -> Reply:
+def decode_reply(data: Buffer) -> HandshakeReply:
     """Head of the reply in `data`, which is whole; `PeerError` when it is none."""
     state, body_bytes, end, epoch = _REPLY.unpack_from(data)
-    if state != State.HANDSHAKE:
+    if state != LinkState.HANDSHAKE:
         raise PeerError(f"a master answered the handshake with state {state}")
     if body_bytes % ENTRY_BYTES or not 0 <= body_bytes <= EPOCHS_SENT_MAX * ENTRY_BYTES:
         raise PeerError(f"a handshake reply with {body_bytes} bytes of epochs")
-    return Reply(body_bytes, end, epoch)
+    return HandshakeReply(body_bytes, end, epoch)
 
 
 def decode_entries(data: Buffer) -> list[tuple[int, int]]:
@@ -202,14 +202,14 @@ def decode_entries(data: Buffer) -> list[tuple[int, int]]:
 def encode_transfer(
     body_bytes: int, offset: int, epoch: int, epoch_start: int, confirmed: int
 ) -> bytes:
-    return _TRANSFER.pack(State.TRANSFER, body_bytes, offset, epoch, epoch_start, confirmed)
+    return _TRANSFER.pack(LinkState.TRANSFER, body_bytes, offset, epoch, epoch_start, confirmed)
 
 
-def decode_transfer(data: Buffer, at: int = 0) -> Transfer:
+def decode_transfer(data: Buffer, at: int = 0) -> TransferHead:
     """The head at `at`, which is whole; `PeerError` when it is none."""
     state, body_bytes, offset, epoch, epoch_start, confirmed = _TRANSFER.unpack_from(data, at)
-    if state != State.TRANSFER:
+    if state != LinkState.TRANSFER:
         raise PeerError(f"a master sent state {state} where log was due")
     if not 0 <= body_bytes <= HA_BODY_BYTES_MAX:
         raise PeerError(f"a master announced {body_bytes} bytes of log")
-    return Transfer(body_bytes, offset, epoch, epoch_start, confirmed)
+    return TransferHead(body_bytes, offset, epoch, epoch_start, confirmed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.replication.speed import Speeds
 
@@ -37,7 +37,7 @@ def ha_info(
                     "silentMs": now - link.read_at_ms,
                 }
             )
-    state = follower.state if follower is not None else State.SHUTDOWN
+    state = follower.state if follower is not None else LinkState.SHUTDOWN
     return {
         "master": master is not None,
         "masterCommitLogMaxOffset": end if master is not None else 0,
@@ -49,7 +49,7 @@ def ha_info(
             "maxOffset": end if follower is not None else 0,
             "lastReadTimestamp": moment(follower.read_at_ms, now, wall) if follower else 0,
             "lastWriteTimestamp": moment(follower.written_at_ms, now, wall) if follower else 0,
-            "activated": state is State.TRANSFER,
+            "activated": state is LinkState.TRANSFER,
             "state": state.name,
         },
     }

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from epochmq.base.check import check
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.replica import NEVER, Replica
+from epochmq.replication.replica import NEVER, FollowerState
 from epochmq.replication.replication_effects import SetProposal
 
 _ENDS_MAX = 65_536
@@ -55,7 +55,7 @@ class InSync:
         self.committed = members
         self.set_epoch = set_epoch
         self.confirmed = confirmed
-        self.replicas: dict[int, Replica] = {}
+        self.replicas: dict[int, FollowerState] = {}
         self.effective = members
         """Whose acknowledgements count."""
         self.in_flight: SetProposal | None = None
@@ -69,10 +69,10 @@ class InSync:
         for member in members:
             self._replica(member)
 
-    def _replica(self, follower_id: int) -> Replica:
+    def _replica(self, follower_id: int) -> FollowerState:
         replica = self.replicas.get(follower_id)
         if replica is None:
-            replica = self.replicas[follower_id] = Replica(self._began_ms, self._began_ms)
+            replica = self.replicas[follower_id] = FollowerState(self._began_ms, self._began_ms)
         return replica
 
     # Links ------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class InSync:
 
     # The set ----------------------------------------------------------------------------------
 
-    def _may_join(self, follower_id: int, replica: Replica) -> bool:
+    def _may_join(self, follower_id: int, replica: FollowerState) -> bool:
         return (
             follower_id not in self.effective
             and replica.link is not None
@@ -259,7 +259,7 @@ class InSync:
             for member in self.committed
         )
 
-    def _away(self, replica: Replica, now: int) -> bool:
+    def _away(self, replica: FollowerState, now: int) -> bool:
         options = self._options
         grace = options.lost_link_grace_ms if replica.linked_once else options.first_link_grace_ms
         return replica.link is None and now - replica.lost_at_ms >= grace

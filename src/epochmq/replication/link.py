@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from epochmq.replication.frames import Generation, Hello, State
+from epochmq.replication.frames import Hello, LinkState, ProtocolVersion
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class ReplicaLink:
     """From accept to close. Times are monotonic."""
 
     number: int
@@ -14,10 +14,10 @@ class Link:
     read_at_ms: int
     """When bytes last came."""
     written_at_ms: int
-    state: State = State.READY
+    state: LinkState = LinkState.READY
     hello: Hello | None = None
     follower_id: int = 0
-    generation: Generation = Generation.G2
+    generation: ProtocolVersion = ProtocolVersion.G2
     next: int = -1
     """Offset of the next byte to send; -1 before the first acknowledgement."""
     ack: int = -1

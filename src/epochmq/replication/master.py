@@ -23,31 +23,31 @@ from epochmq.replication.ack_policy import (
     NOTHING,
     AckStatus,
     Done,
-    Waits,
+    WaitingSends,
     position,
 )
 from epochmq.replication.flow import Flow
 from epochmq.replication.frames import (
     Ack,
-    Generation,
     Hello,
-    State,
+    LinkState,
+    ProtocolVersion,
     decode_from_follower,
     encode_reply,
     encode_transfer,
 )
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.link import Chunk, Link
+from epochmq.replication.link import Chunk, ReplicaLink
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.ports import Entry, EpochView, LogView
+from epochmq.replication.ports import EpochRange, EpochView, LogView
 from epochmq.replication.replica import NEVER
 from epochmq.replication.replication_effects import (
+    AdvanceConfirmed,
     AskReplicas,
     Close,
-    Confirm,
     Effects,
-    Propose,
-    Send,
+    ProposeSyncStateSet,
+    SendData,
     SetProposal,
     Trouble,
 )
@@ -76,8 +76,8 @@ class MasterCore:
         registered: frozenset[int] | None = None,
     ) -> None:
         self.in_sync = in_sync
-        self.links: dict[int, Link] = {}
-        self.waits = Waits()
+        self.links: dict[int, ReplicaLink] = {}
+        self.waits = WaitingSends()
         self.fenced: str | None = None
         self.past_lease = False
         """The lease is over: only what the whole set holds is acknowledged, and the set stays as it
@@ -95,7 +95,7 @@ class MasterCore:
         """Numbers of linked followers without ids, by address."""
         self._strangers_count = 0
         self._unconfirmed = UnconfirmedFollowers(registered)
-        self._claims: dict[int, tuple[Link, Hello, int]] = {}
+        self._claims: dict[int, tuple[ReplicaLink, Hello, int]] = {}
         """By the older link's number: the newer link of the same follower, since when it waits."""
 
     # Links ------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class MasterCore:
         """Somebody connected."""
         if len(self.links) >= HA_LINKS_MAX:
             return [Close(link, f"more than {HA_LINKS_MAX} replication links")]
-        self.links[link] = Link(link, peer, now, now)
+        self.links[link] = ReplicaLink(link, peer, now, now)
         return []
 
     def closed(self, number: int, now: int) -> Effects:
@@ -112,7 +112,7 @@ class MasterCore:
         link = self.links.pop(number, None)
         if link is None:
             return []
-        link.state = State.SHUTDOWN
+        link.state = LinkState.SHUTDOWN
         self._unconfirmed.drop(number)
         effects: Effects = []
         for older, (newer, hello, _) in list(self._claims.items()):
@@ -127,9 +127,9 @@ class MasterCore:
             self.in_sync.unlinked(link.follower_id, number, now)
         return effects + self._moved(now)
 
-    def _forget_stranger(self, link: Link) -> None:
+    def _forget_stranger(self, link: ReplicaLink) -> None:
         others = (other.follower_id for other in self.links.values())
-        if link.generation is Generation.G1A and link.follower_id not in others:
+        if link.generation is ProtocolVersion.G1A and link.follower_id not in others:
             assert link.hello is not None
             self._strangers.pop(str(link.hello.address), None)
 
@@ -150,7 +150,7 @@ class MasterCore:
             self._cut(newer, f"follower {link.follower_id} answers on another link", effects, now)
         return effects
 
-    def _frames(self, link: Link, effects: Effects, now: int) -> None:
+    def _frames(self, link: ReplicaLink, effects: Effects, now: int) -> None:
         at, last = 0, None
         while (found := decode_from_follower(link.inbox, at)) is not None:
             frame, at = found
@@ -158,19 +158,19 @@ class MasterCore:
                 self._hello(link, frame, effects, now)
             else:
                 self._check_ack(link, frame)
-                if link.state is State.HANDSHAKE:
+                if link.state is LinkState.HANDSHAKE:
                     link.next = self._begin(link, frame.offset)
-                    link.state = State.TRANSFER
+                    link.state = LinkState.TRANSFER
                 last = frame  # only the newest of one read counts
         del link.inbox[:at]
         if last is not None:
             self._acked(link, last, effects, now)
 
-    def _cut(self, link: Link, reason: str, effects: Effects, now: int) -> None:
+    def _cut(self, link: ReplicaLink, reason: str, effects: Effects, now: int) -> None:
         effects += self.closed(link.number, now)
         effects.append(Close(link.number, reason))
 
-    def _hello(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+    def _hello(self, link: ReplicaLink, hello: Hello, effects: Effects, now: int) -> None:
         if link.hello is not None:
             if hello != link.hello:
                 raise PeerError("a second handshake that says something else")
@@ -180,7 +180,7 @@ class MasterCore:
             if follower_id == self.in_sync.own_id or not 0 < follower_id < 1 << 32:
                 raise PeerError(f"a follower calls itself {follower_id}")
         else:
-            link.generation = Generation.G1A
+            link.generation = ProtocolVersion.G1A
             follower_id = self._number_of(str(hello.address))
         link.hello, link.follower_id = hello, follower_id
         in_sync = self.in_sync
@@ -206,7 +206,7 @@ class MasterCore:
                 self._cut(link, str(error), effects, now)
         return effects
 
-    def _enter(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+    def _enter(self, link: ReplicaLink, hello: Hello, effects: Effects, now: int) -> None:
         follower_id = link.follower_id
         replica = self.in_sync.replicas.get(follower_id)
         older = None if replica is None or replica.link is None else self.links.get(replica.link)
@@ -222,42 +222,44 @@ class MasterCore:
             self._strangers_count += 1
         return number
 
-    def _claim(self, link: Link, hello: Hello, older: Link, effects: Effects, now: int) -> None:
+    def _claim(
+        self, link: ReplicaLink, hello: Hello, older: ReplicaLink, effects: Effects, now: int
+    ) -> None:
         """The follower has a link: that one is asked for a sign of life before it is given up."""
         if now - older.read_at_ms < ANSWERED_MS or older.number in self._claims:
             raise PeerError(f"follower {link.follower_id} is connected by another link")
         self._claims[older.number] = link, hello, now
-        if older.state >= State.TRANSFER:
-            effects.append(Send(older.number, self._heartbeat(older, now)))
+        if older.state >= LinkState.TRANSFER:
+            effects.append(SendData(older.number, self._heartbeat(older, now)))
 
-    def _admit(self, link: Link, hello: Hello, effects: Effects, now: int) -> None:
+    def _admit(self, link: ReplicaLink, hello: Hello, effects: Effects, now: int) -> None:
         """The handshake is answered: `link` is its follower's."""
         learner = hello.learner or hello.follower_id is None
         self.in_sync.linked(link.follower_id, link.number, learner, now)
-        link.state = State.HANDSHAKE
+        link.state = LinkState.HANDSHAKE
         link.written_at_ms = now
         entries = [(entry.epoch, entry.start) for entry in self._epochs.newest()]
         reply = encode_reply(link.generation, self._log.end, entries)
-        effects.append(Send(link.number, reply))
+        effects.append(SendData(link.number, reply))
 
     # Acknowledgements -------------------------------------------------------------------------
 
-    def _check_ack(self, link: Link, ack: Ack) -> None:
+    def _check_ack(self, link: ReplicaLink, ack: Ack) -> None:
         """0 <= ack <= appended, else the link is cut and counted (S08, rocketmq#3015)."""
-        if link.state is State.READY:
+        if link.state is LinkState.READY:
             raise PeerError("an acknowledgement before the handshake")
         if self._safeguards.bounded_ack and not 0 <= ack.offset <= self._log.end:
             self.bad_acks += 1
             raise PeerError(f"an acknowledgement of {ack.offset}, the log ends at {self._log.end}")
 
-    def _acked(self, link: Link, ack: Ack, effects: Effects, now: int) -> None:
+    def _acked(self, link: ReplicaLink, ack: Ack, effects: Effects, now: int) -> None:
         link.ack = ack.offset
         in_sync = self.in_sync
         in_sync.acked(link.follower_id, ack.offset, self._log.end, now)
         # A member's acknowledgement changes nobody's place in the set; `tick` looks for delays.
         effects += self._moved(now, look=link.follower_id not in in_sync.committed)
 
-    def _begin(self, link: Link, offset: int) -> int:
+    def _begin(self, link: ReplicaLink, offset: int) -> int:
         if offset:
             return offset
         log = self._log
@@ -275,10 +277,10 @@ class MasterCore:
         look = look and not self.past_lease
         proposal = in_sync.next_proposal(self._log.end, now) if look else None
         if proposal is not None:
-            effects.append(Propose(proposal))
+            effects.append(ProposeSyncStateSet(proposal))
         own = self._log.safe
         if in_sync.confirm(own, now):
-            effects.append(Confirm(in_sync.confirmed))
+            effects.append(AdvanceConfirmed(in_sync.confirmed))
         if self.waits:
             self.waits.release(self._acknowledged(own))
         return effects
@@ -380,16 +382,16 @@ class MasterCore:
     def next_chunk(self, number: int, now: int) -> Chunk | None:
         """What to write next to a link that has room; None when there is nothing."""
         link = self.links.get(number)
-        if link is None or link.state < State.TRANSFER:
+        if link is None or link.state < LinkState.TRANSFER:
             return None
         log, end = self._log, self._known_end
         if link.next >= end:
             return self._boundary(link, now)
         entry = self._epochs.entry_at(link.next)
         if entry is None or link.next < log.start:
-            link.state = State.SUSPEND
+            link.state = LinkState.SUSPEND
             return None
-        link.state = State.TRANSFER
+        link.state = LinkState.TRANSFER
         offset = link.next
         size = min(end, entry.end, offset - offset % log.file_bytes + log.file_bytes) - offset
         size = min(size, self._options.batch_bytes)
@@ -406,14 +408,16 @@ class MasterCore:
         link.sent_bytes += size
         return self._chunk(link, size, offset, entry, now)
 
-    def _boundary(self, link: Link, now: int) -> Chunk | None:
+    def _boundary(self, link: ReplicaLink, now: int) -> Chunk | None:
         """All is sent; a follower that has not heard of the newest epoch hears of it now (S06)."""
         entries = self._epochs.entries
         if not entries or entries[-1].epoch == link.epoch_told or entries[-1].start != link.next:
             return None
         return self._chunk(link, 0, link.next, entries[-1], now)
 
-    def _chunk(self, link: Link, size: int, offset: int, entry: Entry | None, now: int) -> Chunk:
+    def _chunk(
+        self, link: ReplicaLink, size: int, offset: int, entry: EpochRange | None, now: int
+    ) -> Chunk:
         confirmed = self.in_sync.confirmed
         epoch, start = (entry.epoch, entry.start) if entry else (-1, 0)
         link.written_at_ms, link.epoch_told, link.confirmed_told = now, epoch, confirmed
@@ -434,8 +438,8 @@ class MasterCore:
             if now - link.read_at_ms >= self._options.housekeeping_ms:
                 self._cut(link, "silent for too long", effects, now)
             elif self._heartbeat_due(link, now):
-                effects.append(Send(link.number, self._heartbeat(link, now)))
-                if link.state is State.SUSPEND and not link.suspended_told:
+                effects.append(SendData(link.number, self._heartbeat(link, now)))
+                if link.state is LinkState.SUSPEND and not link.suspended_told:
                     link.suspended_told = True
                     effects.append(
                         Trouble(
@@ -445,8 +449,8 @@ class MasterCore:
                     )
         return effects + self._moved(now)
 
-    def _heartbeat_due(self, link: Link, now: int) -> bool:
-        if link.state < State.TRANSFER:
+    def _heartbeat_due(self, link: ReplicaLink, now: int) -> bool:
+        if link.state < LinkState.TRANSFER:
             return False
         silent_ms = now - link.written_at_ms
         if silent_ms >= (self.ping_ms or self._options.heartbeat_ms):
@@ -455,7 +459,7 @@ class MasterCore:
         news = self.in_sync.confirmed > link.confirmed_told and link.next >= self._known_end
         return news and silent_ms >= self._options.confirm_interval_ms
 
-    def _heartbeat(self, link: Link, now: int) -> bytes:
+    def _heartbeat(self, link: ReplicaLink, now: int) -> bytes:
         entries = self._epochs.entries
         entry = self._epochs.entry_at(link.next) or (entries[-1] if entries else None)
         return self._chunk(link, 0, link.next, entry, now).head

@@ -34,7 +34,7 @@ class LogView(Protocol):
     def file_bytes(self) -> int: ...
 
 
-class Entry(Protocol):
+class EpochRange(Protocol):
     """Bytes `[start, end)` were written by the master of `epoch`."""
 
     @property
@@ -51,18 +51,18 @@ class EpochView(Protocol):
     """The epochs of a log; `store.epochs.EpochFile` is one."""
 
     @property
-    def entries(self) -> Sequence[Entry]: ...
+    def entries(self) -> Sequence[EpochRange]: ...
 
     @property
     def last_epoch(self) -> int:
         """-1 for none."""
         ...
 
-    def newest(self) -> Sequence[Entry]:
+    def newest(self) -> Sequence[EpochRange]:
         """What goes into a handshake reply."""
         ...
 
-    def entry_at(self, offset: int) -> Entry | None: ...
+    def entry_at(self, offset: int) -> EpochRange | None: ...
 
     def consistent_point(
         self, own_end: int, master_entries: Entries, master_end: int, confirmed: int = 0

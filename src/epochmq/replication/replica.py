@@ -7,7 +7,7 @@ NEVER = -1
 
 
 @dataclass(slots=True)
-class Replica:
+class FollowerState:
     """A follower by its id. Times are monotonic."""
 
     lost_at_ms: int

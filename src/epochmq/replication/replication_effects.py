@@ -22,7 +22,7 @@ class SetProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendData:
     """Write `data` to a link."""
 
     link: int
@@ -38,7 +38,7 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Propose:
+class ProposeSyncStateSet:
     """Ask the controller for another set."""
 
     proposal: SetProposal
@@ -50,7 +50,7 @@ class AskReplicas:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm:
+class AdvanceConfirmed:
     """Readers may see the log up to `offset`."""
 
     offset: int
@@ -64,7 +64,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendData:
     """Put these bytes at the end of the log, which is at `offset`."""
 
     offset: int
@@ -108,13 +108,13 @@ class AwaitSync:
 
 
 Effect = (
-    Send
+    SendData
     | Close
-    | Propose
+    | ProposeSyncStateSet
     | AskReplicas
-    | Confirm
+    | AdvanceConfirmed
     | Trouble
-    | Append
+    | AppendData
     | Truncate
     | Reset
     | Persist

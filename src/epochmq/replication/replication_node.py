@@ -27,17 +27,17 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
-    Append,
+    AdvanceConfirmed,
+    AppendData,
     AskReplicas,
     AwaitSync,
     Close,
-    Confirm,
     Effect,
     Effects,
     Persist,
-    Propose,
+    ProposeSyncStateSet,
     Reset,
-    Send,
+    SendData,
     SetProposal,
     Trouble,
     Truncate,
@@ -383,17 +383,17 @@ class ReplicationNode(Copying):
                 return
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Confirm):
+        if isinstance(effect, AdvanceConfirmed):
             self.store.limit_confirm(effect.offset)
             self.on_confirm(effect.offset)
-        elif isinstance(effect, Append):
+        elif isinstance(effect, AppendData):
             self.store.append_raw(effect.offset, effect.data, self._wall)
         elif isinstance(effect, Acknowledge):
             if self.follower is not None:
                 self._carry_out(self.follower.acknowledge(self._now))
         elif isinstance(effect, AwaitSync):
             self._await_sync(effect.offset)
-        elif isinstance(effect, Send | Close | Propose | AskReplicas | Trouble):
+        elif isinstance(effect, SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble):
             self._out.append(effect)
         else:
             raise OurBug(f"nobody carries out {effect}")

@@ -23,8 +23,8 @@ from epochmq.replication.replica_server import LinkServer, MasterSide
 from epochmq.replication.replication_effects import (
     AskReplicas,
     Close,
-    Propose,
-    Send,
+    ProposeSyncStateSet,
+    SendData,
     SetProposal,
     Trouble,
 )
@@ -33,7 +33,7 @@ from epochmq.replication.speed import Speeds
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 
-__all__ = ["AckStatus", "Replication", "SetProposal", "StaleEpoch"]
+__all__ = ["AckStatus", "ReplicationService", "SetProposal", "StaleEpoch"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,9 @@ class Node(Protocol):
 
     store: Store
 
-    def pop_effects(self) -> Sequence[Send | Close | Propose | AskReplicas | Trouble]: ...
+    def pop_effects(
+        self,
+    ) -> Sequence[SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble]: ...
 
     def tick(self, now: int, wall: int = 0) -> None: ...
 
@@ -191,7 +193,7 @@ class Shell:
     def _after(self) -> None:
         """What the node wants done outside, in order."""
         for effect in self._node.pop_effects():
-            if isinstance(effect, Send):
+            if isinstance(effect, SendData):
                 if effect.link:
                     if self._server is not None:
                         self._server.send(effect.link, effect.data)
@@ -199,7 +201,7 @@ class Shell:
                     self._peer.send(effect.data)
             elif isinstance(effect, Close):
                 self._close(effect)
-            elif isinstance(effect, Propose):
+            elif isinstance(effect, ProposeSyncStateSet):
                 self._on_proposal(effect.proposal)
             elif isinstance(effect, AskReplicas):
                 self.on_stranger()
@@ -232,7 +234,7 @@ class Shell:
             self._broken(error)
 
 
-class Replication(Shell):
+class ReplicationService(Shell):
     """One broker's part in its group, in controller mode; all on the running loop."""
 
     def __init__(

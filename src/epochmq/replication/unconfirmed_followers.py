@@ -10,9 +10,9 @@ join, and count for nothing (ADR 0041).
 
 from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.replication.frames import Hello
-from epochmq.replication.link import Link
+from epochmq.replication.link import ReplicaLink
 
-Guest = tuple[Link, Hello]
+Guest = tuple[ReplicaLink, Hello]
 
 
 class UnconfirmedFollowers:
@@ -37,7 +37,7 @@ class UnconfirmedFollowers:
             return hello.learner
         return number in members or number in self.registered
 
-    def hold(self, link: Link, hello: Hello) -> bool:
+    def hold(self, link: ReplicaLink, hello: Hello) -> bool:
         """Let it wait; whether the controllers are to be asked now."""
         waiting = self._later if self._asking else self._asked
         waiting[link.number] = link, hello

@@ -154,7 +154,7 @@ def file_handler(path: str, bytes_max: int, kept: int) -> QueuedHandler:
 
     Errors: OSError when the file cannot be made.
     """
-    file = _File(path, maxBytes=bytes_max, backupCount=kept, encoding="utf-8")
+    file = _LogFile(path, maxBytes=bytes_max, backupCount=kept, encoding="utf-8")
 
     def write(lines: Sequence[str]) -> None:
         for line in lines:
@@ -165,7 +165,7 @@ def file_handler(path: str, bytes_max: int, kept: int) -> QueuedHandler:
     return handler
 
 
-class _File(RotatingFileHandler):
+class _LogFile(RotatingFileHandler):
     """Written to by one thread only."""
 
     terminator = ""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stop:
+class StopSignal:
     """Set once a stop is asked for; `reason` says by whom, for the log line."""
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Stop:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stop]:
-    """Ctrl-C and SIGTERM set the yielded `Stop` while the block runs.
+def stop_on_signals() -> Iterator[StopSignal]:
+    """Ctrl-C and SIGTERM set the yielded `StopSignal` while the block runs.
 
     A second Ctrl-C takes the default way (KeyboardInterrupt), so that a hanging stop can be broken.
     """
     loop = asyncio.get_running_loop()
-    stop = Stop()
+    stop = StopSignal()
     installed: set[signal.Signals] = set()
 
     def on_signal(number: signal.Signals) -> None:

@@ -21,7 +21,7 @@ from typing import Self
 from epochmq.client.aio.admin import Admin
 from epochmq.model.queue import MessageQueue
 from epochmq.runtime.tls import OutgoingTls, client_tls
-from epochmq.spark.cluster_calls import Bounds, ClusterCalls
+from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.range_read import AUTO, RangeReads, RawChunk, Want
@@ -47,7 +47,7 @@ class Cluster:
         context = client_tls(tls) if isinstance(tls, OutgoingTls) else tls
         self._admin = Admin(name_server, tls=context)
         retries = Retries(self._admin, failover_timeout_ms)
-        self._calls = ClusterCalls(self._admin, retries)
+        self._calls = SparkClusterCalls(self._admin, retries)
         self._reads = RangeReads(self._admin, retries)
         self._group = group
         self._loop = LoopThread(f"epochmq-{name_server}")

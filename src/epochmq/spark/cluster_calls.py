@@ -26,7 +26,7 @@ _NO_EPOCHS = frozenset(
 """Another broker; one without controllers; an epoch that has not begun."""
 
 
-class ClusterCalls:
+class SparkClusterCalls:
     """Calls to one cluster; offsets are queue offsets."""
 
     def __init__(self, admin: Admin, retries: Retries) -> None:

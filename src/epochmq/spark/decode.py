@@ -152,7 +152,9 @@ class Decoder:
         self, rows: Rows, plain: list[bytes | None], broker_name: str
     ) -> Iterator[pa.RecordBatch]:
         if len(rows):
-            part = decode_columns.Part(rows, plain, broker_name, self._raw_properties, self._names)
+            part = decode_columns.BatchRows(
+                rows, plain, broker_name, self._raw_properties, self._names
+            )
             arrays = [decode_columns.build(name, part) for name in self._names]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

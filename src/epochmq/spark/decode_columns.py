@@ -27,7 +27,7 @@ TIME_MS_MAX = 253_402_300_799_999
 
 
 @dataclass
-class Part:
+class BatchRows:
     """The rows of one batch and what several columns share."""
 
     rows: Rows
@@ -38,7 +38,7 @@ class Part:
     """All columns that are wanted, so that those of the native code are made together."""
 
     @cached_property
-    def made(self) -> decode_made.Made | None:
+    def made(self) -> decode_made.MadeColumns | None:
         """What the native code made; bodies only where none had to be inflated."""
         native = library()
         names = self.names
@@ -53,7 +53,7 @@ class Part:
         return made or decode_properties.split(self.rows)
 
 
-def build(name: str, part: Part) -> pa.Array:
+def build(name: str, part: BatchRows) -> pa.Array:
     """The column `name` of the batch."""
     made = part.made
     if made is not None and name in made.columns:
@@ -61,13 +61,13 @@ def build(name: str, part: Part) -> pa.Array:
     return _BUILDERS[name](part)
 
 
-def _number(name: str) -> Callable[[Part], pa.Array]:
+def _number(name: str) -> Callable[[BatchRows], pa.Array]:
     kind = ARROW[name].to_pandas_dtype()
     return lambda part: pa.array(part.rows.head[name].astype(kind))
 
 
-def _time(name: str) -> Callable[[Part], pa.Array]:
-    def of(part: Part) -> pa.Array:
+def _time(name: str) -> Callable[[BatchRows], pa.Array]:
+    def of(part: BatchRows) -> pa.Array:
         ms = part.rows.head[name].astype(np.int64)
         senseless = None
         if ms.min() < TIME_MS_MIN or ms.max() > TIME_MS_MAX:
@@ -78,7 +78,7 @@ def _time(name: str) -> Callable[[Part], pa.Array]:
     return of
 
 
-def _topic(part: Part) -> pa.Array:
+def _topic(part: BatchRows) -> pa.Array:
     rows = part.rows
     if part.made is not None and part.made.one_topic:
         name = rows.raw[rows.topic_at[0] : rows.topic_to[0]].tobytes()
@@ -86,32 +86,32 @@ def _topic(part: Part) -> pa.Array:
     return decode_cells.text(rows.raw, rows.topic_at, rows.topic_to)
 
 
-def _broker_name(part: Part) -> pa.Array:
+def _broker_name(part: BatchRows) -> pa.Array:
     return decode_cells.repeated(part.broker_name, len(part.rows))
 
 
-def _body(part: Part) -> pa.Array:
+def _body(part: BatchRows) -> pa.Array:
     return decode_bodies.bodies(part.rows, part.plain)
 
 
-def _properties(part: Part) -> pa.Array:
+def _properties(part: BatchRows) -> pa.Array:
     if part.raw_properties:
         return decode_properties.raw(part.rows)
     return part.pairs.as_map()
 
 
-def _property(name: str) -> Callable[[Part], pa.Array]:
+def _property(name: str) -> Callable[[BatchRows], pa.Array]:
     return lambda part: part.pairs.values(name)
 
 
-def _msg_id(part: Part) -> pa.Array:
+def _msg_id(part: BatchRows) -> pa.Array:
     drawn = part.pairs.values(names.UNIQ_KEY)
     if not drawn.null_count:
         return drawn
     return pc.coalesce(drawn, decode_hosts.offset_ids(part.rows))
 
 
-_BUILDERS: dict[str, Callable[[Part], pa.Array]] = {
+_BUILDERS: dict[str, Callable[[BatchRows], pa.Array]] = {
     "topic": _topic,
     "queueId": _number("queueId"),
     "queueOffset": _number("queueOffset"),

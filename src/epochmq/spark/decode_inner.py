@@ -34,7 +34,7 @@ def wrapped(rows: Rows) -> Flags:
 
 
 @dataclass(slots=True)
-class Piece:
+class PlainRun:
     """A run of plain records, and which row of `rows` each part of it comes from."""
 
     data: bytes
@@ -49,7 +49,7 @@ class Piece:
         return CorruptRecord(start, fault.why, fault.kind, resume_at=end)
 
 
-def written_out(rows: Rows, limit: int = PLAIN_BYTES_MAX) -> Iterator[Piece]:
+def written_out(rows: Rows, limit: int = PLAIN_BYTES_MAX) -> Iterator[PlainRun]:
     """All `rows` as runs of plain records; CorruptRecord after the rows before a broken batch."""
     parts: list[bytes] = []
     ends: list[int] = []
@@ -58,15 +58,15 @@ def written_out(rows: Rows, limit: int = PLAIN_BYTES_MAX) -> Iterator[Piece]:
         try:
             part = _messages(rows, at) if is_batch else _bytes(rows, at)
         except (BatchError, BadBody, struct.error) as error:
-            yield Piece(b"".join(parts), ends, rows, first)
+            yield PlainRun(b"".join(parts), ends, rows, first)
             start, end = int(rows.at[at]), int(rows.end[at])
             raise CorruptRecord(start, f"its inner batch: {error}", resume_at=end) from None
         parts.append(part)
         ends.append(len(part) + (ends[-1] if ends else 0))
         if ends[-1] >= limit:
-            yield Piece(b"".join(parts), ends, rows, first)
+            yield PlainRun(b"".join(parts), ends, rows, first)
             parts, ends, first = [], [], at + 1
-    yield Piece(b"".join(parts), ends, rows, first)
+    yield PlainRun(b"".join(parts), ends, rows, first)
 
 
 def _bytes(rows: Rows, at: int) -> bytes:

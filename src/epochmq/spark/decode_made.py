@@ -45,7 +45,7 @@ class ColumnsArgs(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Layout:
+class BufferLayout:
     """Where the buffers of some columns lie in one piece of memory; bodies lie by themselves."""
 
     def __init__(self, names: tuple[str, ...], room: int) -> None:
@@ -77,11 +77,11 @@ def _width(name: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def _layout(names: tuple[str, ...], room: int) -> Layout:
-    return Layout(names, room)
+def _layout(names: tuple[str, ...], room: int) -> BufferLayout:
+    return BufferLayout(names, room)
 
 
-class Made:
+class MadeColumns:
     """What one call made: `columns` by name, and whether all rows have the first one's topic."""
 
     __slots__ = ("columns", "one_topic")
@@ -91,7 +91,7 @@ class Made:
         self.one_topic = one_topic
 
 
-def made(native: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
+def made(native: Library, rows: Rows, names: tuple[str, ...]) -> MadeColumns | None:
     """Those of the columns `names` that it makes; None where one of the rows is not for it."""
     if rows.born6 is not None:
         return None
@@ -119,4 +119,4 @@ def made(native: Library, rows: Rows, names: tuple[str, ...]) -> Made | None:
         else:
             continue
         columns[name] = pa.Array.from_buffers(ARROW[name], count, buffers)
-    return Made(columns, bool(args.one_topic))
+    return MadeColumns(columns, bool(args.one_topic))

@@ -10,7 +10,7 @@ from epochmq.spark.decode_library import library
 
 
 @dataclass(slots=True)
-class Window:
+class DecodedRows:
     """Sound rows, where the next ones begin, and what is wrong behind these."""
 
     rows: Rows
@@ -18,12 +18,12 @@ class Window:
     fault: CorruptRecord | None
 
 
-def window(raw: Bytes, begin: int, limit: int) -> Window:
+def window(raw: Bytes, begin: int, limit: int) -> DecodedRows:
     """The records that begin in `begin..limit`, or the first of them; fillers are no rows."""
     native = library()
     rows = decode_native.ordinary(native, raw, begin, limit) if native else None
     if rows is not None:
-        return Window(rows, int(rows.end[-1]), None)
+        return DecodedRows(rows, int(rows.end[-1]), None)
     walk = follow(raw.data, begin, limit)
     rows, fault = read(raw, walk.at, walk.sizes)
-    return Window(rows, walk.stop, fault or walk.fault)
+    return DecodedRows(rows, walk.stop, fault or walk.fault)

@@ -75,7 +75,7 @@ _SIZES = [_FIELDS[name] for name in ("size", "pairs_size")]
 
 
 @dataclass(frozen=True, slots=True)
-class _Buffer:
+class _ArgumentBuffer:
     """One buffer: its field in the arguments, room for it, and its size as told: so many times
     what is told, and so many bytes more."""
 
@@ -87,7 +87,7 @@ class _Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DecodedBatch:
     """A batch, and where the next record begins."""
 
     batch: pa.RecordBatch
@@ -134,7 +134,7 @@ class Whole:
 
     def decode(
         self, native: Library, raw: Bytes, at: int, limit: int, stop_flags: int
-    ) -> Taken | None:
+    ) -> DecodedBatch | None:
         """The records that begin in `at..limit`, or the first of them; None where that is for
         others: few of them, before one that is not ordinary or has a flag of `stop_flags`."""
         # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
@@ -151,7 +151,7 @@ class Whole:
         told = args[_TOLD_AT : _TOLD_AT + len(_TOLD)]
         numbers = self._numbers @ told
         nodes, spans = numbers[: self._nodes], numbers[self._nodes :]
-        return Taken(self._head.read(memory, rows, nodes, spans), end)
+        return DecodedBatch(self._head.read(memory, rows, nodes, spans), end)
 
 
 def _linear(told: str, times: int = 1, more: int = 0) -> list[int]:
@@ -161,13 +161,13 @@ def _linear(told: str, times: int = 1, more: int = 0) -> list[int]:
     return row
 
 
-def _buffers(rows: int, broker: int) -> dict[str, _Buffer]:
+def _buffers(rows: int, broker: int) -> dict[str, _ArgumentBuffer]:
     """All that there may be, by names that `_buffers_of` uses."""
     bounds, pairs, text = 4 * rows + 4, 4 * _PAIRS_MAX * rows + 4, TEXTS_MAX + BLOCK
-    found: dict[str, _Buffer] = {}
+    found: dict[str, _ArgumentBuffer] = {}
 
     def add(name: str, field: str, room: int, told: str, times: int = 1, more: int = 0) -> None:
-        found[name] = _Buffer(field, room, told, times, more)
+        found[name] = _ArgumentBuffer(field, room, told, times, more)
 
     def add_text(name: str, field: str, room: int, told: str, times: int = 1) -> None:
         add(f"{name}Bounds", f"{field}Bounds", bounds, "rows", 4, 4)

@@ -25,7 +25,7 @@ OWN_PROPERTIES_BYTES = 1_024
 """Left free for what the sink and the broker add: ids, region, cluster."""
 
 
-class Row(msgspec.Struct, gc=False):
+class SinkRow(msgspec.Struct, gc=False):
     """One message; `text` are its properties without an id, as they travel."""
 
     topic: str
@@ -62,7 +62,7 @@ class Encoder:
         self._good_topics: set[str] = set()
         self._count = 0
 
-    def rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+    def rows(self, batch: pa.RecordBatch) -> Iterator[SinkRow]:
         """The messages of the next batch, in its order."""
         if not batch.num_rows:
             return
@@ -73,7 +73,7 @@ class Encoder:
         delayed, delays = _delays(columns, self._delay_levels)
         texts = self._texts(columns, delays)
         yield from map(
-            Row,
+            SinkRow,
             topics,
             bodies,
             texts,

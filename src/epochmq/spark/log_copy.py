@@ -20,7 +20,7 @@ from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_export import LogExport, LogRange, open_export
-from epochmq.spark.log_learner import Entry
+from epochmq.spark.log_learner import EpochStart
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
 from epochmq.store.epochs import EpochFile
 from epochmq.store.layout import file_name
@@ -96,7 +96,7 @@ class LogCopy:
         self._fd = -1
         self._open_start = -1
         epochs = EpochFile(self._disk).entries
-        self.entries = [Entry(each.epoch, each.start) for each in epochs]
+        self.entries = [EpochStart(each.epoch, each.start) for each in epochs]
 
     @property
     def start(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_home import Home, find_home
-from epochmq.spark.log_learner import Entry, Learner
+from epochmq.spark.log_learner import EpochStart, Learner
 
 BLOCK_BYTES = 4 << 20
 RECEIVE_BYTES = 512 << 10
@@ -63,7 +63,7 @@ class LogExport:
         find: Callable[[], Home],
         start: int = 0,
         to: int | None = None,
-        known: "list[Entry] | None" = None,
+        known: "list[EpochStart] | None" = None,
         *,
         failover_s: float = FAILOVER_S,
     ) -> None:
@@ -87,7 +87,7 @@ class LogExport:
             before = self.offset
             try:
                 known = [entry for entry in self.entries if entry.start < self.offset]
-                with Link(self._find(), self.offset, known) as link:
+                with ExportLink(self._find(), self.offset, known) as link:
                     self.file_bytes = link.home.file_bytes
                     yield from self._read(link)
                 failed_at = None
@@ -106,7 +106,7 @@ class LogExport:
         """Whether everything was given."""
         return self._settled and self.end is not None and self.offset >= self.end
 
-    def _read(self, link: "Link") -> Iterator[LogRange]:
+    def _read(self, link: "ExportLink") -> Iterator[LogRange]:
         learner = link.learner
         while not self.done:
             link.heads()
@@ -131,16 +131,16 @@ class LogExport:
             self.end = confirmed if self.end is None else min(confirmed, self.end)
         return self.end or 0
 
-    def _older(self, learner: Learner) -> list[Entry]:
+    def _older(self, learner: Learner) -> list[EpochStart]:
         """What was known of epochs that the master has forgotten."""
         first = learner.entries[0].epoch if learner.entries else -1
         return [entry for entry in self.entries if entry.epoch < first]
 
 
-class Link:
+class ExportLink:
     """A connection to a master's replication port, read by blocking calls with a deadline."""
 
-    def __init__(self, home: Home, offset: int, known: "list[Entry]") -> None:
+    def __init__(self, home: Home, offset: int, known: "list[EpochStart]") -> None:
         self.home = home
         self.learner = Learner(_number(), offset, known)
         self._told = self._fed = time.monotonic()
@@ -152,7 +152,7 @@ class Link:
                 f" {error.strerror or error}"
             ) from None
 
-    def __enter__(self) -> "Link":
+    def __enter__(self) -> "ExportLink":
         try:
             self._send(self.learner.hello())
         except BaseException:
@@ -265,7 +265,7 @@ def open_export(
     broker: str,
     start: int = 0,
     to: int | None = None,
-    known: "list[Entry] | None" = None,
+    known: "list[EpochStart] | None" = None,
     tls: OutgoingTls | None = None,
 ) -> LogExport:
     """An export from whoever is the master of `broker`."""

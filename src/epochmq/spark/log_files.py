@@ -19,7 +19,7 @@ from typing import Self
 from epochmq.base.errors import EnvironmentFault, NotFound, UsageError
 from epochmq.runtime.disk import RealDisk
 from epochmq.spark.log_borders import Borders
-from epochmq.spark.log_scan import Bytes, Damage, Run, is_filler, scan
+from epochmq.spark.log_scan import Bytes, LogDamage, RecordRun, is_filler, scan
 from epochmq.store.checkpoint import stored_confirm
 from epochmq.store.epochs import EpochFile, with_ends
 from epochmq.store.log_end import CUT_FOLDER
@@ -75,7 +75,7 @@ class LogFile:
             os.close(fd)
 
 
-class Replica:
+class StoreDirectory:
     """One store directory; `name` tells it from others."""
 
     def __init__(self, path: str | os.PathLike[str], name: str = "") -> None:
@@ -130,14 +130,14 @@ class Replica:
         written = file.start + written_bytes(file.path, data)
         first = self._borders.last_before(data, file.start, written) or file.start
         for piece in scan(data, file.start, first, written, file_end=file.file_end, crc=False):
-            if isinstance(piece, Run):
+            if isinstance(piece, RecordRun):
                 end = piece.end
         if end is not None and is_filler(data, end - file.start, file.file_end - end):
             return file.end
         return end
 
     @property
-    def tail(self) -> Damage | None:
+    def tail(self) -> LogDamage | None:
         """Bytes behind the end that are not zero: a torn record, or all of it when it is damaged.
 
         A broker that runs may be writing them at this moment.
@@ -147,7 +147,9 @@ class Replica:
             return None
         data = self.data(file)
         stop = file.start + written_bytes(file.path, data)
-        return Damage(self.end, stop, "no record behind the log's end") if stop > self.end else None
+        return (
+            LogDamage(self.end, stop, "no record behind the log's end") if stop > self.end else None
+        )
 
     @property
     def confirmed(self) -> int | None:
@@ -168,12 +170,12 @@ class Replica:
         entries = EpochFile(RealDisk(str(self._root))).entries
         return [(e.epoch, e.start, e.end) for e in with_ends(entries, self.end)]
 
-    def gaps(self) -> list[Damage]:
+    def gaps(self) -> list[LogDamage]:
         """Ranges between the first and the last file that no file holds."""
         found = []
         for file, following in zip(self.files, self.files[1:], strict=False):
             if file.end < following.start:
-                found.append(Damage(file.end, following.start, "the bytes are in no file"))
+                found.append(LogDamage(file.end, following.start, "the bytes are in no file"))
         return found
 
     # Bytes ------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class Replica:
 
     # Records ----------------------------------------------------------------------------------
 
-    def pieces(self, start: int, end: int, *, crc: bool = True) -> Iterator[Run | Damage]:
+    def pieces(self, start: int, end: int, *, crc: bool = True) -> Iterator[RecordRun | LogDamage]:
         """Sound records and damage in `[start, end)`, both borders of records; see `scan`."""
         for file in self.files:
             low, high = max(start, file.start), min(end, file.end)
@@ -227,7 +229,7 @@ class Replica:
         for piece in self.pieces(self._border(start), self.end):
             if piece.start >= end:
                 return
-            if isinstance(piece, Run):
+            if isinstance(piece, RecordRun):
                 yield from _within(piece, start, end)
 
     def _border(self, offset: int) -> int:
@@ -243,7 +245,7 @@ class Replica:
         return self._borders.cuts(self.data(file), file.start, min(file.end, self.end), step)
 
 
-def _within(run: Run, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _within(run: RecordRun, start: int, end: int) -> Iterator[tuple[int, int]]:
     offsets = run.offsets.tolist()
     for offset, following in zip(offsets, [*offsets[1:], run.end], strict=True):
         if start <= offset < end:

@@ -9,8 +9,8 @@ from epochmq.base.errors import NotFound
 from epochmq.spark.log_export import LogExport, LogRange, open_export
 from epochmq.spark.log_home import find_brokers
 from epochmq.spark.log_options import LogOptions, names
-from epochmq.spark.log_rows import Place, RowMaker
-from epochmq.spark.log_scan import Damage, Run, is_filler, scan
+from epochmq.spark.log_rows import ByteSource, RowMaker
+from epochmq.spark.log_scan import LogDamage, RecordRun, is_filler, scan
 from epochmq.store.layout import file_name
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def rows_of(export: LogExport, broker: str, options: LogOptions) -> Iterator["pa
                 yield from maker.rows(data, base, found, base, base + len(data), place)
 
 
-def _place(piece: LogRange, export: LogExport, broker: str) -> Place:
+def _place(piece: LogRange, export: LogExport, broker: str) -> ByteSource:
     name = file_name(piece.offset - piece.offset % export.file_bytes)
-    return Place(broker, name, False, (), piece.epoch, export.end)
+    return ByteSource(broker, name, False, (), piece.epoch, export.end)
 
 
 class WholeRecords:
@@ -84,7 +84,9 @@ class WholeRecords:
         self._skip_to = 0
         """Behind a filler nothing comes before the next file."""
 
-    def add_range(self, piece: LogRange) -> Iterator[tuple[bytes, int, list[Run | Damage]]]:
+    def add_range(
+        self, piece: LogRange
+    ) -> Iterator[tuple[bytes, int, list[RecordRun | LogDamage]]]:
         """(bytes, log offset of the first, what is in them); the rest waits for the next range."""
         if piece.end <= self._skip_to:
             return
@@ -99,7 +101,7 @@ class WholeRecords:
         if end < stop and is_filler(data, end - base, file_end - end):
             self._skip_to = file_end
         goes_on = stop not in (file_end, self._export.end)
-        if isinstance(last, Damage) and goes_on and stop - last.start <= CARRIED_BYTES_MAX:
+        if isinstance(last, LogDamage) and goes_on and stop - last.start <= CARRIED_BYTES_MAX:
             self._kept = data[last.start - base :]
             found.pop()
         if found:

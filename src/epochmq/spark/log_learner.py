@@ -16,10 +16,10 @@ from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.replication.frames import (
     REPLY_BYTES,
     TRANSFER_BYTES,
-    Generation,
+    HandshakeReply,
     Hello,
-    Reply,
-    Transfer,
+    ProtocolVersion,
+    TransferHead,
     decode_entries,
     decode_reply,
     decode_transfer,
@@ -32,7 +32,7 @@ LEARNER_IDS = BROKER_ID_MAX - 1
 """So many ids above `BROKER_ID_MAX` belong to no broker; a link of an id ends its older one."""
 
 
-class Entry(NamedTuple):
+class EpochStart(NamedTuple):
     """An epoch and where it starts."""
 
     epoch: int
@@ -44,16 +44,16 @@ class Learner:
 
     def __init__(self, number: int, offset: int, known: Sequence[tuple[int, int]] = ()) -> None:
         self.offset = offset
-        self.entries: list[Entry] = []
+        self.entries: list[EpochStart] = []
         """The master's epochs, from its handshake and its frames."""
         self.confirmed: int | None = None
         """What no failover takes back, as the master last said; None before its first frame."""
         self.left = 0
         """So many of the next bytes are log."""
         self._number = BROKER_ID_MAX + 1 + number % LEARNER_IDS
-        self._known = [Entry(*each) for each in known]
+        self._known = [EpochStart(*each) for each in known]
         """Of what was read before, up to `offset`."""
-        self._reply: Reply | None = None
+        self._reply: HandshakeReply | None = None
         self._agreed = False
 
     def hello(self) -> bytes:
@@ -64,7 +64,7 @@ class Learner:
     def needs(self) -> int:
         """How many bytes of heads come next; 0 while log is due."""
         if self._reply is None:
-            return REPLY_BYTES[Generation.G2]
+            return REPLY_BYTES[ProtocolVersion.G2]
         if not self._agreed:
             return self._reply.body_bytes
         return 0 if self.left else TRANSFER_BYTES
@@ -87,8 +87,8 @@ class Learner:
         self._frame(decode_transfer(data))
         return b""
 
-    def _agree(self, reply: Reply, entries: list[tuple[int, int]]) -> bytes:
-        self.entries = [Entry(*each) for each in entries]
+    def _agree(self, reply: HandshakeReply, entries: list[tuple[int, int]]) -> bytes:
+        self.entries = [EpochStart(*each) for each in entries]
         point: int | None = reply.end
         if self._known and self.offset:
             point = consistent_point(self._known, self.offset, entries, reply.end)
@@ -104,7 +104,7 @@ class Learner:
         """So that the master does not take us for dead."""
         return encode_ack(self.offset)
 
-    def _frame(self, head: Transfer) -> None:
+    def _frame(self, head: TransferHead) -> None:
         if head.offset != self.offset:
             if self.offset or head.offset < 0:
                 raise PeerError(f"log from {head.offset}, where {self.offset} is next")
@@ -114,11 +114,11 @@ class Learner:
         self.left = head.body_bytes
         self.confirmed = max(head.confirmed, self.confirmed or 0)
 
-    def _learn(self, head: Transfer) -> None:
+    def _learn(self, head: TransferHead) -> None:
         known = dict(self.entries).get(head.epoch)
-        last = self.entries[-1] if self.entries else Entry(-1, 0)
+        last = self.entries[-1] if self.entries else EpochStart(-1, 0)
         if known is None and head.epoch > last.epoch and head.epoch_start >= last.start:
-            self.entries.append(Entry(head.epoch, head.epoch_start))
+            self.entries.append(EpochStart(head.epoch, head.epoch_start))
         elif known is None and head.epoch > last.epoch:
             raise PeerError(f"epoch {head.epoch} from {head.epoch_start} is not the master's")
         elif known is not None and known != head.epoch_start:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from epochmq.base.errors import NotFound, StoreDamaged
-from epochmq.spark.log_files import EpochSpan, LogFile, Replica
+from epochmq.spark.log_files import EpochSpan, LogFile, StoreDirectory
 from epochmq.spark.log_options import ALL, CONFIRMED, CUT, END, FAIL, LOG, REPORT, LogOptions
-from epochmq.spark.log_scan import Damage
+from epochmq.spark.log_scan import LogDamage
 
 REPLICAS_MAX = 1000
 """Directories of one read."""
@@ -33,11 +33,11 @@ class LogSplit:
     high: int
     epochs: tuple[EpochSpan, ...]
     confirmed: int | None
-    damaged: tuple[Damage, ...] = ()
+    damaged: tuple[LogDamage, ...] = ()
     """Known without reading: instead of bytes, these are the rows."""
 
 
-def find_replicas(options: LogOptions) -> list[Replica]:
+def find_replicas(options: LogOptions) -> list[StoreDirectory]:
     """The directories that `path` names; `NotFound` when one is no store."""
     found: list[str] = []
     for place in options.places:
@@ -48,10 +48,10 @@ def find_replicas(options: LogOptions) -> list[Replica]:
         found += [path for path in matches if path not in found]
     if len(found) > REPLICAS_MAX:
         raise NotFound(f"{len(found)} directories match; the most is {REPLICAS_MAX}")
-    return [Replica(path) for path in found]
+    return [StoreDirectory(path) for path in found]
 
 
-def plan(replicas: Iterable[Replica], options: LogOptions) -> list[LogSplit]:
+def plan(replicas: Iterable[StoreDirectory], options: LogOptions) -> list[LogSplit]:
     """The splits of all replicas. With onCorrupt=fail a missing file is an error at once."""
     splits: list[LogSplit] = []
     for replica in replicas:
@@ -62,7 +62,7 @@ def plan(replicas: Iterable[Replica], options: LogOptions) -> list[LogSplit]:
     return splits
 
 
-def upper_bound(replica: Replica, options: LogOptions) -> int:
+def upper_bound(replica: StoreDirectory, options: LogOptions) -> int:
     """Where the reading of a log ends: never by default beyond what no failover takes back."""
     wanted = options.to_offset
     if wanted.isdecimal():
@@ -81,7 +81,7 @@ def upper_bound(replica: Replica, options: LogOptions) -> int:
 # The log -----------------------------------------------------------------------------------------
 
 
-def _plan_log(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
+def _plan_log(replica: StoreDirectory, options: LogOptions) -> Iterator[LogSplit]:
     confirmed = replica.confirmed  # first: a broker that runs moves it and the end
     epochs = tuple(replica.epochs)
     top = upper_bound(replica, options)
@@ -116,14 +116,14 @@ def _wanted(
             yield low, high
 
 
-def _borders(replica: Replica, file: LogFile, stop: int, split_bytes: int) -> list[int]:
+def _borders(replica: StoreDirectory, file: LogFile, stop: int, split_bytes: int) -> list[int]:
     cuts = replica.borders(file, split_bytes) if file.size > split_bytes else []
     return [file.start, *(cut for cut in cuts if cut < stop), stop]
 
 
 def _known_damage(
-    replica: Replica, options: LogOptions, top: int, confirmed: int | None
-) -> list[Damage]:
+    replica: StoreDirectory, options: LogOptions, top: int, confirmed: int | None
+) -> list[LogDamage]:
     """Files that are missing, and what should be behind the log's end; an error if it must be."""
     end, low = replica.end, options.from_offset
     found = [gap for gap in replica.gaps() if gap.start < top and low < gap.end]
@@ -131,7 +131,7 @@ def _known_damage(
     if options.to_offset != END:
         lost = min(lost, top)
     if lost > max(end, low):
-        found.append(Damage(end, lost, "confirmed, but no sound record is there"))
+        found.append(LogDamage(end, lost, "confirmed, but no sound record is there"))
     if found and options.on_corrupt == FAIL:
         raise StoreDamaged(f"{replica.path}: {found[0]}; {advice()}")
     if options.to_offset == END and replica.tail is not None and lost <= end:
@@ -150,7 +150,7 @@ def advice() -> str:
 # What truncation kept ----------------------------------------------------------------------------
 
 
-def _plan_cut(replica: Replica, options: LogOptions) -> Iterator[LogSplit]:
+def _plan_cut(replica: StoreDirectory, options: LogOptions) -> Iterator[LogSplit]:
     low, top = options.from_offset, options.to_offset
     for file in replica.cut_files:
         high = int(top) if top.isdecimal() else file.end

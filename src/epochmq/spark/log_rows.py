@@ -15,7 +15,7 @@ from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.log_files import EpochSpan
 from epochmq.spark.log_options import LogOptions
 from epochmq.spark.log_plan import LogSplit, advice
-from epochmq.spark.log_scan import Bytes, Damage, Run, scan
+from epochmq.spark.log_scan import Bytes, LogDamage, RecordRun, scan
 
 DAMAGE = "damage"
 _OFFSET = "commitLogOffset"
@@ -32,7 +32,7 @@ EXTRA: dict[str, tuple[pa.DataType, str]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ByteSource:
     """Where bytes come from; the same for all rows of a split."""
 
     replica: str
@@ -45,9 +45,9 @@ class Place:
     """The log offset up to which all is confirmed, if known."""
 
 
-def place_of(split: LogSplit) -> Place:
+def place_of(split: LogSplit) -> ByteSource:
     file = split.file
-    return Place(split.replica, file.path, file.cut, split.epochs, file.epoch, split.confirmed)
+    return ByteSource(split.replica, file.path, file.cut, split.epochs, file.epoch, split.confirmed)
 
 
 def chosen_columns(options: LogOptions) -> list[str]:
@@ -122,22 +122,22 @@ class RowMaker:
         self,
         data: Bytes,
         base: int,
-        pieces: Iterable[Run | Damage],
+        pieces: Iterable[RecordRun | LogDamage],
         low: int,
         high: int,
-        place: Place,
+        place: ByteSource,
     ) -> Iterator[pa.RecordBatch]:
         """Of what was found in `data`, the records that begin in `[low, high)`."""
         for piece in pieces:
             if piece.start >= high:
                 return
-            if isinstance(piece, Run):
+            if isinstance(piece, RecordRun):
                 yield from self._run(data, base, piece, low, high, place)
             elif piece.end > low:
                 yield from self.damaged(piece, place)
 
     def _run(
-        self, data: Bytes, base: int, run: Run, low: int, high: int, place: Place
+        self, data: Bytes, base: int, run: RecordRun, low: int, high: int, place: ByteSource
     ) -> Iterator[pa.RecordBatch]:
         """Sound records; where one cannot be decoded all the same, it is damage of its own."""
         first, last = np.searchsorted(run.offsets, (low, high)).tolist()
@@ -153,10 +153,10 @@ class RowMaker:
             except CorruptRecord as error:
                 at = begin + error.offset_in_buffer
                 first = int(np.searchsorted(borders, at, side="right"))
-                damage = Damage(int(borders[first - 1]), int(borders[first]), error.why)
+                damage = LogDamage(int(borders[first - 1]), int(borders[first]), error.why)
             yield from self.damaged(damage, place)
 
-    def _finish(self, batch: pa.RecordBatch, place: Place) -> Iterator[pa.RecordBatch]:
+    def _finish(self, batch: pa.RecordBatch, place: ByteSource) -> Iterator[pa.RecordBatch]:
         if self._topics is not None:
             batch = batch.filter(pc.is_in(batch.column("topic"), value_set=self._topics))
         if batch.num_rows:
@@ -167,7 +167,7 @@ class RowMaker:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def damaged(self, damage: Damage, place: Place) -> Iterator[pa.RecordBatch]:
+    def damaged(self, damage: LogDamage, place: ByteSource) -> Iterator[pa.RecordBatch]:
         """What onCorrupt says about bytes that are no record."""
         if self._options.on_corrupt == "fail":
             raise StoreDamaged(f"{place.file}: {damage}; {advice()}")
@@ -184,7 +184,7 @@ class RowMaker:
         yield pa.RecordBatch.from_pydict(values, schema=self.schema)
 
 
-def _extra(name: str, offsets: Any, place: Place) -> pa.Array:
+def _extra(name: str, offsets: Any, place: ByteSource) -> pa.Array:
     """The column `name` for records at these log offsets."""
     kind = EXTRA[name][0]
     if name == "epoch":
@@ -197,7 +197,7 @@ def _extra(name: str, offsets: Any, place: Place) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), len(offsets))
 
 
-def _epochs_at(offsets: Any, place: Place) -> pa.Array:
+def _epochs_at(offsets: Any, place: ByteSource) -> pa.Array:
     if not place.epochs:
         return pa.array([place.epoch] * len(offsets), pa.int32())
     starts = np.array([start for _, start, _ in place.epochs])

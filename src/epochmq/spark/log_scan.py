@@ -50,7 +50,7 @@ _BLANK = MAGIC_BLANK.to_bytes(4, "big")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class RecordRun:
     """Sound records, one after the other, in bytes `[start, end)` of the log."""
 
     start: int
@@ -60,7 +60,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class LogDamage:
     """Bytes `[start, end)` of the log in which no sound record begins."""
 
     start: int
@@ -73,7 +73,7 @@ class Damage:
 
 def scan(
     data: Bytes, base: int, start: int, stop: int, *, file_end: int = -1, crc: bool = True
-) -> Iterator[Run | Damage]:
+) -> Iterator[RecordRun | LogDamage]:
     """What lies in `[start, stop)` of the file `data`, whose first byte is log offset `base`.
 
     `start` and `stop` are borders of records. `file_end` is where the file should end by the next
@@ -91,7 +91,7 @@ def scan(
         else:
             why = reason(data, base, at, stop)
             following = resync(data, base, at, stop, file_end)
-            yield Damage(at, following, why)
+            yield LogDamage(at, following, why)
             at = following
 
 
@@ -100,7 +100,7 @@ def is_filler(data: Bytes, at: int, left: int) -> bool:
     return at + 8 <= len(data) and _SIZE_MAGIC(data, at) == (left, MAGIC_BLANK)
 
 
-def _run(data: Bytes, base: int, at: int, stop: int, crc: bool) -> Run | None:
+def _run(data: Bytes, base: int, at: int, stop: int, crc: bool) -> RecordRun | None:
     """The sound records from `at` on, as far as `RUN_BYTES` reach; None when there is none."""
     begin, limit = at - base, min(stop - base, len(data))
     if limit - begin < _LEAST:
@@ -111,7 +111,7 @@ def _run(data: Bytes, base: int, at: int, stop: int, crc: bool) -> Run | None:
     believable &= starts == np.concatenate(([begin], ends))[: len(starts)]  # no filler between
     count = _first_false(believable)
     count = _sound(data, base, starts[:count], ends[:count], crc) if count else 0
-    return Run(at, base + int(ends[count - 1]), starts[:count] + base) if count else None
+    return RecordRun(at, base + int(ends[count - 1]), starts[:count] + base) if count else None
 
 
 def _first_false(good: Any) -> int:

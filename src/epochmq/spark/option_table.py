@@ -30,7 +30,7 @@ _KAFKA = {
 
 
 @dataclass(frozen=True, slots=True)
-class OptionRow:
+class SparkOption:
     """One option: `parse` reads its text and raises `ValueError` saying what it should be."""
 
     name: str
@@ -40,7 +40,9 @@ class OptionRow:
     alias: str | None = None
 
 
-def parse_options(given: Mapping[str, str], rows: Sequence[OptionRow], what: str) -> dict[str, Any]:
+def parse_options(
+    given: Mapping[str, str], rows: Sequence[SparkOption], what: str
+) -> dict[str, Any]:
     """Every row's value by its name, defaults included.
 
     Spark keeps option names in any case, so case does not count. `UsageError` with one sentence for
@@ -65,7 +67,7 @@ def parse_options(given: Mapping[str, str], rows: Sequence[OptionRow], what: str
     return values
 
 
-def _unknown(key: str, rows: Sequence[OptionRow], what: str) -> str:
+def _unknown(key: str, rows: Sequence[SparkOption], what: str) -> str:
     if key.lower() in _KAFKA:
         return f"{what} has no option '{key}', which is of Kafka; use {_KAFKA[key.lower()]}"
     by_lower = {row.name.lower(): row.name for row in rows}

@@ -17,7 +17,7 @@ from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
 from epochmq.spark.offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.option_table import (
-    OptionRow,
+    SparkOption,
     choice,
     flag,
     integer,
@@ -126,52 +126,52 @@ def _group(value: str) -> str:
     return value
 
 
-SOURCE_ROWS: tuple[OptionRow, ...] = (
-    OptionRow("nameServer", text, None, "host:port;host:port of the name servers", "namesrvAddr"),
-    OptionRow("subscribe", names, None, "topics, with commas"),
-    OptionRow("subscribePattern", _pattern, None, "regular expression of whole topic names"),
-    OptionRow("assign", _assign, None, 'queues: {"topic": ["broker-a:0"]}'),
-    OptionRow("startingOffsets", _offsets, None, "earliest, latest, or JSON by queue"),
-    OptionRow("startingTimestamp", wall_ms, None, "begin at this store time, in all queues"),
-    OptionRow(
+SOURCE_ROWS: tuple[SparkOption, ...] = (
+    SparkOption("nameServer", text, None, "host:port;host:port of the name servers", "namesrvAddr"),
+    SparkOption("subscribe", names, None, "topics, with commas"),
+    SparkOption("subscribePattern", _pattern, None, "regular expression of whole topic names"),
+    SparkOption("assign", _assign, None, 'queues: {"topic": ["broker-a:0"]}'),
+    SparkOption("startingOffsets", _offsets, None, "earliest, latest, or JSON by queue"),
+    SparkOption("startingTimestamp", wall_ms, None, "begin at this store time, in all queues"),
+    SparkOption(
         "startingOffsetsByTimestamp", _per_queue(0), None, "JSON by queue, store times in ms"
     ),
-    OptionRow(
+    SparkOption(
         "startingOffsetsByTimestampStrategy",
         choice("latest", "error"),
         "latest",
         "what to do in a queue without a message at that time or later",
     ),
-    OptionRow("startingGroup", _group, None, "begin where this consumer group is"),
-    OptionRow("startingEpoch", integer(0, 2**31 - 1), None, "begin at this master epoch"),
-    OptionRow("endingOffsets", _offsets, None, "batch: latest or JSON by queue"),
-    OptionRow("endingTimestamp", wall_ms, None, "batch: end before this store time"),
-    OptionRow("endingOffsetsByTimestamp", _per_queue(0), None, "batch: JSON by queue, ms"),
-    OptionRow("maxOffsetsPerTrigger", integer(), None, "most rows of a micro-batch"),
-    OptionRow("maxBytesPerTrigger", size_bytes, None, "about the most bytes of a micro-batch"),
-    OptionRow("minOffsetsPerTrigger", integer(), None, "fewer rows wait for maxTriggerDelay"),
-    OptionRow("maxTriggerDelay", milliseconds, 900_000, "longest wait for minOffsetsPerTrigger"),
-    OptionRow("minPartitions", integer(1, PARTITIONS_MAX), 0, "at least so many tasks"),
-    OptionRow("maxRecordsPerPartition", integer(), 0, "most rows of a task"),
-    OptionRow("failOnDataLoss", flag, True, "whether missing messages end the query"),
-    OptionRow("columns", names, None, "the columns wanted, in this order"),
-    OptionRow("properties", choice("map", "raw", "none"), "map", "form of column properties"),
-    OptionRow("tags", _tags, None, "only these tags, as a || b; filtered by the broker"),
-    OptionRow("decompress", flag, True, "whether compressed bodies are decompressed"),
-    OptionRow("checkCrc", flag, True, "whether bodies are compared with their checksums"),
-    OptionRow(
+    SparkOption("startingGroup", _group, None, "begin where this consumer group is"),
+    SparkOption("startingEpoch", integer(0, 2**31 - 1), None, "begin at this master epoch"),
+    SparkOption("endingOffsets", _offsets, None, "batch: latest or JSON by queue"),
+    SparkOption("endingTimestamp", wall_ms, None, "batch: end before this store time"),
+    SparkOption("endingOffsetsByTimestamp", _per_queue(0), None, "batch: JSON by queue, ms"),
+    SparkOption("maxOffsetsPerTrigger", integer(), None, "most rows of a micro-batch"),
+    SparkOption("maxBytesPerTrigger", size_bytes, None, "about the most bytes of a micro-batch"),
+    SparkOption("minOffsetsPerTrigger", integer(), None, "fewer rows wait for maxTriggerDelay"),
+    SparkOption("maxTriggerDelay", milliseconds, 900_000, "longest wait for minOffsetsPerTrigger"),
+    SparkOption("minPartitions", integer(1, PARTITIONS_MAX), 0, "at least so many tasks"),
+    SparkOption("maxRecordsPerPartition", integer(), 0, "most rows of a task"),
+    SparkOption("failOnDataLoss", flag, True, "whether missing messages end the query"),
+    SparkOption("columns", names, None, "the columns wanted, in this order"),
+    SparkOption("properties", choice("map", "raw", "none"), "map", "form of column properties"),
+    SparkOption("tags", _tags, None, "only these tags, as a || b; filtered by the broker"),
+    SparkOption("decompress", flag, True, "whether compressed bodies are decompressed"),
+    SparkOption("checkCrc", flag, True, "whether bodies are compared with their checksums"),
+    SparkOption(
         "badBodies",
         choice(*BAD_BODIES),
         AS_STORED,
         "what stands for a body that cannot be decompressed: as it is stored, null, or an error",
     ),
-    OptionRow("pushdown", flag, False, "filters become ranges; needs the session's setting"),
-    OptionRow("groupId", _group, None, "group whose offsets show how far the query is"),
-    OptionRow("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),
-    OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
-    OptionRow("pollIntervalMs", milliseconds, 100, "how old known queue ends may be"),
-    OptionRow("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
-    OptionRow("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
+    SparkOption("pushdown", flag, False, "filters become ranges; needs the session's setting"),
+    SparkOption("groupId", _group, None, "group whose offsets show how far the query is"),
+    SparkOption("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),
+    SparkOption("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
+    SparkOption("pollIntervalMs", milliseconds, 100, "how old known queue ends may be"),
+    SparkOption("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
+    SparkOption("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
     *TLS_ROWS,
 )
 
@@ -186,7 +186,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class OffsetsOption:
     """Where to begin or end. `kind` says which of the others counts, and is the option's name."""
 
     kind: str
@@ -206,8 +206,8 @@ class SourceOptions:
 
     values: Mapping[str, Any]
     selection: Selection
-    start: Position | None
-    end: Position | None
+    start: OffsetsOption | None
+    end: OffsetsOption | None
     tls: OutgoingTls
 
     def __getitem__(self, name: str) -> Any:
@@ -263,7 +263,7 @@ def _check_readable(topic: str) -> None:
         )
 
 
-def _position(values: Mapping[str, Any], side: str) -> Position | None:
+def _position(values: Mapping[str, Any], side: str) -> OffsetsOption | None:
     """`starting` or `ending`; None when no option says."""
     kinds = ("Offsets", "Timestamp", "OffsetsByTimestamp", "Group", "Epoch")
     given = _one_of(values, tuple(side + kind for kind in kinds))
@@ -277,7 +277,7 @@ def _position(values: Mapping[str, Any], side: str) -> Position | None:
     offsets = values.get(f"{side}Offsets")
     word = offsets if isinstance(offsets, str) else _default_word(side)
     value = values[given[0]]
-    return Position(
+    return OffsetsOption(
         given[0].removeprefix(side),
         word,
         table=value if isinstance(value, dict) else {},

@@ -21,7 +21,7 @@ Python sink costs 15 to 45 ms whatever it reads; so many rows take less."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class QueueRange:
     """Queue offsets `start` to `stop` (exclusive) of one queue."""
 
     queue: MessageQueue
@@ -41,7 +41,7 @@ class Backlog:
     `init` are the begins that the offset before does not tell; `lost` is what is not there.
     """
 
-    spans: list[Span]
+    spans: list[QueueRange]
     init: Offsets
     lost: list[Lost]
 
@@ -70,7 +70,7 @@ def backlog(
         elif missing := missing_at(queue, begin, low, high):
             lost.append(missing)
             begin = init[queue] = low
-        spans.append(Span(queue, begin, high))
+        spans.append(QueueRange(queue, begin, high))
     return Backlog(spans, init, lost)
 
 
@@ -87,7 +87,7 @@ def missing_at(queue: MessageQueue, begin: int, low: int, high: int) -> Lost | N
     return None
 
 
-def after(before: StreamOffset, found: Backlog, taken: Iterable[Span]) -> StreamOffset:
+def after(before: StreamOffset, found: Backlog, taken: Iterable[QueueRange]) -> StreamOffset:
     """The offset that a batch of these spans ends at; `before` itself when nothing changes."""
     at = {**before.at, **found.init}
     at.update((span.queue, span.stop) for span in taken)
@@ -98,7 +98,7 @@ def after(before: StreamOffset, found: Backlog, taken: Iterable[Span]) -> Stream
     return StreamOffset(at, init, newest=before.newest)
 
 
-def batch_spans(before: StreamOffset, end: StreamOffset) -> list[Span]:
+def batch_spans(before: StreamOffset, end: StreamOffset) -> list[QueueRange]:
     """What the batch from `before` to `end` reads, without empty spans."""
     spans = []
     for queue in sorted(end.at):
@@ -109,14 +109,14 @@ def batch_spans(before: StreamOffset, end: StreamOffset) -> list[Span]:
                 " of another query. Use a checkpoint of its own for each query"
             )
         if begin < stop:
-            spans.append(Span(queue, begin, stop))
+            spans.append(QueueRange(queue, begin, stop))
     return spans
 
 
 # How much -------------------------------------------------------------------------------------
 
 
-def admit(spans: Sequence[Span], limit: int) -> list[Span]:
+def admit(spans: Sequence[QueueRange], limit: int) -> list[QueueRange]:
     """The first `limit` rows of `spans`, shared out in proportion; exactly `limit` if there are.
 
     Every queue with rows gets one at least, while the limit allows it: no queue starves beside a
@@ -138,7 +138,7 @@ def admit(spans: Sequence[Span], limit: int) -> list[Span]:
     return [_first(span, share) for span, share in zip(spans, shares, strict=True)]
 
 
-def _least_shares(spans: Sequence[Span], limit: int) -> list[int]:
+def _least_shares(spans: Sequence[QueueRange], limit: int) -> list[int]:
     """One row for each queue that has any; the longest queues only, if the limit is so small."""
     shares = [0] * len(spans)
     by_size = sorted(range(len(spans)), key=lambda at: (-spans[at].count, at))
@@ -148,8 +148,8 @@ def _least_shares(spans: Sequence[Span], limit: int) -> list[int]:
 
 
 def admit_bytes(
-    spans: Sequence[Span], row_bytes: Mapping[MessageQueue, float], limit: int
-) -> list[Span]:
+    spans: Sequence[QueueRange], row_bytes: Mapping[MessageQueue, float], limit: int
+) -> list[QueueRange]:
     """About `limit` bytes of `spans`, in proportion, by the mean size of a row in each queue.
 
     One row at least, or a message larger than the limit would stop the query for good.
@@ -166,14 +166,16 @@ def admit_bytes(
     return taken
 
 
-def _first(span: Span, count: int) -> Span:
+def _first(span: QueueRange, count: int) -> QueueRange:
     return replace(span, stop=span.start + min(count, span.count))
 
 
 # Into tasks -----------------------------------------------------------------------------------
 
 
-def split(spans: Iterable[Span], min_partitions: int = 0, max_records: int = 0) -> list[Span]:
+def split(
+    spans: Iterable[QueueRange], min_partitions: int = 0, max_records: int = 0
+) -> list[QueueRange]:
     """Spans as tasks: none with more than `max_records` rows, and at least `min_partitions`.
 
     0 means no such wish. Queues are cut into parts that differ by one row at most; whichever has
@@ -191,10 +193,10 @@ def split(spans: Iterable[Span], min_partitions: int = 0, max_records: int = 0) 
     return [part for span, n in zip(whole, pieces, strict=True) for part in _cut(span, n)]
 
 
-def gathered(spans: Iterable[Span], rows: int) -> list[tuple[Span, ...]]:
+def gathered(spans: Iterable[QueueRange], rows: int) -> list[tuple[QueueRange, ...]]:
     """Spans as tasks of several, in their order: those that follow each other share one while they
     have no more than `rows` rows together."""
-    tasks: list[list[Span]] = []
+    tasks: list[list[QueueRange]] = []
     room = 0
     for span in spans:
         if not tasks or span.count > room:
@@ -211,7 +213,7 @@ class TaskWishes(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-def tasks_of(spans: Iterable[Span], options: TaskWishes) -> list[tuple[Span, ...]]:
+def tasks_of(spans: Iterable[QueueRange], options: TaskWishes) -> list[tuple[QueueRange, ...]]:
     """Spans as tasks: small ones share a task unless `minPartitions` asks for many.
 
     The same spans and options give the same tasks: sinks tell repeats by a row's place in its task.
@@ -220,6 +222,6 @@ def tasks_of(spans: Iterable[Span], options: TaskWishes) -> list[tuple[Span, ...
     return gathered(spans, min(most, options["maxRecordsPerPartition"] or most))
 
 
-def _cut(span: Span, pieces: int) -> list[Span]:
+def _cut(span: QueueRange, pieces: int) -> list[QueueRange]:
     edges = [span.start + span.count * n // pieces for n in range(pieces + 1)]
-    return [Span(span.queue, start, stop) for start, stop in pairwise(edges)]
+    return [QueueRange(span.queue, start, stop) for start, stop in pairwise(edges)]

@@ -10,7 +10,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster, OnLost
 from epochmq.spark.lost import DataLost
 from epochmq.spark.offsets import EARLIEST, LATEST, Offsets, queue_text, topics_of
-from epochmq.spark.options import Position, Selection, Table
+from epochmq.spark.options import OffsetsOption, Selection, Table
 from epochmq.spark.plan import missing_at
 
 Bounds = dict[MessageQueue, tuple[int, int]]
@@ -85,7 +85,7 @@ def queues_named(bounds: Bounds, topic: str, text: str) -> list[MessageQueue]:
     return found
 
 
-def resolve(cluster: Cluster, bounds: Bounds, position: Position) -> Offsets:
+def resolve(cluster: Cluster, bounds: Bounds, position: OffsetsOption) -> Offsets:
     """Where in each queue `position` is. What options say outright may lie outside the bounds."""
     word = {queue: _edge(pair, position.word) for queue, pair in bounds.items()}
     if position.kind == "Offsets":
@@ -106,7 +106,7 @@ def resolve(cluster: Cluster, bounds: Bounds, position: Position) -> Offsets:
 def begin_within(
     bounds: Mapping[MessageQueue, tuple[int, int]],
     begin: Offsets,
-    position: Position | None,
+    position: OffsetsOption | None,
     forgiving: OnLost | None,
 ) -> Offsets:
     """`begin` moved into the bounds, where `forgiving` hears what is lost by that.

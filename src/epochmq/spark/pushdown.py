@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -34,7 +34,7 @@ Interval = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PushedFilters:
     """What the filters leave: names in sets (None is all), numbers in intervals."""
 
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class Wanted:
 
     def narrowed(
         self,
-        spans: Sequence[Span],
+        spans: Sequence[QueueRange],
         offsets_at: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]],
-    ) -> list[Span]:
+    ) -> list[QueueRange]:
         """Only the offsets that can have wanted rows; `offsets_at` finds times in queues."""
         low, high = self.numbers.get("queueOffset", (None, None))
         cut = [_cut(span, low, high) for span in spans]
@@ -82,15 +82,15 @@ def within(number: int, interval: Interval | None) -> bool:
     return (low is None or number >= low) and (high is None or number < high)
 
 
-def _cut(span: Span, low: int | None, high: int | None) -> Span:
+def _cut(span: QueueRange, low: int | None, high: int | None) -> QueueRange:
     start = span.start if low is None else min(max(span.start, low), span.stop)
     stop = span.stop if high is None else max(min(span.stop, high), start)
     return replace(span, start=start, stop=stop)
 
 
-def pushed(filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
+def pushed(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
     """What can be decided by queues and ranges, and the filters that Spark has to apply."""
-    wanted, rest = Wanted(), []
+    wanted, rest = PushedFilters(), []
     for each in filters:
         narrowed, done = _apply(wanted, each)
         wanted = narrowed or wanted
@@ -99,7 +99,7 @@ def pushed(filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
     return wanted, rest
 
 
-def _apply(wanted: Wanted, each: Filter) -> tuple[Wanted | None, bool]:
+def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, bool]:
     """`wanted` narrowed by one filter and whether that is all of it; None for what we cannot."""
     column = ".".join(getattr(each, "attribute", ()))
     if isinstance(each, IsNotNull) and column in NEVER_NULL:

@@ -18,7 +18,7 @@ from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions
-from epochmq.spark.plan import Span
+from epochmq.spark.plan import QueueRange
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,13 @@ def on_lost(options: SourceOptions) -> OnLost | None:
     return lambda lost: log.warning("going on without lost messages: %s", lost)
 
 
-def batches(options: SourceOptions, columns: Sequence[str], span: Span) -> Iterator[pa.RecordBatch]:
+def batches(
+    options: SourceOptions, columns: Sequence[str], span: QueueRange
+) -> Iterator[pa.RecordBatch]:
     """The rows of `span`, every one and none twice: queue offsets are counted.
 
-    `DataLost` for what is gone, `Damaged` for a record that is none, unless failOnDataLoss=false.
+    `DataLost` for what is gone, `DamagedRecord` for a record that is none, unless
+    failOnDataLoss=false.
     """
     freeze_once()
     forgiving = on_lost(options)
@@ -71,14 +74,14 @@ def batches(options: SourceOptions, columns: Sequence[str], span: Span) -> Itera
     while counter.next < span.stop:
         try:
             yield from _read(options, columns, span, counter)
-        except Damaged as damaged:
+        except DamagedRecord as damaged:
             if forgiving is None:
                 raise
             counter.lost(damaged.lost)
 
 
 def _read(
-    options: SourceOptions, columns: Sequence[str], span: Span, counter: "Counter"
+    options: SourceOptions, columns: Sequence[str], span: QueueRange, counter: "Counter"
 ) -> Iterator[pa.RecordBatch]:
     """What of `span` the counter still waits for."""
     tags = split_expression(options["tags"])
@@ -119,21 +122,21 @@ def _read(
 def _decoded(
     decoder: Decoder, records: Buffer, counter: "Counter", rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a chunk, all in front of the damage before `Damaged` is raised."""
+    """The rows of a chunk, all in front of the damage before `DamagedRecord` is raised."""
     try:
         yield from decoder.batches(records, counter.queue.broker_name, rows)
     except CorruptRecord as error:
         at = error.offset_in_buffer
         claimed = record.queue_offset_at(records, at) if at + HEAD_BYTES <= len(records) else -1
         offset = claimed if counter.next <= claimed < counter.stop else counter.next
-        raise Damaged(counter.queue, offset, error.why) from None
+        raise DamagedRecord(counter.queue, offset, error.why) from None
 
 
 def _raise(lost: Lost) -> None:
     raise DataLost(lost)
 
 
-class Damaged(EpochError):
+class DamagedRecord(EpochError):
     """A broker gave bytes that are no record."""
 
     def __init__(self, queue: MessageQueue, offset: int, why: str) -> None:
@@ -151,7 +154,7 @@ class Counter:
     reader calls lost is missing.
     """
 
-    def __init__(self, span: Span, on_gap: OnLost, *, has_gaps: bool = False) -> None:
+    def __init__(self, span: QueueRange, on_gap: OnLost, *, has_gaps: bool = False) -> None:
         self.queue = span.queue
         self.next = span.start
         """The first queue offset that is still to come."""

@@ -25,7 +25,7 @@ from epochmq.spark.encode_columns import check_columns
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.sink_input import whole
 from epochmq.spark.sink_options import SinkOptions, parse_sink
-from epochmq.spark.sink_queues import Identity
+from epochmq.spark.sink_queues import PartitionId
 from epochmq.spark.sink_task import write_partition
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class SinkCommit(WriterCommitMessage):
     """What one task wrote, all of it acknowledged."""
 
     partition: int
@@ -81,11 +81,11 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Send one partition; returns when brokers hold all of it."""
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        identity = Identity(self.options.sink_id, self.options.batch_id or 0, partition)
+        identity = PartitionId(self.options.sink_id, self.options.batch_id or 0, partition)
         return _write(self.options, identity, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -103,7 +103,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Send one partition of one batch; returns when brokers hold all of it."""
         return _write(self.options, stream_identity(self.options, TaskContext.get()), iterator)
 
@@ -116,7 +116,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _log(f"batch {batchId} failed; in the topics stay", messages)
 
 
-def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identity:
+def stream_identity(options: SinkOptions, context: TaskContext | None) -> PartitionId:
     """Whose rows a task of a stream writes.
 
     Spark tells `write` neither the query nor the batch, but every task has both as local
@@ -130,22 +130,24 @@ def stream_identity(options: SinkOptions, context: TaskContext | None) -> Identi
         partition = context.partitionId()
     if query is not None and batch is not None:
         sink_id = f"{options.sink_id}.{query}" if options.sink_id else query
-        return Identity(sink_id, int(batch), partition)
+        return PartitionId(sink_id, int(batch), partition)
     if options.sink_id and options.batch_id is not None:
-        return Identity(options.sink_id, options.batch_id, partition)
+        return PartitionId(options.sink_id, options.batch_id, partition)
     raise UsageError(
         "Spark does not say which query and batch this task belongs to; give options 'sinkId' and"
         " 'batchId', or write from foreachBatch with both"
     )
 
 
-def _write(options: SinkOptions, identity: Identity, iterator: Iterator[pa.RecordBatch]) -> Written:
+def _write(
+    options: SinkOptions, identity: PartitionId, iterator: Iterator[pa.RecordBatch]
+) -> SinkCommit:
     freeze_once()
     done = write_partition(options, identity, whole(iterator))
-    return Written(identity.partition, done.rows, done.body_bytes, done.requests)
+    return SinkCommit(identity.partition, done.rows, done.body_bytes, done.requests)
 
 
 def _log(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
-    known = [message for message in messages if isinstance(message, Written)]
+    known = [message for message in messages if isinstance(message, SinkCommit)]
     rows, size = sum(each.rows for each in known), sum(each.body_bytes for each in known)
     log.info("%s %d rows, %d bytes, from %d tasks", what, rows, size, len(known))

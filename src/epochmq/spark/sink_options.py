@@ -14,7 +14,7 @@ from epochmq.model.delay_levels import parse as parse_levels
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
-    OptionRow,
+    SparkOption,
     choice,
     flag,
     integer,
@@ -58,33 +58,33 @@ def _sink_id(value: str) -> str:
     return text(value)
 
 
-SINK_ROWS: tuple[OptionRow, ...] = (
-    OptionRow("nameServer", text, None, "host:port;host:port of the name servers", "namesrvAddr"),
-    OptionRow("topic", _checked(_sendable), "", "topic of rows that have no column topic"),
-    OptionRow(
+SINK_ROWS: tuple[SparkOption, ...] = (
+    SparkOption("nameServer", text, None, "host:port;host:port of the name servers", "namesrvAddr"),
+    SparkOption("topic", _checked(_sendable), "", "topic of rows that have no column topic"),
+    SparkOption(
         "guarantee",
         choice(EFFECTIVELY_ONCE, AT_LEAST_ONCE),
         EFFECTIVELY_ONCE,
         "whether EpochMQ brokers drop what a repeated batch brings again",
     ),
-    OptionRow("sinkId", _sink_id, "", "names this sink to brokers; a stream adds its query's id"),
-    OptionRow("batchId", integer(0), None, "number of a batch write; rises from write to write"),
-    OptionRow("producerGroup", _checked(check_group), "SPARK_SINK", "group that brokers show"),
-    OptionRow("batchSize", integer(1, ROWS_MAX), 512, "most rows of a request; 1 sends singly"),
-    OptionRow("batchBytes", size_bytes, 512 << 10, "most bytes of bodies in a request"),
-    OptionRow("bufferBytes", size_bytes, 32 << 20, "bytes of bodies a task holds unacknowledged"),
-    OptionRow("maxMessageBytes", size_bytes, MESSAGE_BYTES_MAX, "a larger body is an error"),
-    OptionRow("sendTimeoutMs", milliseconds, 3_000, "longest wait for one answer"),
-    OptionRow("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
-    OptionRow("orderBy", names, (), "columns that each partition is sorted by first"),
-    OptionRow("orderByBytes", size_bytes, 256 << 20, "most bytes of a partition to be sorted"),
-    OptionRow(
+    SparkOption("sinkId", _sink_id, "", "names this sink to brokers; a stream adds its query's id"),
+    SparkOption("batchId", integer(0), None, "number of a batch write; rises from write to write"),
+    SparkOption("producerGroup", _checked(check_group), "SPARK_SINK", "group that brokers show"),
+    SparkOption("batchSize", integer(1, ROWS_MAX), 512, "most rows of a request; 1 sends singly"),
+    SparkOption("batchBytes", size_bytes, 512 << 10, "most bytes of bodies in a request"),
+    SparkOption("bufferBytes", size_bytes, 32 << 20, "bytes of bodies a task holds unacknowledged"),
+    SparkOption("maxMessageBytes", size_bytes, MESSAGE_BYTES_MAX, "a larger body is an error"),
+    SparkOption("sendTimeoutMs", milliseconds, 3_000, "longest wait for one answer"),
+    SparkOption("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
+    SparkOption("orderBy", names, (), "columns that each partition is sorted by first"),
+    SparkOption("orderByBytes", size_bytes, 256 << 20, "most bytes of a partition to be sorted"),
+    SparkOption(
         "delayLevels",
         integer(1, LEVELS_MAX),
         len(parse_levels(DEFAULT_TEXT)),
         "how many levels the brokers' messageDelayLevel has; a higher delayTimeLevel is an error",
     ),
-    OptionRow(
+    SparkOption(
         "createTopics",
         flag,
         True,

@@ -19,7 +19,7 @@ from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.queue import MessageQueue
 from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
-from epochmq.spark.encode import Row
+from epochmq.spark.encode import SinkRow
 
 GROUP_ROWS = 4_096
 """So many numbers a broker remembers as one when it holds them all (store/seen.py)."""
@@ -34,7 +34,7 @@ _NO_TIME = "00000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PartitionId:
     """Whose rows these are: the same for every repetition of one partition of one batch."""
 
     sink_id: str
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RequestBuilder:
     """How rows become requests. `marked` adds what a broker knows repeats by."""
 
     rows_max: int
@@ -68,14 +68,14 @@ class Cut:
 class SinkQueue:
     """Rows of one partition on their way to one queue."""
 
-    def __init__(self, queue: MessageQueue, identity: Identity, part: int, named: str) -> None:
+    def __init__(self, queue: MessageQueue, identity: PartitionId, part: int, named: str) -> None:
         self.queue = queue
         self.part = part
         digest = blake2b(digest_size=_PREFIX_BYTES)
         for piece in (identity.sink_id, identity.batch, named, part, queue.topic):
             digest.update(f"{piece}\0".encode())
         self._prefix = digest.hexdigest().upper()
-        self.rows: list[Row] = []
+        self.rows: list[SinkRow] = []
         """The group that is being gathered."""
         self.size = 0
         self._keyed = False
@@ -93,14 +93,14 @@ class SinkQueue:
             )
         )
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SinkRow) -> None:
         """One more row of the group."""
         self.rows.append(row)
         self.size += len(row.body)
         if row.key is not None or row.queue_id is not None:
             self._keyed = True
 
-    def cut(self, how: Cut) -> Iterator[Request]:
+    def cut(self, how: RequestBuilder) -> Iterator[Request]:
         """The requests of the group, which has one row or more."""
         rows, self.rows = self.rows, []
         queue = self.queue if how.marked or self._keyed else None
@@ -110,7 +110,7 @@ class SinkQueue:
         for start, stop in _pieces(rows, how):
             yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
 
-    def _next_id(self, row: Row) -> str:
+    def _next_id(self, row: SinkRow) -> str:
         """SinkQueue, count and a sum over the sink queue up to here: other rows never get the same
         id."""
         self._count += 1
@@ -127,7 +127,7 @@ class SinkQueue:
         return [f"{UNIQ_KEY}{NAME_END}{each}{own}{number + at}" for at, each in enumerate(ids)]
 
 
-def _pieces(rows: list[Row], how: Cut) -> Iterator[tuple[int, int]]:
+def _pieces(rows: list[SinkRow], how: RequestBuilder) -> Iterator[tuple[int, int]]:
     """Where requests begin and end: a row alone is one of its own."""
     start = size = 0
     for at, row in enumerate(rows):
@@ -140,7 +140,11 @@ def _pieces(rows: list[Row], how: Cut) -> Iterator[tuple[int, int]]:
 
 
 def _request(
-    rows: list[Row], texts: list[str], last_id: str, home: MessageQueue, queue: MessageQueue | None
+    rows: list[SinkRow],
+    texts: list[str],
+    last_id: str,
+    home: MessageQueue,
+    queue: MessageQueue | None,
 ) -> Request:
     texts = [
         f"{row.text}{PAIR_END}{text}" if row.text else text
@@ -159,7 +163,7 @@ def _request(
 
 
 @dataclass(slots=True)
-class Layout:
+class QueueLayout:
     """The queues of a topic as a partition spreads its rows over them."""
 
     queues: tuple[MessageQueue, ...]
@@ -172,7 +176,7 @@ class Layout:
         text = ";".join(map(str, self.queues))
         self.mark = f"{crc32(text.encode()):08x}"
 
-    def index_of(self, row: Row) -> int | None:
+    def index_of(self, row: SinkRow) -> int | None:
         """The queue of a row that has a key or says one; None when any will do.
 
         UsageError when there is no such queue.
@@ -183,7 +187,7 @@ class Layout:
             return self._at[by_key(self.queues, row.key)]
         return None
 
-    def _named(self, row: Row, queue_id: int) -> int:
+    def _named(self, row: SinkRow, queue_id: int) -> int:
         found = [at for at, queue in enumerate(self.queues) if queue.queue_id == queue_id]
         if not found:
             most = max(queue.queue_id for queue in self.queues)
@@ -200,7 +204,7 @@ class Layout:
 class SinkQueues:
     """All sink queues of one partition to one topic."""
 
-    def __init__(self, layout: Layout, identity: Identity, how: Cut) -> None:
+    def __init__(self, layout: QueueLayout, identity: PartitionId, how: RequestBuilder) -> None:
         self._layout = layout
         self._how = how
         count = len(layout.queues)
@@ -213,7 +217,7 @@ class SinkQueues:
         self.size = 0
         """Bytes of bodies that are being gathered."""
 
-    def put(self, row: Row) -> Iterator[tuple[SinkQueue, Request]]:
+    def put(self, row: SinkRow) -> Iterator[tuple[SinkQueue, Request]]:
         """Take a row; the requests of groups that are whole now."""
         at = self._layout.index_of(row)
         sink_queue = self.sink_queues[self._turn if at is None else at]
@@ -237,8 +241,8 @@ class SinkQueues:
             yield sink_queue, request
 
 
-def spread(queues: Sequence[MessageQueue]) -> Layout:
+def spread(queues: Sequence[MessageQueue]) -> QueueLayout:
     """The layout of these queues; UsageError when there is none."""
     if not queues:
         raise UsageError("the topic has no queue that may be written; look at its permission")
-    return Layout(tuple(sorted(queues)))
+    return QueueLayout(tuple(sorted(queues)))

@@ -14,13 +14,13 @@ from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, Usa
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.core.backoff import delay_ms
 from epochmq.client.core.route_cache import publish_queues
-from epochmq.client.core.send_policy import SendStatus, Verdict, judge
+from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, format_perm
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.sink_options import SinkOptions
-from epochmq.spark.sink_queues import Layout, Request, SinkQueue, spread
+from epochmq.spark.sink_queues import QueueLayout, Request, SinkQueue, spread
 from epochmq.wire.codes import RequestCode
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class _SinkProducer(Producer):
         return await self._send(request.outgoing, code, request.queue, timeout_ms)
 
 
-class Line:
+class QueueBacklog:
     """Requests of one sink queue that wait for the one before them."""
 
     def __init__(self, sink_queue: SinkQueue) -> None:
@@ -49,7 +49,7 @@ class Line:
         self.wake = asyncio.Event()
 
 
-class Sender:
+class SinkSender:
     """All requests of one task. Every method runs in one event loop."""
 
     def __init__(self, options: SinkOptions, partition: int) -> None:
@@ -61,7 +61,7 @@ class Sender:
             timeout_ms=options.send_timeout_ms,
             tls=client_tls(options.tls),
         )
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, QueueBacklog] = {}
         self._workers: list[asyncio.Task[None]] = []
         self._unsent_bytes = 0
         self._unsent = 0
@@ -79,10 +79,10 @@ class Sender:
         await asyncio.gather(*self._workers, return_exceptions=True)
         await self._producer.close()
 
-    async def layout(self, topic: str) -> Layout:
+    async def layout(self, topic: str) -> QueueLayout:
         """The writable queues of `topic`; waits while its brokers are away."""
 
-        async def ask() -> Layout:
+        async def ask() -> QueueLayout:
             routes = self._producer.instance.routes
             await self._find_route(topic)
             check_writable(topic, routes.route(topic) or TopicRouteData())
@@ -132,14 +132,14 @@ class Sender:
         if self._error is not None:
             raise self._error
 
-    def _line(self, sink_queue: SinkQueue) -> Line:
+    def _line(self, sink_queue: SinkQueue) -> QueueBacklog:
         line = self._lines.get(id(sink_queue))
         if line is None:
-            line = self._lines[id(sink_queue)] = Line(sink_queue)
+            line = self._lines[id(sink_queue)] = QueueBacklog(sink_queue)
             self._workers.append(asyncio.create_task(self._work(line)))
         return line
 
-    async def _work(self, line: Line) -> None:
+    async def _work(self, line: QueueBacklog) -> None:
         while self._error is None:
             if not line.waiting:
                 line.wake.clear()
@@ -205,7 +205,7 @@ class _Unsure(NotReachable):
 def _is_final(error: EpochError) -> bool:
     if not isinstance(error, Refused):
         return False
-    return judge(error.code) is Verdict.RAISE or NO_TIMER in error.remark
+    return judge(error.code) is SendVerdict.RAISE or NO_TIMER in error.remark
 
 
 def _told(what: str, error: EpochError) -> EpochError:

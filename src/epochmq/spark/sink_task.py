@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.encode import Encoder, Row
+from epochmq.spark.encode import Encoder, SinkRow
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.spark.sink_options import SinkOptions
-from epochmq.spark.sink_queues import Cut, Identity, Request, SinkQueue, SinkQueues
-from epochmq.spark.sink_send import Sender
+from epochmq.spark.sink_queues import PartitionId, Request, RequestBuilder, SinkQueue, SinkQueues
+from epochmq.spark.sink_send import SinkSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Done:
 
 
 def write_partition(
-    options: SinkOptions, identity: Identity, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions, identity: PartitionId, batches: Iterator[pa.RecordBatch]
 ) -> Done:
     """Send all rows of `batches` and wait until brokers hold them."""
     loop = LoopThread("epochmq-sink")
     try:
-        sender = Sender(options, identity.partition)
+        sender = SinkSender(options, identity.partition)
         loop.run(sender.start())
         try:
             return _Task(options, identity, loop, sender).run(batches)
@@ -42,7 +42,7 @@ class _Task:
     """Cuts the rows of one partition into requests, the same way every time."""
 
     def __init__(
-        self, options: SinkOptions, identity: Identity, loop: LoopThread, sender: Sender
+        self, options: SinkOptions, identity: PartitionId, loop: LoopThread, sender: SinkSender
     ) -> None:
         self._options = options
         self._identity = identity
@@ -79,7 +79,7 @@ class _Task:
             delay_levels=self._options.delay_levels,
         )
 
-    def _put(self, row: Row) -> None:
+    def _put(self, row: SinkRow) -> None:
         topic = self._topics.get(row.topic) or self._open(row.topic)
         before = topic.size
         self._ready.extend(topic.put(row))
@@ -93,7 +93,7 @@ class _Task:
         self._topics[topic] = sink_queues = SinkQueues(
             self._loop.run(self._sender.layout(topic)),
             self._identity,
-            Cut(
+            RequestBuilder(
                 self._options.batch_size,
                 self._options.batch_bytes,
                 self._options.drops_repeats,

@@ -16,20 +16,20 @@ from pyspark.sql.types import StructType
 from epochmq.base.errors import UsageError
 from epochmq.spark import columns
 from epochmq.spark.offsets import Offsets
-from epochmq.spark.options import Position, SourceOptions, check_batch, parse_source
-from epochmq.spark.plan import Bounds, Span, split, tasks_of
+from epochmq.spark.options import OffsetsOption, SourceOptions, check_batch, parse_source
+from epochmq.spark.plan import Bounds, QueueRange, split, tasks_of
 from epochmq.spark.positions import begin_within, resolve, selected
-from epochmq.spark.pushdown import Wanted, pushed
+from epochmq.spark.pushdown import PushedFilters, pushed
 from epochmq.spark.rows import batches, cluster_of, on_lost
 
-_EARLIEST = Position("Offsets", "earliest")
-_LATEST = Position("Offsets", "latest")
+_EARLIEST = OffsetsOption("Offsets", "earliest")
+_LATEST = OffsetsOption("Offsets", "latest")
 
 
 class SpansPartition(InputPartition):
     """One task: spans of one or several queues, read one after the other."""
 
-    def __init__(self, spans: tuple[Span, ...]) -> None:
+    def __init__(self, spans: tuple[QueueRange, ...]) -> None:
         super().__init__(spans)
 
 
@@ -73,12 +73,12 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
         self.options = options
         self.names = names
-        self.wanted = Wanted()
+        self.wanted = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         return [SpansPartition(task) for task in tasks_of(self._spans(), self.options)]
 
-    def _spans(self) -> list[Span]:
+    def _spans(self) -> list[QueueRange]:
         options = self.options
         cluster = cluster_of(options)
         bounds = selected(cluster, options.selection)
@@ -105,7 +105,9 @@ class PushdownReader(BatchReader):
         return rest
 
 
-def between(bounds: Bounds, begin: Offsets, end: Offsets, options: SourceOptions) -> list[Span]:
+def between(
+    bounds: Bounds, begin: Offsets, end: Offsets, options: SourceOptions
+) -> list[QueueRange]:
     """Spans from `begin` to `end`, within what there is.
 
     `DataLost` for a begin that is not there any more, unless failOnDataLoss=false; `UsageError` for
@@ -122,5 +124,5 @@ def between(bounds: Bounds, begin: Offsets, end: Offsets, options: SourceOptions
             )
         if stop < start and options.end is not None and options.end.table:
             raise UsageError(f"{queue} is to be read from queue offset {start} back to {stop}")
-        spans.append(Span(queue, start, max(start, stop)))
+        spans.append(QueueRange(queue, start, max(start, stop)))
     return spans

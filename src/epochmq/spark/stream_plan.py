@@ -17,10 +17,10 @@ from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster import Cluster, OnLost
 from epochmq.spark.lost import DataLost
 from epochmq.spark.offsets import StreamOffset, by_topic, topics_of
-from epochmq.spark.options import Position, SourceOptions
+from epochmq.spark.options import OffsetsOption, SourceOptions
 from epochmq.spark.plan import (
     Backlog,
-    Span,
+    QueueRange,
     admit,
     admit_bytes,
     after,
@@ -34,7 +34,7 @@ from epochmq.spark.range_read import LOSS_CERTAIN_MS
 
 log = logging.getLogger(__name__)
 
-_LATEST = Position("Offsets", "latest")
+_LATEST = OffsetsOption("Offsets", "latest")
 _ASK_AGAIN_S = 0.2
 _SAMPLE_BYTES = 64 << 10
 _SAMPLE_ROWS = 64
@@ -114,13 +114,13 @@ class StreamPlanner:
             report["offsetsBehindLatest"] = lag
         return report
 
-    def spans(self, start: dict[str, Any], end: dict[str, Any]) -> list[Span]:
+    def spans(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueueRange]:
         """The parts of queues in the batch from `start` to `end`."""
         whole = batch_spans(StreamOffset.from_json(start), StreamOffset.from_json(end))
         options = self._options
         return split(whole, options["minPartitions"], options["maxRecordsPerPartition"])
 
-    def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Span, ...]]:
+    def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[QueueRange, ...]]:
         """The same as tasks, small parts put together (`plan.tasks_of`)."""
         return tasks_of(self.spans(start, end), self._options)
 
@@ -206,14 +206,14 @@ class StreamPlanner:
         is_little = sum(span.count for span in found.spans) < int(least)
         return is_little and waited_ms < int(self._options["maxTriggerDelay"])
 
-    def _admitted(self, spans: list[Span], limits: Limits) -> list[Span]:
+    def _admitted(self, spans: list[QueueRange], limits: Limits) -> list[QueueRange]:
         if limits.rows is not None:
             spans = admit(spans, limits.rows)
         if limits.byte_count is not None:
             spans = admit_bytes(spans, self._sizes(spans), limits.byte_count)
         return spans
 
-    def _sizes(self, spans: list[Span]) -> dict[MessageQueue, float]:
+    def _sizes(self, spans: list[QueueRange]) -> dict[MessageQueue, float]:
         """Mean size of a stored message in each queue, by a sample of those that come next."""
         now = _now_ms()
         for span in spans:
@@ -222,7 +222,7 @@ class StreamPlanner:
                 self._row_bytes[span.queue] = (now, self._sample(span))
         return {queue: size for queue, (_, size) in self._row_bytes.items()}
 
-    def _sample(self, span: Span) -> float:
+    def _sample(self, span: QueueRange) -> float:
         stop = min(span.stop, span.start + _SAMPLE_ROWS)
         chunks = self._cluster.read(
             span.queue, span.start, stop, max_bytes=_SAMPLE_BYTES, on_lost=lambda lost: None

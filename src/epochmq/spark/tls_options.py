@@ -8,15 +8,17 @@ from collections.abc import Mapping
 
 from epochmq.base.errors import ConfigError, UsageError
 from epochmq.runtime.tls import OutgoingTls, client_tls
-from epochmq.spark.option_table import OptionRow, flag, text
+from epochmq.spark.option_table import SparkOption, flag, text
 
-TLS_ROWS: tuple[OptionRow, ...] = (
-    OptionRow("tls.enable", flag, False, "whether connections speak TLS"),
-    OptionRow("tls.client.authServer", flag, True, "whether certificates are checked"),
-    OptionRow("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
-    OptionRow("tls.client.checkHostName", flag, False, "whether certificates must name the server"),
-    OptionRow("tls.client.certPath", text, "", "PEM file with a certificate to show"),
-    OptionRow("tls.client.keyPath", text, "", "PEM file with its private key"),
+TLS_ROWS: tuple[SparkOption, ...] = (
+    SparkOption("tls.enable", flag, False, "whether connections speak TLS"),
+    SparkOption("tls.client.authServer", flag, True, "whether certificates are checked"),
+    SparkOption("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
+    SparkOption(
+        "tls.client.checkHostName", flag, False, "whether certificates must name the server"
+    ),
+    SparkOption("tls.client.certPath", text, "", "PEM file with a certificate to show"),
+    SparkOption("tls.client.keyPath", text, "", "PEM file with its private key"),
 )
 
 

@@ -18,7 +18,7 @@ from epochmq.store.native.units import NEIGHBOURS_MAX, NativeNeighbours
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
 
-class Found(NamedTuple):
+class FoundRecords(NamedTuple):
     """Records in the order of their units."""
 
     chunks: list[memoryview]
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     """The record of the next unit does not begin as it was written."""
 
 
-class Neighbours:
+class AdjacentRecords:
     """Finds the records of units in one log."""
 
     def __init__(self, log: CommitLog) -> None:
@@ -38,7 +38,7 @@ class Neighbours:
         native = library.library()
         self._native = None if native is None else NativeNeighbours(native)
 
-    def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> Found:
+    def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> FoundRecords:
         """The records of `units`, whose first one is number `first`, up to `room` bytes.
 
         At least one record, if it is sound.
@@ -49,17 +49,17 @@ class Neighbours:
             return self._one(queue, first, units)
         return self._many(self._native, queue, first, units, room)
 
-    def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> Found:
+    def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> FoundRecords:
         """As `_many`, faster for a single unit."""
         at, size, _tags = UNIT.unpack(unit)
         segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
         if segment is None:
-            return Found([], 0, 1, 0, changed=False)
+            return FoundRecords([], 0, 1, 0, changed=False)
         low = at - segment.start
         record = segment.view[low : low + size]
         if not self.begins(record, (at, size, first, queue.queue_id)):
-            return Found([], 0, 0, 0, changed=True)
-        return Found([record], 1, 1, size, changed=False)
+            return FoundRecords([], 0, 0, 0, changed=True)
+        return FoundRecords([record], 1, 1, size, changed=False)
 
     def begins(self, record: memoryview, wanted: tuple[int, int, int, int]) -> bool:
         """Whether a record begins as it was written: (log offset, size, queue offset, queue)."""
@@ -72,7 +72,7 @@ class Neighbours:
 
     def _many(
         self, native: NativeNeighbours, queue: ConsumeQueue, first: int, units: bytes, room: int
-    ) -> Found:
+    ) -> FoundRecords:
         chunks: list[memoryview] = []
         records = passed = total = 0
         count = len(units) // UNIT_BYTES
@@ -96,10 +96,10 @@ class Neighbours:
             passed += found.passed
             total += found.size
             if found.changed or not found.passed:
-                return Found(chunks, records, passed, total, changed=True)
-        return Found(chunks, records, passed, total, changed=False)
+                return FoundRecords(chunks, records, passed, total, changed=True)
+        return FoundRecords(chunks, records, passed, total, changed=False)
 
-    def _unseen(self, units: bytes, room: int) -> Found:
+    def _unseen(self, units: bytes, room: int) -> FoundRecords:
         """As `_many`, without a look at the records."""
         spans: list[tuple[int, int]] = []
         start = end = total = records = passed = 0
@@ -118,4 +118,4 @@ class Neighbours:
         if records:
             spans.append((start, end))
         chunks = [chunk for low, high in spans if (chunk := self._log.slice(low, high - low))]
-        return Found(chunks, records if chunks else 0, passed, total, changed=False)
+        return FoundRecords(chunks, records if chunks else 0, passed, total, changed=False)

@@ -41,12 +41,12 @@ from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.layout import LENGTHS, UNIT, UNIT_BYTES
 from epochmq.store.native import library
-from epochmq.store.native.batch import Batch, NativeBatch, Placed
+from epochmq.store.native.batch import CheckedBatch, NativeBatch, Placed
 from epochmq.store.native.keys import PackedKeys
 from epochmq.store.native.send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.sink_runs import Run
+from epochmq.store.sink_runs import SinkRun
 
 CLOCK_STEP_MS = 3000
 """Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""
@@ -301,7 +301,7 @@ class Appender:
         return True
 
     def append_packed(
-        self, batch: Batch, wall: int, is_new: IsNew = unsure
+        self, batch: CheckedBatch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
         """Append a whole batch by the native code; None, and nothing has changed, when Python has
         to look at it: the first message of a queue, the end of a file, whatever may be refused, a
@@ -333,7 +333,7 @@ class Appender:
             return PutStatus.SERVICE_NOT_AVAILABLE
         run = None
         if made.mark is not None:
-            run = Run(made.mark, made.count, batch.queue_id, queue_offset, made.units)
+            run = SinkRun(made.mark, made.count, batch.queue_id, queue_offset, made.units)
         return Placed(offset, len(made.records), queue_offset, made.count, made.ids, run)
 
     def append_run(self, run: SendRun, wall: int) -> bool:
@@ -375,7 +375,7 @@ class Appender:
             queue = self._queues.get(topic, queue_id)
         return queue
 
-    def _head_of(self, batch: Batch, queue: ConsumeQueue) -> bytes:
+    def _head_of(self, batch: CheckedBatch, queue: ConsumeQueue) -> bytes:
         """The head of all records of a batch, with zeros for what the native code puts in."""
         sys_flag = batch.sys_flag & ~HOSTS_V6_MASK
         sys_flag |= STORE_V6 * self._store_v6 | BORN_V6 * (len(batch.born_host) == 20)

@@ -33,7 +33,7 @@ _COPY_AT = 1024
 
 
 @dataclass(frozen=True)
-class Mark:
+class WriterMark:
     """What the program that wrote the checkpoint last knew of the log."""
 
     clean: bool
@@ -50,21 +50,23 @@ class Mark:
         return data + crc32(data).to_bytes(4, "big")
 
 
-def _unpack_mark(data: bytes) -> tuple[Mark, bytes] | None:
+def _unpack_mark(data: bytes) -> tuple[WriterMark, bytes] | None:
     """A mark and the fields that it repeats; None when there is none, or it is damaged."""
     if len(data) < _MARK_BYTES or not data.startswith(_MAGIC):
         return None
     if crc32(data[: _MARK.size]) != int.from_bytes(data[_MARK.size : _MARK_BYTES], "big"):
         return None
     _magic, clean, start, end, boot, fields = _MARK.unpack_from(data)
-    return Mark(bool(clean), start, end, boot.rstrip(b"\0").decode("ascii", "replace")), fields
+    return WriterMark(
+        bool(clean), start, end, boot.rstrip(b"\0").decode("ascii", "replace")
+    ), fields
 
 
 def _differ_by_a_bit(one: bytes, other: bytes) -> bool:
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count() == 1
 
 
-def _read_mark(data: bytes) -> tuple[Mark | None, bytes]:
+def _read_mark(data: bytes) -> tuple[WriterMark | None, bytes]:
     """The mark that counts, and the five fields, mended if one bit of them was damaged."""
     fields = data[: _FIELDS.size]
     for at in (_MARK_AT, _COPY_AT):
@@ -84,7 +86,7 @@ def stored_confirm(disk: Disk) -> int:
     return max(int(_FIELDS.unpack(_read_mark(data)[1])[4]), 0)
 
 
-def stored_mark(disk: Disk) -> Mark | None:
+def stored_mark(disk: Disk) -> WriterMark | None:
     """The mark of a stopped store, read without touching anything."""
     data = disk.read_file(FILE) or b""
     return _read_mark(data)[0] if len(data) >= _FIELDS.size else None
@@ -106,7 +108,7 @@ class Checkpoint:
         self.master_flushed_offset = 0
         self.confirmed = 0
         """confirmPhyOffset"""
-        self.mark: Mark | None = None
+        self.mark: WriterMark | None = None
         """What the last program said, and what is written next; None: nothing is known."""
         self.foreign = False
         """RocketMQ or an older version wrote the file last."""
@@ -157,7 +159,7 @@ class Checkpoint:
         """The log is about to be cut to `end`: claim no more."""
         if self.mark is not None and self.mark.end > end:
             start = min(self.mark.start, end)
-            self.mark = Mark(clean=False, start=start, end=end, boot=self.mark.boot)
+            self.mark = WriterMark(clean=False, start=start, end=end, boot=self.mark.boot)
 
     def write(self) -> None:
         """Put changed fields, and the mark, into the file."""

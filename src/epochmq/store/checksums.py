@@ -39,7 +39,7 @@ _CHECKED = Struct(">QII")
 _NO_ENTRY = bytes(_ENTRY.size)
 
 
-class Verdict(Enum):
+class BlockVerdict(Enum):
     """What a block's entry says of its bytes."""
 
     OK = "ok"
@@ -60,12 +60,12 @@ class Block:
         """Bytes from `start` on that the checksum covers; 0 when the block has none."""
         self.crc = crc
 
-    def verify(self, data: Buffer) -> Verdict:
+    def verify(self, data: Buffer) -> BlockVerdict:
         """Compare `data`, which begins where the block does; what is not covered may be missing."""
         if not self.covered or len(data) < self.covered:
-            return Verdict.UNKNOWN
+            return BlockVerdict.UNKNOWN
         same = crc32(memoryview(data)[: self.covered]) == self.crc
-        return Verdict.OK if same else Verdict.WRONG
+        return BlockVerdict.OK if same else BlockVerdict.WRONG
 
     def entry(self) -> bytes:
         """The block's entry in the checksum file."""
@@ -118,7 +118,7 @@ class BlockChecksums:
             block.covered, block.crc = covered, crc
         return block
 
-    def verify(self, offset: int) -> Verdict:
+    def verify(self, offset: int) -> BlockVerdict:
         """Read the block that holds byte `offset`, and compare it with its checksum.
 
         `DiskFailed` when it cannot be read.
@@ -126,7 +126,7 @@ class BlockChecksums:
         block = self.block_at(offset)
         segment = self._log.find(offset)
         if segment is None or not block.covered:
-            return Verdict.UNKNOWN
+            return BlockVerdict.UNKNOWN
         return block.verify(segment.file.read(block.start - segment.start, block.covered))
 
     def _table(self, segment: Segment) -> bytearray | None:
@@ -498,7 +498,7 @@ class _Computation:
                 size = min(block.stop, self._end) - block.start
                 data = self._segment.file.read(block.start - self._segment.start, size)
                 # What was covered before and has changed since keeps its old entry.
-                if block.verify(data) is not Verdict.WRONG:
+                if block.verify(data) is not BlockVerdict.WRONG:
                     block.covered, block.crc = len(data), crc32(data)
                 self._found.append((block, len(data)))
         except EnvironmentFault as error:

@@ -22,10 +22,10 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.model.crc import crc32
 from epochmq.model.record import BLANK, MAGIC_BLANK
 from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -188,13 +188,13 @@ class DamageSearch:
         for segment in segments:
             for start in range(segment.start, segment.end, BLOCK_BYTES):
                 block = self._checksums.block_at(start)
-                verdict = Verdict.UNKNOWN
+                verdict = BlockVerdict.UNKNOWN
                 if block.covered:
                     verdict = block.verify(_read(segment, start, block.covered))
-                if verdict is Verdict.WRONG:
+                if verdict is BlockVerdict.WRONG:
                     wrong.append(block)
                 elif sure is None and (
-                    verdict is Verdict.UNKNOWN or block.start + block.covered < block.stop
+                    verdict is BlockVerdict.UNKNOWN or block.start + block.covered < block.stop
                 ):
                     sure = block.start + block.covered
         return wrong, segments[-1].end if sure is None else sure
@@ -224,7 +224,7 @@ class DamageSearch:
         """(start, end) of the records of one file that have bytes of `[low, high)`."""
         return [
             (entry.offset, entry.offset + entry.size)
-            for entry in walk(segment.view, segment.start, 0, End(), crc=False)
+            for entry in walk(segment.view, segment.start, 0, ScanEnd(), crc=False)
             if entry.offset < high and entry.offset + entry.size > low
         ]
 
@@ -240,9 +240,9 @@ class DamageSearch:
             end = self._next_end(stop)
         return damages
 
-    def _next_end(self, at: int) -> End:
+    def _next_end(self, at: int) -> ScanEnd:
         """Where the records from `at` on end."""
-        end = End()
+        end = ScanEnd()
         segments = self._log.segments
         segment = self._log.find(at)
         if segment is None:
@@ -266,7 +266,7 @@ class DamageSearch:
     def _safe_wall(self) -> int | None:
         return None if self._expected.clean else self._expected.safe_wall
 
-    def _entries(self, segment: Segment, at: int, end: End) -> Iterator[Entry]:
+    def _entries(self, segment: Segment, at: int, end: ScanEnd) -> Iterator[DispatchEntry]:
         return walk(
             segment.view,
             segment.start,
@@ -310,7 +310,7 @@ class DamageSearch:
         rest = _read(segment, at, min(reach, segment.end) - at)
         return reach if any(rest) else None
 
-    def _next_record(self, at: int) -> Entry | None:
+    def _next_record(self, at: int) -> DispatchEntry | None:
         """The first valid record behind `at`, in the same file or in a later one."""
         for segment in self._log.segments:
             if segment.end > at + 1:
@@ -319,7 +319,7 @@ class DamageSearch:
                     return found
         return None
 
-    def _find_record(self, segment: Segment, at: int) -> Entry | None:
+    def _find_record(self, segment: Segment, at: int) -> DispatchEntry | None:
         for low, high in segment.data:
             for step in range(max(low, at), high, _SEARCH_BYTES):
                 data = _read(segment, segment.start + step, _SEARCH_BYTES + 8)
@@ -327,7 +327,7 @@ class DamageSearch:
                 while place >= 0:
                     start = step + place - 4
                     if start >= at:
-                        found = next(walk(segment.view, segment.start, start, End()), None)
+                        found = next(walk(segment.view, segment.start, start, ScanEnd()), None)
                         if found is not None:
                             return found
                     place = data.find(_MAGIC_FRONT, place + 1)

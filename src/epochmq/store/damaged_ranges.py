@@ -10,7 +10,7 @@ RANGES_MAX = 10_000
 """Beyond so many a new one is joined with the one before it, and what lies between is refused."""
 
 
-class Damaged(NamedTuple):
+class DamagedRange(NamedTuple):
     """Bytes `[start, end)` of the log that may not be handed out."""
 
     start: int
@@ -25,7 +25,7 @@ class DamageTable:
     """What was found by reads and by the scrub, until it is repaired, cut or deleted."""
 
     def __init__(self) -> None:
-        self.ranges: list[Damaged] = []
+        self.ranges: list[DamagedRange] = []
         self._longest = 0
         """No range has more bytes."""
         self.found = 0
@@ -34,17 +34,17 @@ class DamageTable:
         self.units_rebuilt = 0
         """Consume-queue units that were damaged, and derived from the log again."""
 
-    def report(self, start: int, end: int, reason: str) -> Damaged:
+    def report(self, start: int, end: int, reason: str) -> DamagedRange:
         """Remember that `[start, end)` is damaged; logged once for each range."""
         known = self.find(start, end)
         if known is not None and known.start <= start and end <= known.end:
             return known
-        damaged = Damaged(start, end, reason)
+        damaged = DamagedRange(start, end, reason)
         self.found += 1
         if len(self.ranges) >= RANGES_MAX:
             before = self.ranges.pop(max(bisect_left(self.ranges, damaged) - 1, 0))
             low, high = min(before.start, start), max(before.end, end)
-            damaged = Damaged(low, high, reason)
+            damaged = DamagedRange(low, high, reason)
         insort(self.ranges, damaged)
         self._longest = max(self._longest, damaged.end - damaged.start)
         _log.error(
@@ -54,7 +54,7 @@ class DamageTable:
         )
         return damaged
 
-    def find(self, start: int, end: int) -> Damaged | None:
+    def find(self, start: int, end: int) -> DamagedRange | None:
         """The first known range that overlaps `[start, end)`."""
         ranges = self.ranges
         for at in range(bisect_left(ranges, (start - self._longest,)), len(ranges)):
@@ -65,7 +65,7 @@ class DamageTable:
                 return known
         return None
 
-    def clear(self, start: int, end: int) -> list[Damaged]:
+    def clear(self, start: int, end: int) -> list[DamagedRange]:
         """Forget the ranges that lie within `[start, end)`: their bytes are others now."""
         gone = [known for known in self.ranges if start <= known.start and known.end <= end]
         self.ranges = [known for known in self.ranges if known not in gone]

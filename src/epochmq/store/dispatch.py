@@ -10,10 +10,10 @@ from epochmq.store.append import Staged
 from epochmq.store.batch_queue import BatchQueue, inner_count
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.layout import PRE_BLANK_SIZE, UNIT
-from epochmq.store.native.records import Group, Taken
+from epochmq.store.native.records import AppendedRecords, UnitRun
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.scan import Entry
-from epochmq.store.sink_runs import Place
+from epochmq.store.scan import DispatchEntry
+from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SinkMemory
 
 HOLE_UNITS_MAX = 1 << 20
@@ -41,7 +41,7 @@ def index_keys(properties: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Dispatcher:
+class LogDispatcher:
     """Takes the log's entries in order; queues written so far must be cut before."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Dispatcher:
             name = self._names[raw] = raw.decode("utf-8", "replace")
         return name
 
-    def tags_code(self, entry: Entry, topic: str) -> int:
+    def tags_code(self, entry: DispatchEntry, topic: str) -> int:
         """What the unit says about the message's tag, or its time of delivery."""
         if topic == SCHEDULE_TOPIC:
             level = props.find(entry.properties, _DELAY)
@@ -92,21 +92,21 @@ class Dispatcher:
                 self._tags[tag] = code
         return code
 
-    def add(self, entry: Entry, *, unit: bool, keys: bool) -> None:
+    def add(self, entry: DispatchEntry, *, unit: bool, keys: bool) -> None:
         """Derive what is asked for; `QueueGap` when a queue lacks earlier units."""
         topic = self._topic(entry.topic)
         kind = entry.sys_flag & TX_MASK
         if unit and kind not in _NO_UNIT:
             self._add_unit(entry, topic)
         if self.sinks is not None and _SINK_ID in entry.properties and kind not in _NO_UNIT:
-            place = Place(entry.offset, entry.size, entry.queue_id, entry.queue_offset)
+            place = MessagePosition(entry.offset, entry.size, entry.queue_id, entry.queue_offset)
             self.sinks.see(topic, props.decode_bytes(entry.properties), place)
         if keys and self._index and kind != TX_ROLLBACK:
             names = index_keys(entry.properties)
             if names:
                 self.staged.append((topic, names, entry.offset, entry.store_wall_ms))
 
-    def _add_unit(self, entry: Entry, topic: str) -> None:
+    def _add_unit(self, entry: DispatchEntry, topic: str) -> None:
         queue = self._queues.get(topic, entry.queue_id)
         if entry.queue_offset != queue.next:
             if not self._aligned(queue, entry):
@@ -129,7 +129,7 @@ class Dispatcher:
         if queue.next - queue.written >= WRITE_UNITS:
             queue.write_out()
 
-    def add_taken(self, taken: Taken) -> bool:
+    def add_taken(self, taken: AppendedRecords) -> bool:
         """The same for records that the native code took apart; False, and nothing has changed but
         new queues that are empty, when one of their queues wants a closer look."""
         queues = [self._place_of(group) for group in taken.groups]
@@ -149,7 +149,7 @@ class Dispatcher:
             self.staged.append(taken.keys)
         return True
 
-    def _place_of(self, group: Group) -> ConsumeQueue | None:
+    def _place_of(self, group: UnitRun) -> ConsumeQueue | None:
         """An ordinary queue that goes on, or begins, with the units of `group`."""
         topic = self._topic(group.topic)
         if self._queues.is_batched(topic):
@@ -159,7 +159,7 @@ class Dispatcher:
         good = queue.delay_ms is None and (begins or queue.next == group.first)
         return queue if good else None
 
-    def _aligned(self, queue: ConsumeQueue, entry: Entry) -> bool:
+    def _aligned(self, queue: ConsumeQueue, entry: DispatchEntry) -> bool:
         """Bring a queue to where the unit belongs; False when the record gets no unit."""
         queue_offset = entry.queue_offset
         if queue.next == queue.min and self._from_start:

@@ -10,10 +10,10 @@ from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import BLANK, MAGIC_BLANK, OFFSET_AT, offset_at
-from epochmq.store.checksums import Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damaged_ranges import DamageTable
-from epochmq.store.scan import End, walk
+from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -56,11 +56,11 @@ class Examination:
         segment, block = self._segment, self._block
         try:
             data = segment.file.read(block.start - segment.start, block.stop - block.start)
-            if block.verify(data) is Verdict.WRONG:
+            if block.verify(data) is BlockVerdict.WRONG:
                 reason = "the bytes do not agree with their checksum"
                 self._bad.append((block.start, block.start + block.covered, reason))
             elif block.start + block.covered < self._end:
-                records = Records(self._read, segment.start, segment.end, self._log_end)
+                records = FileRecords(self._read, segment.start, segment.end, self._log_end)
                 self._bad += records.bad(self._start, self._end)
             low = self._start - block.start
             self.digest = digest([memoryview(data)[low : self._end - block.start]])
@@ -81,7 +81,7 @@ class Examination:
         return self._segment.file.read(offset - self._segment.start, size)
 
 
-class Records:
+class FileRecords:
     """The records of one log file, `[start, end)`, of which `log_end` is written."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Records:
             return room, ""
         if not BLANK.size < size <= min(room, RECORD_BYTES_MAX):
             return 0, "a record's length is wrong"
-        end = End()
+        end = ScanEnd()
         if next(walk(memoryview(self._read(at, size)), at, 0, end), None) is None:
             return size, end.reason
         return size, ""

@@ -20,12 +20,12 @@ from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
 from epochmq.store.append import Appender
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
-from epochmq.store.dispatch import Dispatcher
+from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.native import library
-from epochmq.store.native.records import NativeRecords, Taken
+from epochmq.store.native.records import AppendedRecords, NativeRecords
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.scan import End, walk
+from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.segment import Segment
 from epochmq.store.sinks import SinkMemory
 
@@ -58,7 +58,7 @@ class Follower:
         self._crc = safeguards.crc_on_scan
         self._index = options.index
         self._native: NativeRecords | None = None
-        self._dispatcher = Dispatcher(
+        self._dispatcher = LogDispatcher(
             queues, options.delays_ms, from_start=True, index=options.index, show=False
         )
         self._dispatcher.staged = appender.staged
@@ -194,7 +194,7 @@ class Follower:
 
     def _walk(self, segment: Segment, stop: int) -> None:
         """Take the records of one file up to position `stop`, where one ends."""
-        start, end = segment.start, End()
+        start, end = segment.start, ScanEnd()
         view = segment.view[:stop]
         for entry in walk(view, start, self.whole_end - start, end, crc=self._crc):
             self._dispatcher.add(entry, unit=True, keys=True)
@@ -222,7 +222,7 @@ class Follower:
 
     def _decode_by_native(
         self, native: NativeRecords, segment: Segment, limit: int
-    ) -> Taken | None:
+    ) -> AppendedRecords | None:
         """From the window where records are still in it; a fresh mapping costs a fault a page."""
         base = self._window_at
         if self.whole_end >= base:

@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass
-class Cut:
+class CutTail:
     """What was behind the end, and where it is kept."""
 
     offset: int = 0
@@ -48,12 +48,12 @@ class Cut:
         )
 
 
-def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) -> Cut:
+def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) -> CutTail:
     """Make `end` the end of the log, durably (recovery: what lies there is no record).
 
     With `must_keep`, `DiskFull` where there is no space to keep what is cut.
     """
-    cut = Cut()
+    cut = CutTail()
     for segment in log.segments:
         if segment.end > end:
             try:
@@ -176,7 +176,7 @@ def _data(segment: Segment, at: int) -> "list[tuple[int, bytes]]":
     return found
 
 
-def _save(disk: Disk, segment: Segment, at: int, cut: Cut) -> None:
+def _save(disk: Disk, segment: Segment, at: int, cut: CutTail) -> None:
     """Keep the bytes of `segment` from `at` on, up to the last one that is not zero."""
     blocks = _data(segment, at)
     if not blocks:

@@ -6,12 +6,12 @@ from enum import Enum
 from functools import partial
 
 from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
-from epochmq.store.adjacent_records import Neighbours
+from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.batch_read import read_batches
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.damaged_ranges import Damaged
+from epochmq.store.damaged_ranges import DamagedRange
 from epochmq.store.layout import FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
@@ -73,7 +73,7 @@ class Reader:
     ) -> None:
         self._log = log
         self._check = check
-        self._neighbours = Neighbours(log)
+        self._neighbours = AdjacentRecords(log)
         self._queues = queues
         self._pointers = pointers
         self.found = 0
@@ -145,14 +145,14 @@ class Reader:
 
     def _units(
         self, queue: ConsumeQueue, first: int, count: int, room: int
-    ) -> tuple[bytes, Damaged | None]:
+    ) -> tuple[bytes, DamagedRange | None]:
         """Units that may be used, and the damage that keeps the next one from being used."""
         units = queue.units(first, count)
         if first < queue.trusted or self._check.damage.ranges:
             return self._check.units(queue, first, units, room)
         return units, None
 
-    def _damaged(self, queue: ConsumeQueue, offset: int, damage: Damaged) -> ReadResult:
+    def _damaged(self, queue: ConsumeQueue, offset: int, damage: DamagedRange) -> ReadResult:
         self.missed += 1
         low, high = self._bounds(queue)
         return ReadResult(GetStatus.DAMAGED, [], 0, offset, low, high, 0, str(damage))

@@ -20,16 +20,16 @@ from epochmq.base.errors import DiskFailed, EnvironmentFault
 from epochmq.base.ports import Disk
 from epochmq.model.record import check
 from epochmq.store.batch_queue import BatchQueue, inner_count
-from epochmq.store.checksums import BlockChecksums, Verdict
+from epochmq.store.checksums import BlockChecksums, BlockVerdict
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.damaged_ranges import Damaged, DamageTable
+from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.layout import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.native import library
 from epochmq.store.native.guard import guard
 from epochmq.store.native.units import NativeUnits
-from epochmq.store.scan import End, Entry, walk
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 from epochmq.store.segment import Segment
 from epochmq.store.unit_search import UnitSearch
 from epochmq.store.written_blocks import BLOCK_BYTES
@@ -45,7 +45,7 @@ NEIGHBOURS_MAX = 64
 _UNSEEN, _READABLE, _SOUND, _WRONG = range(4)
 _FAR = 1 << 62
 
-TagsCode = Callable[[Entry, str], int]
+TagsCode = Callable[[DispatchEntry, str], int]
 
 
 class ReadCheck:
@@ -107,7 +107,7 @@ class ReadCheck:
         for start in [start for start in self._states if start < log_start]:
             del self._states[start]
 
-    def fault_in(self, offset: int, size: int) -> Damaged | None:
+    def fault_in(self, offset: int, size: int) -> DamagedRange | None:
         """What keeps `[offset, offset + size)` of one log file from being handed out."""
         if self.damage.ranges and (known := self.damage.find(offset, offset + size)):
             return known
@@ -197,12 +197,12 @@ class ReadCheck:
             return _UNSEEN
         block = self._checksums.block_at(start)
         verdict = block.verify(data)
-        if verdict is Verdict.WRONG:
+        if verdict is BlockVerdict.WRONG:
             self.damage.report(
                 start, start + block.covered, "the bytes do not agree with their checksum"
             )
             states[number] = _WRONG
-        elif verdict is Verdict.OK and start + block.covered == end:
+        elif verdict is BlockVerdict.OK and start + block.covered == end:
             states[number] = _SOUND
         else:
             states[number] = _READABLE
@@ -212,7 +212,7 @@ class ReadCheck:
 
     def units(
         self, queue: ConsumeQueue, first: int, data: bytes, room: int
-    ) -> tuple[bytes, Damaged | None]:
+    ) -> tuple[bytes, DamagedRange | None]:
         """The leading ones of a queue's units `data` that may be used, and what stops there.
 
         `first` is the number of the first one; behind records of `room` bytes no more are needed.
@@ -231,7 +231,7 @@ class ReadCheck:
             if not good:
                 high = low + run.unit_bytes
                 unit = self._examine(queue, run, at, data[low:high])
-                if isinstance(unit, Damaged):
+                if isinstance(unit, DamagedRange):
                     return data[:low], unit
                 data = data[:low] + unit + data[high:]
                 good, size = 1, _size(run, unit)
@@ -270,7 +270,9 @@ class ReadCheck:
             if self._log.start <= place < after[0] and self._begins(place):
                 unit = self._unit_at(queue, number, place, data)
                 if unit is not None:
-                    return not isinstance(self._rebuilt(queue, run, number, data, unit), Damaged)
+                    return not isinstance(
+                        self._rebuilt(queue, run, number, data, unit), DamagedRange
+                    )
         return False
 
     def _begins(self, offset: int) -> bool:
@@ -322,7 +324,7 @@ class ReadCheck:
 
     def _examine(
         self, queue: ConsumeQueue, run: ConsumeQueue, number: int, data: bytes
-    ) -> bytes | Damaged:
+    ) -> bytes | DamagedRange:
         """One unit that was not found to agree: as it is, as it must be, or why it is refused."""
         offset, size, _ = run.shape.unpack(data)
         if size == PRE_BLANK_SIZE and run is queue:
@@ -338,7 +340,7 @@ class ReadCheck:
 
     def _unit_at(
         self, queue: ConsumeQueue, number: int, offset: int, data: bytes
-    ) -> bytes | Damaged | None:
+    ) -> bytes | DamagedRange | None:
         """The unit for the record at `offset` if that is the one; its damage if it has any."""
         segment = self._log.find(offset)
         if segment is None:
@@ -354,7 +356,7 @@ class ReadCheck:
             return None
         at = offset - segment.start
         view = segment.view[at : at + size]
-        entry = next(walk(view, offset, 0, End(), crc=False), None)
+        entry = next(walk(view, offset, 0, ScanEnd(), crc=False), None)
         if entry is None or not self._is_of(queue, number, entry):
             return None
         if check(view, 0, size, crc=True) <= 0:
@@ -366,13 +368,13 @@ class ReadCheck:
             )
         return unit
 
-    def _is_of(self, queue: ConsumeQueue, number: int, entry: Entry) -> bool:
+    def _is_of(self, queue: ConsumeQueue, number: int, entry: DispatchEntry) -> bool:
         """Whether a record is of this queue, and the one that unit `number` stands for."""
         if entry.queue_id != queue.queue_id or entry.topic != queue.topic.encode():
             return False
         return isinstance(queue, BatchQueue) or entry.queue_offset == number
 
-    def _derive(self, queue: ConsumeQueue, entry: Entry, data: bytes) -> bytes:
+    def _derive(self, queue: ConsumeQueue, entry: DispatchEntry, data: bytes) -> bytes:
         """The unit for a record; `data` is what the file has."""
         tags = self._tags_code(entry, queue.topic)
         if isinstance(queue, BatchQueue):
@@ -390,10 +392,10 @@ class ReadCheck:
         run: ConsumeQueue,
         number: int,
         data: bytes,
-        unit: bytes | Damaged,
-    ) -> bytes | Damaged:
+        unit: bytes | DamagedRange,
+    ) -> bytes | DamagedRange:
         """Write `unit` where the file has `data`, if that is another."""
-        if isinstance(unit, Damaged) or unit == data:
+        if isinstance(unit, DamagedRange) or unit == data:
             return unit
         self.damage.units_rebuilt += 1
         _log.warning(
@@ -438,7 +440,7 @@ class ReadCheck:
             return None
         at = unit[0] - segment.start
         view = segment.view[at : at + unit[1]]
-        entry = next(walk(view, unit[0], 0, End(), crc=False), None)
+        entry = next(walk(view, unit[0], 0, ScanEnd(), crc=False), None)
         good = entry is not None and entry.size == unit[1] and self._is_of(queue, number, entry)
         return unit[:2] if good else None
 
@@ -449,7 +451,7 @@ class ReadCheck:
         number: int,
         data: bytes,
         bounds: tuple[int, int],
-    ) -> bytes | Damaged:
+    ) -> bytes | DamagedRange:
         search = UnitSearch(self._log, *bounds, partial(self._is_of, queue, number))
         for _ in range(SLICES_AT_ONCE):
             if search.over or not _step(search):
@@ -457,7 +459,7 @@ class ReadCheck:
         if search.over:
             return self._conclude(queue, run, number, data, search, bounds[0])
         self._search_on(queue, run, number, data, search, bounds[0])
-        return Damaged(
+        return DamagedRange(
             *bounds, f"unit {number} of {run.folder} is damaged; it is looked for in the log"
         )
 
@@ -498,7 +500,7 @@ class ReadCheck:
         data: bytes,
         search: UnitSearch,
         low: int,
-    ) -> bytes | Damaged:
+    ) -> bytes | DamagedRange:
         """What the search for the record of a unit has brought."""
         offset, size, _ = run.shape.unpack(data)
         if search.found is not None:

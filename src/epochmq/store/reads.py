@@ -10,8 +10,8 @@ from epochmq.store.index import Index, IndexResult
 from epochmq.store.key_query import KeySearch, query_index
 from epochmq.store.native import library
 from epochmq.store.native.remake import Remade, Remaker, Source
-from epochmq.store.native.send import Ends
-from epochmq.store.native.waits import Wait, WaitsReader
+from epochmq.store.native.send import StagedEnds
+from epochmq.store.native.waits import TimedMessage, WaitsReader
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
@@ -124,7 +124,7 @@ class StoreReads:
         return self._reader.message_at(offset, size)
 
     def remake(
-        self, kind: int, sources: Sequence[Source], wall: int, ends: Ends | None = None
+        self, kind: int, sources: Sequence[Source], wall: int, ends: StagedEnds | None = None
     ) -> Remade | None:
         """The messages that follow from the records at the front of `sources`, as far as the
         native code makes them; see `store/native/remake.py`. None when it makes none of them.
@@ -140,7 +140,7 @@ class StoreReads:
         up to the first hole; none beyond what may be read."""
         return self._reader.units(topic, queue_id, offset, count)
 
-    def waits(self, offset: int, count: int) -> list[Wait]:
+    def waits(self, offset: int, count: int) -> list[TimedMessage]:
         """What the wheel needs of up to `count` messages of the timer topic from queue offset
         `offset` on, as far as they are ordinary; none without the native code."""
         if self._waits is None or not (units := self.units(TIMER_TOPIC, 0, offset, count)):

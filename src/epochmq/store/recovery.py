@@ -29,13 +29,13 @@ from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damage import Damage, DamageSearch, Expected, LogDamaged, expected_of
-from epochmq.store.dispatch import Dispatcher, QueueGap
+from epochmq.store.dispatch import LogDispatcher, QueueGap
 from epochmq.store.index import Index
 from epochmq.store.layout import PRE_BLANK_SIZE
-from epochmq.store.log_end import Cut, end_log, write_again
+from epochmq.store.log_end import CutTail, end_log, write_again
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.sinks import SinkMemory, load_snapshot
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Recovered:
     """Records that were read; older files are not."""
     reason: str = "empty log"
     """Why the log ends where it does."""
-    cut: Cut = field(default_factory=Cut)
+    cut: CutTail = field(default_factory=CutTail)
     damages: list[Damage] = field(default_factory=list)
     """What was damaged, and was cut with all that lies behind it (replicas only)."""
     oddities: int = 0
@@ -307,7 +307,7 @@ class Recovery:
         if segment is None:
             return 0 <= offset < self._log.start
         at = offset - segment.start
-        entry = next(walk(segment.view, segment.start, at, End(), crc=False), None)
+        entry = next(walk(segment.view, segment.start, at, ScanEnd(), crc=False), None)
         return entry is not None and (
             (entry.topic, entry.queue_id, entry.queue_offset)
             == (topic.encode(), queue_id, queue_offset)
@@ -320,7 +320,7 @@ class Recovery:
     def _derive(self, units_from: int, keys_from: int | None) -> None:
         """Read the log to its end; derive units and keys from where they are missing."""
         found = self._found
-        dispatcher = Dispatcher(
+        dispatcher = LogDispatcher(
             self._queues,
             self._options.delays_ms,
             from_start=units_from <= self._log.start,
@@ -332,7 +332,7 @@ class Recovery:
         keys_from = _NEVER if keys_from is None else keys_from
         derive_from = min(units_from, keys_from, self._sinks_from)
         dispatcher.sinks = self._sinks
-        end = End()
+        end = ScanEnd()
         entry = None
         found.records = 0
         bound = self._confirmed
@@ -364,7 +364,7 @@ class Recovery:
         found.end, found.reason = end.offset, end.reason
         found.oddities = dispatcher.oddities
 
-    def _read(self, offset: int, end: End) -> Iterator[Entry]:
+    def _read(self, offset: int, end: ScanEnd) -> Iterator[DispatchEntry]:
         """All records from the start of the file of `offset`, or of the last file."""
         log = self._log
         first = log.find(min(offset, log.segments[-1].start)) or log.segments[0]
@@ -377,14 +377,14 @@ class Recovery:
             anywhere=self._options.replicated,
         )
 
-    def _finish_keys(self, dispatcher: Dispatcher, bound: int) -> None:
+    def _finish_keys(self, dispatcher: LogDispatcher, bound: int) -> None:
         """Keys staged since `bound` was passed wait for confirmation, all others are indexed."""
         if bound == _NEVER:
             self._found.held = dispatcher.staged
         else:
             self._stage(dispatcher)
 
-    def _stage(self, dispatcher: Dispatcher) -> None:
+    def _stage(self, dispatcher: LogDispatcher) -> None:
         if self._index is not None and dispatcher.staged:
             self._index.add(dispatcher.staged)
             self._index.write_items()
@@ -395,9 +395,11 @@ class Recovery:
         rebuild = self._index.cut(self._found.end) if self._index is not None else None
         if rebuild is None:
             return
-        dispatcher = Dispatcher(self._queues, self._options.delays_ms, from_start=False, index=True)
+        dispatcher = LogDispatcher(
+            self._queues, self._options.delays_ms, from_start=False, index=True
+        )
         bound = self._confirmed
-        for entry in self._read(rebuild, End()):
+        for entry in self._read(rebuild, ScanEnd()):
             if entry.offset + entry.size > bound:
                 self._stage(dispatcher)
                 bound = _NEVER

@@ -12,14 +12,14 @@ from epochmq.model.record import BLANK, blank, encode
 from epochmq.model.sys_flag import TX_ROLLBACK
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import BlockChecksums, Verdict
+from epochmq.store.checksums import BlockChecksums, BlockVerdict
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damage import Damage, DamageSearch, expected_of
 from epochmq.store.log_end import keep
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 from epochmq.store.recovery import ABORT
-from epochmq.store.scan import End, walk
+from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.segment import Segment
 
 FILLER_TOPIC = b"EPOCHMQ_DAMAGED"
@@ -191,7 +191,7 @@ class Repair:
             have = bytearray(segment.file.read(start - segment.start, block.stop - start))
             low, high = max(offset, start), min(offset + len(data), block.stop)
             have[low - start : high - start] = data[low - offset : high - offset]
-            if block.verify(have) is Verdict.WRONG:
+            if block.verify(have) is BlockVerdict.WRONG:
                 raise NotRight(f"the replica's bytes at log offset {offset} have another checksum")
 
     # Fillers ----------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Repair:
     def _wall_before(self, segment: Segment, offset: int) -> int:
         """Store time of the last record before `offset` in its file: they never go back."""
         wall = 0
-        for entry in walk(segment.view, segment.start, 0, End(), crc=False):
+        for entry in walk(segment.view, segment.start, 0, ScanEnd(), crc=False):
             if entry.offset >= offset:
                 return wall or entry.store_wall_ms
             wall = entry.store_wall_ms
@@ -245,7 +245,7 @@ class Repair:
 
 def _records_end(offset: int, data: bytes) -> int:
     """Where the records of `data`, which begins at log offset `offset`, end."""
-    end = End()
+    end = ScanEnd()
     for _ in walk(memoryview(data), offset, 0, end):
         pass
     return end.offset

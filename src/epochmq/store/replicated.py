@@ -24,7 +24,7 @@ from epochmq.store.epochs import EpochEntry
 from epochmq.store.flush import Flusher
 from epochmq.store.follow import DamagedStream, Follower
 from epochmq.store.gate import Gate
-from epochmq.store.log_end import Cut
+from epochmq.store.log_end import CutTail
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
@@ -226,11 +226,11 @@ class StoreReplication:
         *,
         operator: bool = False,
         epochs: Sequence[EpochEntry] = (),
-    ) -> Cut:
+    ) -> CutTail:
         """Cut the log to `offset` here and now; as `cutting`."""
         if offset >= self.pointers.appended:
-            return Cut(self.pointers.appended, 0, reason)
-        cut: list[Cut] = []
+            return CutTail(self.pointers.appended, 0, reason)
+        cut: list[CutTail] = []
         run_steps(self.cutting(offset, reason, operator=operator, epochs=epochs, done=cut.append))
         return cut[0]
 
@@ -241,7 +241,7 @@ class StoreReplication:
         *,
         operator: bool = False,
         epochs: Sequence[EpochEntry] = (),
-        done: Callable[[Cut], None] = lambda _cut: None,
+        done: Callable[[CutTail], None] = lambda _cut: None,
     ) -> Steps:
         """Cut the log to `offset`, durably after the last step; the caller cuts the epochs next.
 
@@ -267,7 +267,7 @@ class StoreReplication:
         offset: int,
         reason: str,
         epochs: Sequence[EpochEntry],
-        done: Callable[[Cut], None] = lambda _cut: None,
+        done: Callable[[CutTail], None] = lambda _cut: None,
     ) -> Steps:
         check(not self.held, "one cut at a time")
         steps = self._truncation.steps(offset, reason, epochs, self.whole_end, self._hide)

@@ -29,7 +29,7 @@ _HEAD_BYTES = 88
 _V6_BYTES = 12
 
 
-class Entry(msgspec.Struct, gc=False):
+class DispatchEntry(msgspec.Struct, gc=False):
     """What dispatch needs of a record."""
 
     offset: int
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, gc=False):
     properties: bytes
 
 
-class End(msgspec.Struct):
+class ScanEnd(msgspec.Struct):
     """Where and why a walk stopped; `rolled` at a blank: it goes on in the next file."""
 
     offset: int = 0
@@ -55,17 +55,17 @@ class End(msgspec.Struct):
 
 def walk_log(
     segments: Sequence[Segment],
-    end: End,
+    end: ScanEnd,
     *,
     crc: bool = True,
     safe_wall: int | None = None,
     safe_end: int = 0,
     anywhere: bool = False,
-) -> Iterator[Entry]:
+) -> Iterator[DispatchEntry]:
     """The records of consecutive log files; `end` is filled in when they are through."""
     end.set(segments[0].start, True, "empty log")
 
-    def walks() -> Iterator[Iterator[Entry]]:
+    def walks() -> Iterator[Iterator[DispatchEntry]]:
         for segment in segments:
             if not end.rolled:
                 return
@@ -87,13 +87,13 @@ def walk(
     view: memoryview,
     start: int,
     at: int,
-    end_of: End,
+    end_of: ScanEnd,
     *,
     crc: bool = True,
     safe_wall: int | None = None,
     safe_end: int = 0,
     anywhere: bool = False,
-) -> Iterator[Entry]:
+) -> Iterator[DispatchEntry]:
     """The records of the file `view`, which begins at log offset `start`, from position `at`.
 
     With `safe_wall`, records stored later and not below `safe_end` are tested for lost sectors;
@@ -149,7 +149,7 @@ def walk(
         ):
             end_of.set(start + at, False, "a sector was lost")
             return
-        yield Entry(
+        yield DispatchEntry(
             start + at,
             size,
             queue_id,

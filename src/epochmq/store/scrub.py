@@ -19,11 +19,11 @@ from epochmq.base.ports import Disk
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import DAMAGED, check, offset_at
-from epochmq.store.checksums import Block, BlockChecksums, Verdict
+from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damage import flipped_bit
-from epochmq.store.damaged_ranges import Damaged, DamageTable
+from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.examination import MAGIC_FRONT, Examination
 from epochmq.store.layout import FRONT
 from epochmq.store.log_end import keep
@@ -39,15 +39,15 @@ REPAIR_CHORE = "repair"
 BLOCKS_A_STEP = 16
 
 
-class Wanted(NamedTuple):
+class WantedRange(NamedTuple):
     """Bytes `[start, end)` of the log, whole blocks of one file, that a replica is asked for."""
 
     start: int
     end: int
-    damaged: Damaged
+    damaged: DamagedRange
 
 
-class Seen(NamedTuple):
+class CheckedBlock(NamedTuple):
     """What the search has read of a block, `size` bytes from `start` on, and found no fault in."""
 
     start: int
@@ -58,7 +58,7 @@ class Seen(NamedTuple):
     """That of the checksums then: another one says that the log was cut since."""
 
 
-Told = Callable[[list[Seen]], None]
+Told = Callable[[list[CheckedBlock]], None]
 
 
 class Scrub:
@@ -120,7 +120,7 @@ class Scrub:
         if not blocks:
             return
         wrong: list[tuple[Block, int, str]] = []
-        seen: list[Seen] = []
+        seen: list[CheckedBlock] = []
         generation = self._checksums.generation
         steps = [
             partial(_compare, blocks[at : at + BLOCKS_A_STEP], generation, wrong, seen)
@@ -148,7 +148,7 @@ class Scrub:
             return None
         return Examination(self._log, self._checksums, self._damage, segment, start, end)
 
-    def give_checksums(self, same: Sequence[Seen]) -> None:
+    def give_checksums(self, same: Sequence[CheckedBlock]) -> None:
         """Another replica has the same bytes: full blocks without a checksum get theirs."""
         for seen in same:
             block = self._checksums.block_at(seen.start)
@@ -160,7 +160,7 @@ class Scrub:
 
     # Repairs ----------------------------------------------------------------------------------
 
-    def wanted(self) -> list[Wanted]:
+    def wanted(self) -> list[WantedRange]:
         """What must be asked of a replica, one entry for each damaged range that it may have."""
         found = []
         stop = self._pointers.confirmed
@@ -171,10 +171,12 @@ class Scrub:
             start = damaged.start - (damaged.start - segment.start) % BLOCK_BYTES
             last = min(damaged.end, segment.end) - segment.start
             end = min(segment.start + -(-last // BLOCK_BYTES) * BLOCK_BYTES, segment.end, stop)
-            found.append(Wanted(start, end, damaged))
+            found.append(WantedRange(start, end, damaged))
         return found
 
-    def repair(self, wanted: Wanted, data: bytes, source: str, done: Callable[[str], None]) -> None:
+    def repair(
+        self, wanted: WantedRange, data: bytes, source: str, done: Callable[[str], None]
+    ) -> None:
         """Put `data`, which `source` has from `wanted.start` on, in place if it is right.
 
         `done` is told why it was not, '' when it was.
@@ -206,7 +208,7 @@ class Scrub:
 
         self._chores.add(REPAIR_CHORE, [step], finished)
 
-    def mend(self, wanted: Wanted, done: Callable[[str], None]) -> None:
+    def mend(self, wanted: WantedRange, done: Callable[[str], None]) -> None:
         """Without a replica: flip the one bit back whose change explains a block's checksum.
 
         `done` as for `repair`. All records in the block must be sound with it.
@@ -226,7 +228,7 @@ class Scrub:
             if isinstance(found, str):
                 done(found)
                 return
-            whole = Wanted(block.start, block.start + block.covered, wanted.damaged)
+            whole = WantedRange(block.start, block.start + block.covered, wanted.damaged)
             self.repair(whole, found, "this broker, but for one bit that had changed", done)
 
         self._chores.add(REPAIR_CHORE, [step], finished)
@@ -257,7 +259,7 @@ class Scrub:
 def _mended(segment: Segment, block: Block) -> bytes | str:
     """The block's bytes as they were before one bit changed; else why they are not known."""
     data = segment.file.read(block.start - segment.start, block.covered)
-    if block.verify(data) is Verdict.OK:
+    if block.verify(data) is BlockVerdict.OK:
         return data
     bit = flipped_bit(data, block.crc)
     if bit is None:
@@ -279,7 +281,7 @@ def _compare(
     blocks: list[tuple[Segment, Block, int]],
     generation: int,
     wrong: list[tuple[Block, int, str]],
-    seen: list[Seen],
+    seen: list[CheckedBlock],
 ) -> None:
     """One step beside the loop; digests are made of as many bytes as each block has there."""
     for segment, block, wanted in blocks:
@@ -292,14 +294,14 @@ def _compare(
             continue
         if len(data) < size:
             wrong.append((block, size, "the file is shorter than it was"))
-        elif block.verify(data) is Verdict.WRONG:
+        elif block.verify(data) is BlockVerdict.WRONG:
             wrong.append((block, block.covered, "the bytes do not agree with their checksum"))
         elif wanted:
             part = memoryview(data)[:wanted]
-            seen.append(Seen(block.start, wanted, digest([part]), crc32(part), generation))
+            seen.append(CheckedBlock(block.start, wanted, digest([part]), crc32(part), generation))
 
 
-def _why_not(segment: Segment, blocks: list[Block], wanted: Wanted, data: bytes) -> str:
+def _why_not(segment: Segment, blocks: list[Block], wanted: WantedRange, data: bytes) -> str:
     """Why a replica's bytes are not what was written here; '' when they are."""
     damaged = wanted.damaged
     low, high = damaged.start - wanted.start, min(damaged.end, wanted.end) - wanted.start
@@ -309,9 +311,9 @@ def _why_not(segment: Segment, blocks: list[Block], wanted: Wanted, data: bytes)
     for block in blocks:
         part = memoryview(data)[block.start - wanted.start :][: block.stop - block.start]
         verdict = block.verify(part)
-        if verdict is Verdict.WRONG:
+        if verdict is BlockVerdict.WRONG:
             return f"its block at log offset {block.start} does not have the checksum of ours"
-        covered = block.covered if verdict is Verdict.OK else 0
+        covered = block.covered if verdict is BlockVerdict.OK else 0
         end = min(damaged.end, block.stop)
         is_sure = is_sure and (end <= block.start + covered or damaged.start >= block.stop)
         if covered < len(part) and (reason := _differs(segment, block, covered, part, damaged)):
@@ -325,7 +327,7 @@ def _why_not(segment: Segment, blocks: list[Block], wanted: Wanted, data: bytes)
 
 
 def _differs(
-    segment: Segment, block: Block, covered: int, part: memoryview, damaged: Damaged
+    segment: Segment, block: Block, covered: int, part: memoryview, damaged: DamagedRange
 ) -> str:
     """Why bytes without a checksum cannot be taken: beside the damage they must be the same."""
     try:

@@ -23,7 +23,7 @@ class _Chunk:
         self.count = int.from_bytes(bits, "little").bit_count()
 
 
-class Seen:
+class SeenNumbers:
     """Numbers from 0 up."""
 
     __slots__ = ("_full", "_some")
@@ -100,7 +100,7 @@ class Seen:
         return list(_runs(sorted(self._full))), some
 
     @classmethod
-    def load(cls, full: list[tuple[int, int]], some: dict[str, str], most: int) -> "Seen":
+    def load(cls, full: list[tuple[int, int]], some: dict[str, str], most: int) -> "SeenNumbers":
         """What `save` gave; `ValueError` when it cannot be, or takes more than `most` chunks."""
         made = cls()
         for first, count in full:

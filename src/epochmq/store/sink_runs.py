@@ -12,7 +12,7 @@ from epochmq.model.sink_mark import SinkMark
 from epochmq.store.layout import UNIT, UNIT_BYTES
 
 
-class Place(NamedTuple):
+class MessagePosition(NamedTuple):
     """Where a message is: byte position and size in the log, index in its queue."""
 
     offset: int
@@ -21,7 +21,7 @@ class Place(NamedTuple):
     queue_offset: int
 
 
-class Run:
+class SinkRun:
     """So many messages from `mark` on, whose units are side by side in `units`."""
 
     __slots__ = ("_at", "count", "mark", "queue_id", "queue_offset", "units")
@@ -47,10 +47,10 @@ class Run:
         """The number behind the last one."""
         return self.mark.seq + self.count
 
-    def place(self, n: int) -> Place:
+    def place(self, n: int) -> MessagePosition:
         """Of the n-th message."""
         offset, size, _ = UNIT.unpack_from(self.units, (self._at + n) * UNIT_BYTES)
-        return Place(offset, size, self.queue_id, self.queue_offset + n)
+        return MessagePosition(offset, size, self.queue_id, self.queue_offset + n)
 
     def offset_of(self, n: int) -> int:
         return self.place(n).offset
@@ -84,16 +84,16 @@ class Runs:
     __slots__ = ("_runs",)
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[SinkRun] = []
         """By their numbers."""
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: SinkRun) -> None:
         insort(self._runs, run, key=_first)
 
-    def find(self, seq: int) -> Place | None:
+    def find(self, seq: int) -> MessagePosition | None:
         """Where the message with this number is."""
         at = bisect_right(self._runs, seq, key=_first) - 1
         if at < 0 or seq >= self._runs[at].stop:
@@ -105,7 +105,7 @@ class Runs:
         at = bisect_left(self._runs, stop, key=_first) - 1
         return at >= 0 and self._runs[at].stop > start
 
-    def keep(self, run: Run, start: int, stop: int) -> None:
+    def keep(self, run: SinkRun, start: int, stop: int) -> None:
         """Of `run` only the messages `start` to `stop` are remembered any more."""
         if start >= stop:
             del self._runs[bisect_left(self._runs, run.seq, key=_first)]
@@ -116,5 +116,5 @@ class Runs:
             run.skip(start)
 
 
-def _first(run: Run) -> int:
+def _first(run: SinkRun) -> int:
     return run.mark.seq

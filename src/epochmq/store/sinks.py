@@ -19,19 +19,19 @@ from epochmq.base import limits
 from epochmq.base.ports import Disk
 from epochmq.model.crc import crc32
 from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
-from epochmq.store.seen import Seen
-from epochmq.store.sink_runs import Place, Run, Runs
+from epochmq.store.seen import SeenNumbers
+from epochmq.store.sink_runs import MessagePosition, Runs, SinkRun
 
 FILE = "config/sinkProgress.json"
 _SAVE_BYTES = 64 * 1024 * 1024
 """The snapshot follows the log at this distance at least, so that a start reads little of it."""
 
 
-SETTLED = Place(-1, 0, -1, -1)
+SETTLED = MessagePosition(-1, 0, -1, -1)
 """It is stored for good; nobody remembers where."""
 
 
-class _Row(msgspec.Struct, gc=False):
+class _SnapshotRow(msgspec.Struct, gc=False):
     """What one key has in the snapshot."""
 
     sink: str
@@ -47,7 +47,7 @@ class _Progress:
 
     __slots__ = ("batch", "seen")
 
-    def __init__(self, batch: int, seen: Seen) -> None:
+    def __init__(self, batch: int, seen: SeenNumbers) -> None:
         self.batch = batch
         self.seen = seen
 
@@ -61,11 +61,11 @@ class SinkMemory:
         self._settled: dict[SinkKey, _Progress] = {}
         """By last use, the oldest first."""
         self._weight = 0
-        self._recent: deque[tuple[int, int, SinkMark] | Run] = deque()
+        self._recent: deque[tuple[int, int, SinkMark] | SinkRun] = deque()
         """(offset, end, mark) of what may still be cut, in the log's order; or a run of them."""
         self._recent_count = 0
         """Messages in it."""
-        self._places: dict[SinkMark, Place] = {}
+        self._places: dict[SinkMark, MessagePosition] = {}
         """Of `recent`, the first of its mark; but those of runs."""
         self._runs: dict[tuple[SinkKey, int], Runs] = {}
         """Of `recent`, by key and batch."""
@@ -82,7 +82,7 @@ class SinkMemory:
 
     # Asking ----------------------------------------------------------------------------------
 
-    def find(self, mark: SinkMark) -> Place | None:
+    def find(self, mark: SinkMark) -> MessagePosition | None:
         """Where the message with this mark is, `SETTLED` for long ago; None: it is a new one."""
         known = self._settled.get(mark.key)
         if known is not None and (
@@ -111,13 +111,13 @@ class SinkMemory:
 
     # Following the log -----------------------------------------------------------------------
 
-    def see(self, topic: str, properties: Mapping[str, str], place: Place) -> None:
+    def see(self, topic: str, properties: Mapping[str, str], place: MessagePosition) -> None:
         """A record was found in the log; it may or may not be a sink's."""
         mark = mark_of(topic, properties)
         if mark is not None:
             self.note(mark, place)
 
-    def note(self, mark: SinkMark, place: Place) -> None:
+    def note(self, mark: SinkMark, place: MessagePosition) -> None:
         """A sink's message is in the log."""
         if place.offset <= self._noted or place.offset < self.covered:
             return  # read again
@@ -127,7 +127,7 @@ class SinkMemory:
         self._recent_count += 1
         self._places.setdefault(mark, place)
 
-    def note_run(self, run: Run) -> None:
+    def note_run(self, run: SinkRun) -> None:
         """New messages of a sink (`is_new`) are in the log, side by side."""
         if (offset := run.offset_of(0)) <= self._noted or offset < self.covered:
             return
@@ -146,20 +146,20 @@ class SinkMemory:
         recent = self._recent
         while recent and (over := self._recent_count + count - limits.SINK_RECENT_MAX) > 0:
             oldest = recent[0]
-            if isinstance(oldest, Run) and over < oldest.count:
+            if isinstance(oldest, SinkRun) and over < oldest.count:
                 self._keep(oldest, over, oldest.count)
             else:
                 self._forget_recent(recent.popleft())
 
-    def _forget_recent(self, one: tuple[int, int, SinkMark] | Run) -> None:
+    def _forget_recent(self, one: tuple[int, int, SinkMark] | SinkRun) -> None:
         """`one` is not in `recent` any more."""
-        if isinstance(one, Run):
+        if isinstance(one, SinkRun):
             self._keep(one, 0, 0)
         else:
             self._recent_count -= 1
             self._leave(one[2], one[0])
 
-    def _keep(self, run: Run, start: int, stop: int) -> None:
+    def _keep(self, run: SinkRun, start: int, stop: int) -> None:
         """Of `run` only the messages `start` to `stop` are remembered any more."""
         self._recent_count -= run.count - max(stop - start, 0)
         place = run.mark.key, run.mark.batch
@@ -178,7 +178,7 @@ class SinkMemory:
         recent = self._recent
         while recent:
             oldest = recent[0]
-            if not isinstance(oldest, Run):
+            if not isinstance(oldest, SinkRun):
                 if oldest[1] > limit:
                     break
                 self._merge(oldest[2], 1)
@@ -203,7 +203,7 @@ class SinkMemory:
         known = self._settled.pop(mark.key, None)
         if known is None or known.batch < mark.batch:
             self._weight -= 0 if known is None else known.seen.weight + 1
-            known = _Progress(mark.batch, Seen())
+            known = _Progress(mark.batch, SeenNumbers())
             self._weight += 1
         self._settled[mark.key] = known
         if mark.batch == known.batch:
@@ -222,8 +222,8 @@ class SinkMemory:
         recent = self._recent
         while recent:
             newest = recent[-1]
-            count = newest.begun(end) if isinstance(newest, Run) else int(newest[0] < end)
-            if isinstance(newest, Run) and count:
+            count = newest.begun(end) if isinstance(newest, SinkRun) else int(newest[0] < end)
+            if isinstance(newest, SinkRun) and count:
                 self._keep(newest, 0, count)
             if count:
                 break
@@ -257,14 +257,19 @@ class SinkMemory:
         for place in [place for place in self._runs if place[0].topic == topic]:
             del self._runs[place]
         self._recent = deque(one for one in self._recent if _mark(one).key.topic != topic)
-        self._recent_count = sum(one.count if isinstance(one, Run) else 1 for one in self._recent)
+        self._recent_count = sum(
+            one.count if isinstance(one, SinkRun) else 1 for one in self._recent
+        )
 
     # Snapshots -------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         """What is settled, as JSON, and up to where in the log that holds."""
         self._saved = self.covered
-        rows = [_Row(*key, known.batch, *known.seen.save()) for key, known in self._settled.items()]
+        rows = [
+            _SnapshotRow(*key, known.batch, *known.seen.save())
+            for key, known in self._settled.items()
+        ]
         sinks = msgspec.json.encode(rows)
         form = b'{"covered":%d,"coveredCrc":%d,"crc":%d,"sinks":%s}'
         return form % (self.covered, crc32(b"%d" % self.covered), crc32(sinks), sinks)
@@ -272,7 +277,7 @@ class SinkMemory:
     def load(self, content: dict[str, Any]) -> None:
         """Take a snapshot over; `ValueError` when it cannot be one."""
         covered, crc = content.get("covered"), content.get("crc")
-        rows = msgspec.convert(content.get("sinks"), list[_Row])
+        rows = msgspec.convert(content.get("sinks"), list[_SnapshotRow])
         if not isinstance(covered, int) or covered < 0:
             raise ValueError("covered is no log offset")
         known = None, crc32(b"%d" % covered)  # older versions wrote none
@@ -280,7 +285,7 @@ class SinkMemory:
             raise ValueError("the checksum is wrong")
         self.restart(covered)
         for row in rows:
-            seen = Seen.load(row.full, row.some, limits.SINK_WEIGHT_MAX)
+            seen = SeenNumbers.load(row.full, row.some, limits.SINK_WEIGHT_MAX)
             self._settled[SinkKey(row.sink, row.part, row.topic)] = _Progress(row.batch, seen)
             self._weight += seen.weight + 1
         self.dirty = False
@@ -294,13 +299,13 @@ class SinkMemory:
         }
 
 
-def _offset(one: tuple[int, int, SinkMark] | Run) -> int:
+def _offset(one: tuple[int, int, SinkMark] | SinkRun) -> int:
     """Where it begins in the log."""
-    return one.offset_of(0) if isinstance(one, Run) else one[0]
+    return one.offset_of(0) if isinstance(one, SinkRun) else one[0]
 
 
-def _mark(one: tuple[int, int, SinkMark] | Run) -> SinkMark:
-    return one.mark if isinstance(one, Run) else one[2]
+def _mark(one: tuple[int, int, SinkMark] | SinkRun) -> SinkMark:
+    return one.mark if isinstance(one, SinkRun) else one[2]
 
 
 def load_snapshot(disk: Disk, memory: SinkMemory) -> str | None:

@@ -11,13 +11,13 @@ from epochmq.base.ports import Disk, Lock
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.store.append import Appender, IsNew, Result, unsure
 from epochmq.store.batch_queue import BatchQueue
-from epochmq.store.checkpoint import Checkpoint, Mark
+from epochmq.store.checkpoint import Checkpoint, WriterMark
 from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamageTable
-from epochmq.store.dispatch import Dispatcher
+from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.flush import Flusher, Waiter
 from epochmq.store.follow import Follower
@@ -25,7 +25,7 @@ from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
 from epochmq.store.index import FOLDER as INDEX_FOLDER
 from epochmq.store.index import Index
-from epochmq.store.native.batch import Batch, Placed
+from epochmq.store.native.batch import CheckedBatch, Placed
 from epochmq.store.native.send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
@@ -95,7 +95,7 @@ class Store(StoreReads, StoreReplication):
             self._log,
             self.checksums,
             self.damage,
-            Dispatcher(self._queues, options.delays_ms, from_start=True, index=False).tags_code,
+            LogDispatcher(self._queues, options.delays_ms, from_start=True, index=False).tags_code,
             self._housekeeping.chores,
         )
         self._check.on_shortened = self._shortened
@@ -270,7 +270,7 @@ class Store(StoreReads, StoreReplication):
         return placed
 
     def append_packed(
-        self, batch: Batch, wall: int, is_new: IsNew = unsure
+        self, batch: CheckedBatch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
         """As `append_batch`, from the request's bytes and in one call of the native code.
 
@@ -421,7 +421,7 @@ class Store(StoreReads, StoreReplication):
         """Let the checkpoint say how far the log is on the device; `clean`: it ends there."""
         start = self.pointers.start
         end = max(start, self._flusher.whole_synced)
-        self._checkpoint.mark = Mark(clean, start, end, self._boot)
+        self._checkpoint.mark = WriterMark(clean, start, end, self._boot)
 
     def _forget_boot(self) -> None:
         """After a failed sync the cache may lose anything, as after a power cut."""

@@ -32,17 +32,17 @@ from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Step, Steps
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.dispatch import Dispatcher
+from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.epochs import EpochEntry
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import cut_rows
 from epochmq.store.housekeeping import Housekeeping
 from epochmq.store.index import Index
-from epochmq.store.log_end import Cut, LogCut, keep
+from epochmq.store.log_end import CutTail, LogCut, keep
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
-from epochmq.store.scan import End, Entry, walk, walk_log
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.segment import Segment
 from epochmq.store.visibility import Visibility
 
@@ -104,7 +104,7 @@ class Truncation:
         segment = self._log.find(offset)
         if segment is None or offset == segment.start or offset > self._log.committed:
             return True
-        end = End()
+        end = ScanEnd()
         at = offset - segment.start
         return next(walk(segment.view, segment.start, at, end, crc=False), None) is not None or (
             end.reason == "blank"
@@ -117,7 +117,7 @@ class Truncation:
         epochs: Sequence[EpochEntry],
         whole_end: int,
         hide: Callable[[int], None],
-    ) -> Generator[Step, None, Cut]:
+    ) -> Generator[Step, None, CutTail]:
         """Cut the log to `end`, where a record begins, and everything with it.
 
         Up to `whole_end` the log was made of records when it was written. `hide` keeps readers
@@ -126,7 +126,7 @@ class Truncation:
         known = self._commit_pending(end)
         log_end = self._log.end
         parts = [(segment, segment.view) for segment in self._log.between(end, log_end)]
-        cut = Cut(end, log_end - end, reason)
+        cut = CutTail(end, log_end - end, reason)
         cut.below_confirmed = max(0, self._pointers.confirmed - end)
         cut.epochs = tuple(e.epoch for e in epochs if e.start < log_end and e.end > end)
         yield partial(self._describe_and_save, parts, log_end, epochs, cut)
@@ -193,14 +193,14 @@ class Truncation:
     # Step 1 -----------------------------------------------------------------------------------
 
     def _describe_and_save(
-        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: Cut
+        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: CutTail
     ) -> None:
         """Beside the loop: who is cut, and the copy of the bytes. Nothing of the log changes."""
         self._describe(parts, log_end, cut)
         if self._durable:
             self._save(parts, log_end, epochs, cut)
 
-    def _describe(self, parts: list[Part], log_end: int, cut: Cut) -> None:
+    def _describe(self, parts: list[Part], log_end: int, cut: CutTail) -> None:
         """Records are counted as far as they can be read."""
         touched: dict[tuple[str, int], None] = {}
         self._read_to = cut.offset
@@ -214,11 +214,11 @@ class Truncation:
             touched[entry.topic.decode("utf-8", "replace"), entry.queue_id] = None
         self._touched = touched
 
-    def _entries(self, parts: list[Part], start: int, log_end: int) -> Iterator[Entry]:
+    def _entries(self, parts: list[Part], start: int, log_end: int) -> Iterator[DispatchEntry]:
         for segment, view in parts:
             limit = min(segment.end, log_end) - segment.start
             at = max(start - segment.start, 0)
-            stop = End()
+            stop = ScanEnd()
             yield from walk(view[:limit], segment.start, at, stop, crc=False)
             if stop.offset < segment.start + limit and not stop.rolled:
                 self._read_to = stop.offset
@@ -226,7 +226,7 @@ class Truncation:
             self._read_to = segment.start + limit
 
     def _save(
-        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: Cut
+        self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: CutTail
     ) -> None:
         """Whole; where there is no space for it, `DiskFull`, and nothing is cut."""
         for segment, _ in parts:
@@ -278,18 +278,20 @@ class Truncation:
         rebuild = self._index.cut(end) if self._index is not None else None
         if rebuild is None:
             return
-        dispatcher = Dispatcher(self._queues, self._options.delays_ms, from_start=True, index=True)
+        dispatcher = LogDispatcher(
+            self._queues, self._options.delays_ms, from_start=True, index=True
+        )
         first = self._log.find(rebuild)
         segments = self._log.segments
         later = segments if first is None else segments[segments.index(first) :]
-        for entry in walk_log(later, End(), crc=False):
+        for entry in walk_log(later, ScanEnd(), crc=False):
             if entry.offset >= end:
                 break
             dispatcher.add(entry, unit=False, keys=entry.offset >= rebuild)
         self._appender.staged[:0] = dispatcher.staged
 
 
-def _id_of(entry: Entry) -> str:
+def _id_of(entry: DispatchEntry) -> str:
     """The id that the producer drew; the log offset for a message without one."""
     unique = props.find(entry.properties, _UNIQ_KEY)
     return unique.decode("utf-8", "replace") if unique else f"@{entry.offset}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from epochmq.model.record import BLANK, MAGIC_BLANK
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.scan import End, Entry, walk
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 
 SLICE_BYTES = 256 * 1024
 
@@ -17,14 +17,14 @@ class UnitSearch:
     """Walks the records of the log from `low` to `high`, until one `matches`."""
 
     def __init__(
-        self, log: CommitLog, low: int, high: int, matches: Callable[[Entry], bool]
+        self, log: CommitLog, low: int, high: int, matches: Callable[[DispatchEntry], bool]
     ) -> None:
         self._log = log
         self._matches = matches
         self.at = low
         """Up to here the log's records were looked at."""
         self.high = high
-        self.found: Entry | None = None
+        self.found: DispatchEntry | None = None
         self.bad: str | None = None
         """Why the walk ended before `high`: there is no sound record at `at`."""
 
@@ -47,7 +47,7 @@ class UnitSearch:
             return
         if len(data) < size <= room:
             data = segment.file.read(place, size)
-        end = End()
+        end = ScanEnd()
         for entry in walk(memoryview(data), self.at, 0, end, crc=False):
             if entry.offset >= self.high:
                 end.set(self.high, True, "")

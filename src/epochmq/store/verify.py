@@ -16,13 +16,13 @@ from epochmq.store.checksums import BlockChecksums
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damage import DamageSearch, expected_of
-from epochmq.store.dispatch import HOLE_UNITS_MAX, Dispatcher, index_keys
+from epochmq.store.dispatch import HOLE_UNITS_MAX, LogDispatcher, index_keys
 from epochmq.store.index import Index
 from epochmq.store.layout import BATCH_UNIT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 from epochmq.store.recovery import ABORT
-from epochmq.store.scan import End, Entry, walk_log
+from epochmq.store.scan import DispatchEntry, ScanEnd, walk_log
 
 PROBLEMS_MAX = 100
 _UNITS_A_READ = 4096
@@ -76,7 +76,7 @@ class _Expected:
             self.units += UNIT.pack(offset, PRE_BLANK_SIZE, 0) * hole
         self.next += hole
 
-    def add(self, entry: Entry, tags_code: int) -> None:
+    def add(self, entry: DispatchEntry, tags_code: int) -> None:
         count = 1
         if self.batched:
             count = inner_count(entry.sys_flag, entry.properties)
@@ -96,7 +96,7 @@ class Verifier:
         self._log = log
         self._queues = queues
         self._index = index
-        self._dispatcher = Dispatcher(queues, options.delays_ms, from_start=True, index=False)
+        self._dispatcher = LogDispatcher(queues, options.delays_ms, from_start=True, index=False)
         self._expected: dict[tuple[str, int], _Expected] = {}
         self._keys: list[tuple[int, str, str]] = []
         self._rolled_back: list[tuple[int, int]] = []
@@ -133,11 +133,11 @@ class Verifier:
             self._compare_index()
         return found
 
-    def _entries(self, end: int | None) -> Iterator[Entry]:
+    def _entries(self, end: int | None) -> Iterator[DispatchEntry]:
         if not self._log.segments:
             return
         found = self.found
-        stop = End()
+        stop = ScanEnd()
         for entry in walk_log(self._log.segments, stop):
             if end is not None and entry.offset >= end:
                 stop.set(entry.offset, False, "end")
@@ -145,7 +145,7 @@ class Verifier:
             yield entry
         found.log_end, found.end_reason = stop.offset, stop.reason
 
-    def _expect(self, entry: Entry) -> None:
+    def _expect(self, entry: DispatchEntry) -> None:
         if entry.sys_flag & TX_MASK == TX_ROLLBACK:
             self._rolled_back.append((entry.offset, entry.offset + entry.size))
         if entry.sys_flag & TX_MASK in (TX_PREPARED, TX_ROLLBACK):
@@ -210,7 +210,7 @@ class Verifier:
         files = self._index.files if self._index is not None else []
         return files[0].first_offset if files and files[0].count > 1 else None
 
-    def _expect_keys(self, entry: Entry) -> None:
+    def _expect_keys(self, entry: DispatchEntry) -> None:
         if entry.sys_flag & TX_MASK != TX_ROLLBACK:
             topic = entry.topic.decode("utf-8", "replace")
             self._keys += [(entry.offset, topic, key) for key in index_keys(entry.properties)]

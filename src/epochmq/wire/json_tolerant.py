@@ -58,7 +58,7 @@ def loads(data: Buffer | str, *, careful_max: int = FRAME_BYTES_MAX) -> Any:
                 raise PeerError(
                     f"malformed JSON; more than {careful_max} bytes are not looked at more closely"
                 ) from None
-            return _Parser(text).whole()
+            return _JsonParser(text).whole()
     if _deeper_than(value, JSON_DEPTH_MAX):
         raise PeerError(f"JSON is nested deeper than {JSON_DEPTH_MAX}")
     return value
@@ -123,7 +123,7 @@ def _deeper_than(value: Any, depth: int) -> bool:
     return True
 
 
-class _Parser:
+class _JsonParser:
     """Recursive descent over `text`, at most `JSON_DEPTH_MAX` deep."""
 
     __slots__ = ("_at", "_text")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.admin.world import World
 
-from epochmq.admin.demo.members import Members, last_words
+from epochmq.admin.demo.members import DemoMembers, last_words
 from epochmq.base.errors import EnvironmentFault
 from epochmq.client.aio import Producer
 from epochmq.model.message import Message
@@ -18,7 +18,7 @@ async def test_a_member_killed_comes_back_in_its_place(world: World, tmp_path: P
         for number in range(8):
             message = Message("D_members", b"x", keys=(f"UA-{number}",))
             await producer.send(message)
-    members = Members(namesrv, "D_members", "D_members", tmp_path)
+    members = DemoMembers(namesrv, "D_members", "D_members", tmp_path)
     try:
         first = await members.start("one")
         await members.start("two")
@@ -39,7 +39,7 @@ async def test_a_member_killed_comes_back_in_its_place(world: World, tmp_path: P
 
 
 async def test_one_that_cannot_start_is_quoted(tmp_path: Path) -> None:
-    members = Members("nonsense", "t", "g", tmp_path)
+    members = DemoMembers("nonsense", "t", "g", tmp_path)
     life = await members.start("one")
     with pytest.raises(EnvironmentFault, match="the members did not share out"):
         await members.wait_shared(4, 0.2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epochmq.admin.demo.delays import Delay
-from epochmq.admin.demo.picture import Mark, draw
+from epochmq.admin.demo.picture import CurveMark, draw
 
 PNG = b"\x89PNG\r\n"
 
@@ -16,7 +16,7 @@ PNG = b"\x89PNG\r\n"
 def test_a_picture(tmp_path: Path, delays: list[Delay]) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "flights.png"
-    assert draw(path, [(0.1, 4.0), (0.4, 0.0)], [Mark(0.2, 0.3, "broker-0 killed")], delays)
+    assert draw(path, [(0.1, 4.0), (0.4, 0.0)], [CurveMark(0.2, 0.3, "broker-0 killed")], delays)
     assert path.read_bytes().startswith(PNG)
 
 

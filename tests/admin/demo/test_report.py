@@ -3,15 +3,15 @@
 import json
 
 from epochmq.admin.demo.report import as_text, build
-from epochmq.admin.demo.run import Outcome
-from epochmq.admin.demo.verdict import Verdict
+from epochmq.admin.demo.run import DemoOutcome
+from epochmq.admin.demo.verdict import DemoVerdict
 
 
-def outcome(**given: int) -> Outcome:
-    verdict = Verdict(sent=10, received=10, keys=2)
+def outcome(**given: int) -> DemoOutcome:
+    verdict = DemoVerdict(sent=10, received=10, keys=2)
     for name, value in given.items():
         setattr(verdict, name, value)
-    made = Outcome(verdict, flood_count=8, flood_s=0.5, steady_count=2, steady_rate=100.0)
+    made = DemoOutcome(verdict, flood_count=8, flood_s=0.5, steady_count=2, steady_rate=100.0)
     made.steady_end_to_end.add(4.0)
     return made
 

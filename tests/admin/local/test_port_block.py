@@ -12,7 +12,7 @@ from epochmq.base.errors import PortInUse
 
 def test_a_free_block_is_taken_as_it_is() -> None:
     wanted = choose_anywhere()
-    assert choose(wanted) == port_block.Choice(wanted)
+    assert choose(wanted) == port_block.PortChoice(wanted)
 
 
 def test_one_taken_port_moves_all() -> None:

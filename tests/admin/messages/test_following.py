@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from epochmq.admin.messages.following import follow, read_to_end, spans_of
-from epochmq.admin.messages.position import FIRST, LAST, Kind, Position
+from epochmq.admin.messages.position import FIRST, LAST, PositionKind, StartPosition
 from epochmq.base.errors import NotFound
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message, StoredMessage
@@ -29,7 +29,7 @@ async def send(namesrv: str, topic: str, *bodies: bytes) -> None:
             await producer.send(Message(topic, body))
 
 
-async def read(consumer: PullConsumer, topic: str, position: Position) -> list[bytes]:
+async def read(consumer: PullConsumer, topic: str, position: StartPosition) -> list[bytes]:
     taker = Taker()
     spans = await spans_of(consumer, topic, position)
     assert await read_to_end(consumer, spans, "*", taker)
@@ -42,11 +42,11 @@ async def test_from_every_kind_of_position(namesrv: str, topic: str) -> None:
     async with PullConsumer(namesrv, "reads") as consumer:
         assert await read(consumer, topic, FIRST) == bodies
         assert await read(consumer, topic, LAST) == []
-        assert await read(consumer, topic, Position(Kind.OFFSET, 1)) == bodies[4:]
-        assert await read(consumer, topic, Position(Kind.OFFSET, 99)) == []
-        assert await read(consumer, topic, Position(Kind.BACK, 1)) == bodies[4:]
-        assert await read(consumer, topic, Position(Kind.BACK, 99)) == bodies
-        assert await read(consumer, topic, Position(Kind.TIME, 1)) == bodies
+        assert await read(consumer, topic, StartPosition(PositionKind.OFFSET, 1)) == bodies[4:]
+        assert await read(consumer, topic, StartPosition(PositionKind.OFFSET, 99)) == []
+        assert await read(consumer, topic, StartPosition(PositionKind.BACK, 1)) == bodies[4:]
+        assert await read(consumer, topic, StartPosition(PositionKind.BACK, 99)) == bodies
+        assert await read(consumer, topic, StartPosition(PositionKind.TIME, 1)) == bodies
         enough = Taker(3)
         spans = await spans_of(consumer, topic, FIRST)
         assert not await read_to_end(consumer, spans, "*", enough)

@@ -5,21 +5,23 @@ from functools import partial
 import pytest
 from tests.admin.messages.test_following import Taker, send
 
-from epochmq.admin.messages.grouped import Ends, consume, start_of
-from epochmq.admin.messages.position import FIRST, LAST, Kind, Position
+from epochmq.admin.messages.grouped import QueueEnds, consume, start_of
+from epochmq.admin.messages.position import FIRST, LAST, PositionKind, StartPosition
 from epochmq.base.errors import UsageError
 from epochmq.client.aio import PushConsumer
 from epochmq.model.message import StoredMessage
 
 
 def test_starts() -> None:
-    assert [start_of(position) for position in (FIRST, LAST, Position(Kind.TIME, 5))] == [
+    assert [
+        start_of(position) for position in (FIRST, LAST, StartPosition(PositionKind.TIME, 5))
+    ] == [
         "first",
         "last",
         5,
     ]
     with pytest.raises(UsageError, match="with --group"):
-        start_of(Position(Kind.OFFSET, 5))
+        start_of(StartPosition(PositionKind.OFFSET, 5))
 
 
 def member(namesrv: str, topic: str) -> PushConsumer:
@@ -35,7 +37,7 @@ async def test_each_message_once_over_several_visits(namesrv: str, topic: str) -
     assert len(some.bodies) == 7
     for taker in (rest, none):
         async with member(namesrv, topic) as consumer:
-            ends = await Ends.of(namesrv, topic)
+            ends = await QueueEnds.of(namesrv, topic)
             await consume(consumer, topic, "*", taker, partial(ends.reached, consumer))
     assert sorted(some.bodies + rest.bodies) == sorted(bodies)
     assert none.bodies == []

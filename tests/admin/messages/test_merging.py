@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from tests.client.aio.test_subscribing import message
 
-from epochmq.admin.messages.merging import AHEAD_MAX, Span, merged
+from epochmq.admin.messages.merging import AHEAD_MAX, PulledSpan, merged
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import PullConsumer, PullResult, Sql
 from epochmq.client.core.pull_state import PullStatus
@@ -44,7 +44,7 @@ class Shelf:
         return PullResult(status, found, offset + len(found), 0, len(held))
 
 
-async def stream(shelf: Shelf, *spans: Span) -> list[tuple[int, int]]:
+async def stream(shelf: Shelf, *spans: PulledSpan) -> list[tuple[int, int]]:
     found = merged(cast(PullConsumer, shelf), spans, "*")
     return [(m.store_wall_ms, m.queue_id) async for m in found]
 
@@ -53,7 +53,7 @@ async def test_the_order_of_storing() -> None:
     shelf = Shelf()
     shelf.put(ONE, 1, 4, 5, 9)
     shelf.put(TWO, 2, 3, 5)
-    assert await stream(shelf, Span(ONE, 0, 4), Span(TWO, 0, 3)) == [
+    assert await stream(shelf, PulledSpan(ONE, 0, 4), PulledSpan(TWO, 0, 3)) == [
         (1, 0),
         (2, 1),
         (3, 1),
@@ -67,24 +67,24 @@ async def test_the_order_of_storing() -> None:
 async def test_only_what_lies_in_the_span() -> None:
     shelf = Shelf()
     shelf.put(ONE, *range(10))
-    assert await stream(shelf, Span(ONE, 2, 4)) == [(2, 0), (3, 0)]
-    assert await stream(shelf, Span(ONE, 4, 4)) == []
+    assert await stream(shelf, PulledSpan(ONE, 2, 4)) == [(2, 0), (3, 0)]
+    assert await stream(shelf, PulledSpan(ONE, 4, 4)) == []
 
 
 async def test_a_long_queue_waits_for_its_reader() -> None:
     shelf = Shelf()
     shelf.put(ONE, *range(AHEAD_MAX * 2))
-    assert len(await stream(shelf, Span(ONE, 0, AHEAD_MAX * 2))) == AHEAD_MAX * 2
+    assert len(await stream(shelf, PulledSpan(ONE, 0, AHEAD_MAX * 2))) == AHEAD_MAX * 2
 
 
 async def test_a_queue_that_was_cut_ends() -> None:
     shelf = Shelf()
     shelf.put(ONE, 1)
-    assert await stream(shelf, Span(ONE, 0, 50)) == [(1, 0)]
+    assert await stream(shelf, PulledSpan(ONE, 0, 50)) == [(1, 0)]
 
 
 async def test_an_error_is_the_readers() -> None:
     shelf = Shelf()
     shelf.queues[ONE] = None
     with pytest.raises(NotReachable):
-        await stream(shelf, Span(ONE, 0, 5))
+        await stream(shelf, PulledSpan(ONE, 0, 5))

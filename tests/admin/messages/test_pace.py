@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from epochmq.admin.messages.pace import Pace
+from epochmq.admin.messages.pace import SendPace
 
 
 async def test_a_rate_is_held() -> None:
-    pace = Pace(200)
+    pace = SendPace(200)
     began = time.monotonic()
     for _ in range(41):
         await pace.next()
@@ -17,7 +17,7 @@ async def test_a_rate_is_held() -> None:
 
 
 async def test_no_rate_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = Pace(0)
+    pace = SendPace(0)
     monkeypatch.setattr(asyncio, "sleep", None)
     for _ in range(10_000):
         await pace.next()

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from epochmq.admin.messages.position import FIRST, LAST, Kind, Position, parse
+from epochmq.admin.messages.position import FIRST, LAST, PositionKind, StartPosition, parse
 from epochmq.base.errors import UsageError
 
 NOW = 1_700_000_000_000
@@ -15,23 +15,23 @@ NOW = 1_700_000_000_000
     [
         ("first", FIRST),
         ("last", LAST),
-        ("0", Position(Kind.OFFSET, 0)),
-        ("12", Position(Kind.OFFSET, 12)),
-        ("-10", Position(Kind.BACK, 10)),
-        ("15m", Position(Kind.TIME, NOW - 900_000)),
-        ("2d", Position(Kind.TIME, NOW - 2 * 86_400_000)),
-        ("@1699999999999", Position(Kind.TIME, 1_699_999_999_999)),
-        ("2023-11-14T22:13:20Z", Position(Kind.TIME, NOW)),
-        ("2023-11-14T23:13:20+01:00", Position(Kind.TIME, NOW)),
+        ("0", StartPosition(PositionKind.OFFSET, 0)),
+        ("12", StartPosition(PositionKind.OFFSET, 12)),
+        ("-10", StartPosition(PositionKind.BACK, 10)),
+        ("15m", StartPosition(PositionKind.TIME, NOW - 900_000)),
+        ("2d", StartPosition(PositionKind.TIME, NOW - 2 * 86_400_000)),
+        ("@1699999999999", StartPosition(PositionKind.TIME, 1_699_999_999_999)),
+        ("2023-11-14T22:13:20Z", StartPosition(PositionKind.TIME, NOW)),
+        ("2023-11-14T23:13:20+01:00", StartPosition(PositionKind.TIME, NOW)),
     ],
 )
-def test_forms(text: str, position: Position) -> None:
+def test_forms(text: str, position: StartPosition) -> None:
     assert parse(text, NOW) == position
 
 
 def test_a_time_without_zone_is_local() -> None:
     expected = datetime.datetime(2024, 5, 1, 12).timestamp() * 1_000
-    assert parse("2024-05-01T12:00", NOW) == Position(Kind.TIME, int(expected))
+    assert parse("2024-05-01T12:00", NOW) == StartPosition(PositionKind.TIME, int(expected))
 
 
 @pytest.mark.parametrize("text", ["", "frist", "1.5", "5x", "2024-13-01", "--1", "@x"])

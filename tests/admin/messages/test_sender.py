@@ -5,7 +5,7 @@ import pytest
 from epochmq.admin.messages.following import read_to_end, spans_of
 from epochmq.admin.messages.lines import Defaults, Outbound, from_line
 from epochmq.admin.messages.position import FIRST
-from epochmq.admin.messages.sender import WAITING_MAX, Sender
+from epochmq.admin.messages.sender import WAITING_MAX, RateSender
 from epochmq.base.errors import Refused
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message, StoredMessage
@@ -27,7 +27,7 @@ async def test_more_than_may_wait_arrive_in_the_order_of_their_keys(
     namesrv: str, topic: str
 ) -> None:
     count = WAITING_MAX + 500
-    async with Producer(namesrv, "p") as producer, Sender(producer, topic) as sender:
+    async with Producer(namesrv, "p") as producer, RateSender(producer, topic) as sender:
         for number in range(count):
             message = Message(topic, b"%d" % number, keys=(f"k{number}",))
             await sender.put(Outbound(message, f"key{number % 3}"))
@@ -42,7 +42,7 @@ async def test_more_than_may_wait_arrive_in_the_order_of_their_keys(
 
 
 async def test_delayed_and_large_ones_go_singly(namesrv: str, topic: str) -> None:
-    async with Producer(namesrv, "p") as producer, Sender(producer, topic) as sender:
+    async with Producer(namesrv, "p") as producer, RateSender(producer, topic) as sender:
         for line in (b"a", b"b" * 300_000, b"c" * 300_000):
             await sender.put(from_line(line, Defaults(topic)))
         await sender.put(from_line(b"late", Defaults(topic, delay_level=17)))
@@ -57,7 +57,7 @@ async def test_delayed_and_large_ones_go_singly(namesrv: str, topic: str) -> Non
 
 async def test_the_first_error_ends_it(namesrv: str, topic: str) -> None:
     async with Producer(namesrv, "p") as producer:
-        sender = Sender(producer, "SCHEDULE_TOPIC_XXXX")
+        sender = RateSender(producer, "SCHEDULE_TOPIC_XXXX")
         await sender.put(from_line(b"x", Defaults("SCHEDULE_TOPIC_XXXX")))
         with pytest.raises(Refused):
             await sender.drain()

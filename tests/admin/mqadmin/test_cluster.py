@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.admin.world import World
 
-from epochmq.admin.broker_figures import Broker
+from epochmq.admin.broker_figures import BrokerFigures
 from epochmq.admin.mqadmin import cluster
 
 HOUR_MS = 3_600_000
@@ -28,7 +28,7 @@ FIGURES = {
 
 
 def test_a_broker_as_rocketmq_prints_it() -> None:
-    broker = Broker("DefaultCluster", "broker-a", 0, "127.0.0.1:20002", FIGURES)
+    broker = BrokerFigures("DefaultCluster", "broker-a", 0, "127.0.0.1:20002", FIGURES)
     assert cluster.base_line(broker, 3 * HOUR_MS) == (
         "DefaultCluster          broker-a                0     127.0.0.1:20002        V5_3_3     "
         "            1.50(0,0ms)               0.00(0,0ms|0,0ms)  0-0(0.0w, 0.0, 0.0)            "
@@ -37,7 +37,7 @@ def test_a_broker_as_rocketmq_prints_it() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_in_the_list() -> None:
-    broker = Broker("C", "b", 1, "h:1", problem="away")
+    broker = BrokerFigures("C", "b", 1, "h:1", problem="away")
     line = cluster.base_line(broker, 0)
     assert "0.00(,ms)" in line
     assert line.split()[-3:] == ["0.00", "0.0000", "false"]
@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_answer_is_in_the_list() -> None:
 
 def test_a_broker_of_an_old_release_has_no_ack_queue() -> None:
     figures = {k: v for k, v in FIGURES.items() if not k.startswith("ack")}
-    assert "(0,0ms|N,Nms)" in cluster.base_line(Broker("C", "b", 0, "h:1", figures), 0)
+    assert "(0,0ms|N,Nms)" in cluster.base_line(BrokerFigures("C", "b", 0, "h:1", figures), 0)
 
 
 def test_rates(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from tests.admin.world import OFFLINE, ONLINE, QUEUES, TOPIC, World
 
-from epochmq.admin.group_figures import Position, Summary
+from epochmq.admin.group_figures import QueuePosition, Summary
 from epochmq.admin.mqadmin.java_text import second
 from epochmq.admin.mqadmin.progress import group_line, queue_line
 
@@ -19,7 +19,7 @@ HEAD_IP = (
 
 
 def test_a_queue() -> None:
-    at = Position(QUEUES[1], 3, 1, 2, 1_795_309_019_000, "127.0.0.1@1#2")
+    at = QueuePosition(QUEUES[1], 3, 1, 2, 1_795_309_019_000, "127.0.0.1@1#2")
     start = (
         "orders                                                            broker-a               "
         "           1     3                     1                     "
@@ -29,7 +29,7 @@ def test_a_queue() -> None:
     assert queue_line(at, True) == (
         f"{start}127.0.0.1            2                    1                    {last}"
     )
-    at = Position(QUEUES[1], 3, 3, 3, 0)
+    at = QueuePosition(QUEUES[1], 3, 3, 3, 0)
     assert queue_line(at, True).split()[5:] == ["N/A", "0", "0", "N/A"]
 
 

@@ -11,7 +11,7 @@ from epochmq.admin.cli import cli
 from epochmq.admin.pipeline.command import JOBS
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.report import JobReport
 
 
 @click.command()
@@ -20,7 +20,7 @@ def job(
     dry_run: bool, master: str, conf: tuple[str, ...], report_file: Path | None, output: str
 ) -> None:
     """A job that only reports."""
-    report = Report("job", rows=2)
+    report = JobReport("job", rows=2)
     report.details.update(dry=dry_run, master=master, conf=parse(conf))
     with progress("job") as show:
         show(1, 2, "half")

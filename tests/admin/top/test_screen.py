@@ -7,25 +7,25 @@ from rich.console import Console
 from tests.admin.top.test_view import VIEW, A, B
 
 from epochmq.admin.top.screen import draw, rows
-from epochmq.admin.top.view import Group, Timeline, View
+from epochmq.admin.top.view import BrokerGroupView, ClusterView, TopTimeline
 
 
-def drawn(view: View, timeline: Timeline) -> str:
+def drawn(view: ClusterView, timeline: TopTimeline) -> str:
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(draw(view, timeline))
     return console.export_text()
 
 
 def test_one_screen() -> None:
-    timeline = Timeline()
+    timeline = TopTimeline()
     timeline.compare_view(VIEW)
     timeline.compare_view(replace(VIEW, controller_leader="c:2"))
     text = drawn(VIEW, timeline)
     assert "controllers 2, leader c:1" in text
     assert "broker-a  epoch 3  set 2/2 (set epoch 7)" in text
     assert "controllers: leader c:1 -> c:2" in text
-    assert "no controllers" in drawn(replace(VIEW, controllers=()), Timeline())
-    assert "no name server" in drawn(replace(VIEW, problem="no name server"), Timeline())
+    assert "no controllers" in drawn(replace(VIEW, controllers=()), TopTimeline())
+    assert "no name server" in drawn(replace(VIEW, problem="no name server"), TopTimeline())
 
 
 def test_rows() -> None:
@@ -37,13 +37,13 @@ def test_rows() -> None:
 
 
 def test_who_acts_for_whom_and_what_is_still_to_be_handed_over() -> None:
-    acting = Group("broker-a", None, 0, 0, (replace(B, acting=True, backlog=12),))
+    acting = BrokerGroupView("broker-a", None, 0, 0, (replace(B, acting=True, backlog=12),))
     view = replace(VIEW, groups=(acting,), controllers=())
     (row,) = rows(view)
     assert (row["role"], row["backlog"]) == ("acting master", 12)
-    text = drawn(view, Timeline())
+    text = drawn(view, TopTimeline())
     assert "broker-a  no master, b:1 stands in for it" in text
     assert "12" in text
     assert "broker-a  no master" in drawn(
-        replace(view, groups=(replace(acting, replicas=(B,)),)), Timeline()
+        replace(view, groups=(replace(acting, replicas=(B,)),)), TopTimeline()
     )

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from epochmq.admin.top.view import Group, Replica, Timeline, View
+from epochmq.admin.top.view import BrokerGroupView, ClusterView, ReplicaView, TopTimeline
 
-A = Replica("a:1", 1, True, True, True, 500, 3)
-B = Replica("b:1", 2, True, True, False, 450, 3)
-GROUP = Group("broker-a", "a:1", 3, 7, (A, B))
-VIEW = View(1_000, "c:1", ("c:1", "c:2"), (GROUP,))
+A = ReplicaView("a:1", 1, True, True, True, 500, 3)
+B = ReplicaView("b:1", 2, True, True, False, 450, 3)
+GROUP = BrokerGroupView("broker-a", "a:1", 3, 7, (A, B))
+VIEW = ClusterView(1_000, "c:1", ("c:1", "c:2"), (GROUP,))
 
 
-def said(*views: View) -> list[str]:
-    timeline = Timeline()
+def said(*views: ClusterView) -> list[str]:
+    timeline = TopTimeline()
     for view in views:
         timeline.compare_view(view)
     return [event.text for event in timeline.events]
@@ -23,7 +23,7 @@ def test_nothing_changed() -> None:
 
 def test_a_failover() -> None:
     dead = replace(A, alive=False, in_sync=False, is_master=False)
-    group = Group("broker-a", "b:1", 4, 8, (dead, replace(B, is_master=True)))
+    group = BrokerGroupView("broker-a", "b:1", 4, 8, (dead, replace(B, is_master=True)))
     assert said(VIEW, replace(VIEW, groups=(group,))) == [
         "broker-a: master a:1 -> b:1, epoch 3 -> 4",
         "broker-a: a:1 died",
@@ -36,7 +36,7 @@ def test_a_failover() -> None:
 
 
 def test_no_master_no_leader_a_new_replica() -> None:
-    new = Replica("n:1", 3, True, False, False)
+    new = ReplicaView("n:1", 3, True, False, False)
     group = replace(GROUP, master=None, replicas=(A, B, new))
     view = replace(VIEW, controller_leader=None, groups=(group,))
     assert said(VIEW, view) == [
@@ -55,8 +55,8 @@ def test_lag() -> None:
 
 def test_somebody_stands_in_without_controllers() -> None:
     master, slave = (replace(each, epoch=None) for each in (A, B))
-    whole = Group("broker-a", "a:1", 0, 0, (master, slave))
-    acting = Group("broker-a", None, 0, 0, (replace(slave, acting=True),))
+    whole = BrokerGroupView("broker-a", "a:1", 0, 0, (master, slave))
+    acting = BrokerGroupView("broker-a", None, 0, 0, (replace(slave, acting=True),))
     before, during = (replace(VIEW, groups=(group,)) for group in (whole, acting))
     assert said(before, during) == [
         "broker-a: master a:1 -> none",

@@ -7,14 +7,14 @@ import pytest
 
 from epochmq.broker.acting.acting_effects import (
     Act,
+    ActingReport,
     Beat,
     Cease,
     Effect,
     FetchProgress,
     Poll,
     Probe,
-    Register,
-    Report,
+    RegisterFully,
     Return,
 )
 from epochmq.broker.acting.acting_master import (
@@ -214,7 +214,7 @@ def test_without_the_tables_it_does_not_act_and_says_so_once() -> None:
     world.lose_master()
     world.run(5_000)
     assert not world.of(Act)
-    assert len(world.of(Report)) == 1
+    assert len(world.of(ActingReport)) == 1
     world.core.ready = True
     world.run(1_000)
     assert world.core.acting
@@ -333,8 +333,8 @@ def test_a_master_that_serves_and_takes_nothing_back_is_not_waited_for() -> None
     assert world.core.owes
     world.run(2_000)
     assert not world.core.owes
-    (report,) = world.of(Report)
-    assert isinstance(report, Report)
+    (report,) = world.of(ActingReport)
+    assert isinstance(report, ActingReport)
     assert "did not take back" in report.text
 
 
@@ -381,7 +381,7 @@ def test_a_name_server_that_is_restarted_does_not_end_it() -> None:
     world.run(3_000)
     world.all_say({})
     world.run(1_000)
-    assert world.of(Register)
+    assert world.of(RegisterFully)
     world.all_say(ALONE)
     world.run(20_000)
     assert world.core.acting
@@ -402,9 +402,9 @@ def test_it_is_told_twice_before_anybody_may_believe_that_nobody_is_there() -> N
     world.step()
     world.all_say({0: MASTER})
     world.run(1_000)
-    assert world.of(Register) == [Register(A)]
+    assert world.of(RegisterFully) == [RegisterFully(A)]
     world.run(1_000)
-    assert world.of(Register) == [Register(A)] * 2
+    assert world.of(RegisterFully) == [RegisterFully(A)] * 2
 
 
 def test_who_does_not_know_us_is_told_at_once_but_not_for_ever() -> None:
@@ -413,16 +413,16 @@ def test_who_does_not_know_us_is_told_at_once_but_not_for_ever() -> None:
     world.step()
     world.all_say({0: MASTER})
     world.run(1_000)
-    assert world.of(Register) == [Register(A)]
+    assert world.of(RegisterFully) == [RegisterFully(A)]
     world.run(REGISTER_AGAIN_MS - 1_000)
-    assert len(world.of(Register)) == 1
+    assert len(world.of(RegisterFully)) == 1
     world.run(2_000)
-    assert len(world.of(Register)) == 2
+    assert len(world.of(RegisterFully)) == 2
     world.all_say(WHOLE)
     world.run(1_000)
     world.all_say({})
     world.run(1_000)
-    assert len(world.of(Register)) == 3, "it was known meanwhile"
+    assert len(world.of(RegisterFully)) == 3, "it was known meanwhile"
 
 
 def test_heartbeats_natively_are_904() -> None:
@@ -446,15 +446,15 @@ def test_heartbeats_of_the_old_kind_ask_for_the_version() -> None:
     assert world.core.beaten(A, changed=False, now=0) == []
     assert world.core.beaten(A, changed=True, now=0) == []
     world.core.view.servers[A].named_us = True
-    assert world.core.beaten(A, changed=True, now=0) == [Register(A)]
+    assert world.core.beaten(A, changed=True, now=0) == [RegisterFully(A)]
 
 
 def test_a_name_server_that_does_not_know_the_question_is_named() -> None:
     world = World()
     world.says = {A: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)}
     world.run(5_000)
-    (report,) = world.of(Report)
-    assert isinstance(report, Report)
+    (report,) = world.of(ActingReport)
+    assert isinstance(report, ActingReport)
     assert "compatibleWithOldNameSrv" in report.text
     assert report.text.endswith(world.core.view.servers[A].problem)
 
@@ -524,22 +524,22 @@ def test_a_master_that_nobody_hears_says_that_it_may_have_a_rival() -> None:
     world.run(1_000)
     world.says = dict.fromkeys(world.says)
     world.run(LEADS.not_active_ms - 1_000)
-    assert not world.of(Report)
+    assert not world.of(ActingReport)
     world.core.linked = True
     world.run(2_000)
-    assert not world.of(Report), "its slave hears it"
+    assert not world.of(ActingReport), "its slave hears it"
     for times in (1, 2):
         world.core.linked = False
         world.run(30_000)
-        assert len(world.of(Report)) == times
-        assert "both deliver" in str(world.of(Report)[-1])
+        assert len(world.of(ActingReport)) == times
+        assert "both deliver" in str(world.of(ActingReport)[-1])
         world.core.linked = True
         world.run(100)
 
 
 def test_a_master_without_name_servers_has_no_rival() -> None:
     core = Acting(LEADS, (), 0)
-    assert not [one for one in core.tick(99_000, VERSION) if isinstance(one, Report)]
+    assert not [one for one in core.tick(99_000, VERSION) if isinstance(one, ActingReport)]
 
 
 def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> None:

@@ -16,7 +16,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acting.acting_effects import Act
 from epochmq.broker.acting.acting_master import CONFIRMATIONS
 from epochmq.broker.acting.acting_service import DEBT_FILE
-from epochmq.broker.acting.view import Verdict
+from epochmq.broker.acting.view import NameServersVerdict
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.plain.plain_member import PlainMember
 from epochmq.broker.roles import Role
@@ -109,7 +109,7 @@ async def test_a_slave_stands_in_and_makes_way(group: InProcess, compat: bool) -
     """Both dialects (RIP-32); clients see a master to read from."""
     master, slave = await pair(group, compatible_with_old_name_srv=compat)
     assert slave.node.role is Role.SLAVE
-    assert member(master).acting.core.view.verdict(0) is Verdict.OTHERS
+    assert member(master).acting.core.view.verdict(0) is NameServersVerdict.OTHERS
     began = time.monotonic()
     await master.stop(grace_ms=0)
     await until(lambda: stands_in(slave))

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from epochmq.broker.acting.acting_effects import Act, Cease, Effect, Poll, Probe, Register
+from epochmq.broker.acting.acting_effects import Act, Cease, Effect, Poll, Probe, RegisterFully
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.codes import ResponseCode
@@ -148,7 +148,7 @@ class Machine(RuleBasedStateMachine):
             return core.polled(effect.address, Command(ResponseCode.SUCCESS, body=body), now)
         if isinstance(effect, Probe):
             return self.answer_probe(effect)
-        if isinstance(effect, Register):
+        if isinstance(effect, RegisterFully):
             server = self.servers[effect.address]
             if server.up and server.reached:
                 server.heard[1] = now

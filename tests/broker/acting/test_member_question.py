@@ -4,7 +4,7 @@ import pytest
 
 from epochmq.base import limits
 from epochmq.broker.acting.member_question import question, read
-from epochmq.broker.acting.view import Answer, Said
+from epochmq.broker.acting.view import NameServerAnswer, Said
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.headers.base import decode_header
@@ -34,7 +34,7 @@ def test_the_question_is_901_or_the_route_of_the_members_topic() -> None:
 @pytest.mark.parametrize(("body", "compat"), [(NATIVE, False), (ROUTE, True)])
 def test_members_with_bare_and_quoted_ids(body: bytes, compat: bool) -> None:
     found = read(answer(body), "c", "b", compat=compat)
-    assert found == Answer(Said.MEMBERS, {0: "m:1", 1: "s:1"})
+    assert found == NameServerAnswer(Said.MEMBERS, {0: "m:1", 1: "s:1"})
 
 
 @pytest.mark.parametrize(

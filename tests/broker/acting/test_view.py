@@ -1,18 +1,18 @@
 """What name servers say of a group: one by one, and taken together."""
 
 from epochmq.base import limits
-from epochmq.broker.acting.view import Answer, GroupView, Heard, Said, Verdict
+from epochmq.broker.acting.view import GroupView, Heard, NameServerAnswer, NameServersVerdict, Said
 
 A, B, C = "a:1", "b:1", "c:1"
 MASTER, OURS, OTHER = "m:1", "s:1", "t:1"
 QUIET = 10_000
-FAILED = Answer(Said.FAILED, problem="no answer")
-EMPTY = Answer(Said.EMPTY)
+FAILED = NameServerAnswer(Said.FAILED, problem="no answer")
+EMPTY = NameServerAnswer(Said.EMPTY)
 
 
-def members(**ids: str) -> Answer:
+def members(**ids: str) -> NameServerAnswer:
     """`members(i0=MASTER, i1=OURS)`."""
-    return Answer(Said.MEMBERS, {int(key[1:]): address for key, address in ids.items()})
+    return NameServerAnswer(Said.MEMBERS, {int(key[1:]): address for key, address in ids.items()})
 
 
 WHOLE = members(i0=MASTER, i1=OURS)
@@ -69,16 +69,16 @@ def test_what_is_left_of_ourselves_is_nobody_else() -> None:
 def test_an_empty_or_failed_answer_is_never_alone() -> None:
     """H3."""
     view = view_of(A, B, C)
-    assert view.verdict(0) is Verdict.UNKNOWN
+    assert view.verdict(0) is NameServersVerdict.UNKNOWN
     for address in (A, B):
         view.heard(address, EMPTY, 0)
-    assert view.verdict(QUIET - 1) is Verdict.UNKNOWN
-    assert view.verdict(QUIET) is Verdict.ALONE
+    assert view.verdict(QUIET - 1) is NameServersVerdict.UNKNOWN
+    assert view.verdict(QUIET) is NameServersVerdict.ALONE
     view.heard(B, FAILED, QUIET)
-    assert view.verdict(QUIET) is Verdict.UNKNOWN
+    assert view.verdict(QUIET) is NameServersVerdict.UNKNOWN
     view.heard(B, EMPTY, QUIET + 1)
-    assert view.verdict(2 * QUIET) is Verdict.UNKNOWN, "it may have been started anew"
-    assert view.verdict(2 * QUIET + 1) is Verdict.ALONE
+    assert view.verdict(2 * QUIET) is NameServersVerdict.UNKNOWN, "it may have been started anew"
+    assert view.verdict(2 * QUIET + 1) is NameServersVerdict.ALONE
 
 
 def test_whoever_was_named_a_moment_ago_may_only_have_lost_its_registration() -> None:
@@ -87,8 +87,8 @@ def test_whoever_was_named_a_moment_ago_may_only_have_lost_its_registration() ->
     view.heard(A, WHOLE, 0)
     view.heard(A, members(i1=OURS), 5 * QUIET)
     view.heard(A, EMPTY, 5 * QUIET + 1)
-    assert view.verdict(6 * QUIET - 1) is Verdict.UNKNOWN
-    assert view.verdict(6 * QUIET) is Verdict.ALONE
+    assert view.verdict(6 * QUIET - 1) is NameServersVerdict.UNKNOWN
+    assert view.verdict(6 * QUIET) is NameServersVerdict.ALONE
 
 
 def test_what_was_said_before_may_be_forgotten_but_not_the_addresses() -> None:
@@ -97,7 +97,7 @@ def test_what_was_said_before_may_be_forgotten_but_not_the_addresses() -> None:
     view.heard(B, ALONE, 0)
     view.forget()
     assert view.members() == {}
-    assert view.verdict(9 * QUIET) is Verdict.UNKNOWN
+    assert view.verdict(9 * QUIET) is NameServersVerdict.UNKNOWN
     assert view.confirming() == 0
     assert view.known == WHOLE.members
     assert view.heard(A, EMPTY, 0).misses_us
@@ -108,11 +108,11 @@ def test_one_server_that_names_somebody_is_enough() -> None:
     for address in (A, B):
         view.heard(address, EMPTY, 0)
     view.heard(C, WHOLE, QUIET)
-    assert view.verdict(QUIET) is Verdict.OTHERS
+    assert view.verdict(QUIET) is NameServersVerdict.OTHERS
 
 
 def test_without_name_servers_there_is_nobody_to_know() -> None:
-    assert view_of().verdict(0) is Verdict.ALONE
+    assert view_of().verdict(0) is NameServersVerdict.ALONE
 
 
 def test_who_misses_us_is_told() -> None:
@@ -163,7 +163,7 @@ def test_a_senior_that_comes_is_news_once() -> None:
 def test_ids_are_not_remembered_without_bound() -> None:
     view = view_of(A)
     for number in range(2 * limits.REPLICAS_MAX):
-        view.heard(A, Answer(Said.MEMBERS, {number: MASTER}), 0)
+        view.heard(A, NameServerAnswer(Said.MEMBERS, {number: MASTER}), 0)
     assert len(view.known) <= limits.REPLICAS_MAX
 
 
@@ -184,4 +184,4 @@ def test_what_is_missing_before_anybody_is_alone() -> None:
     view.heard(C, members(), 300)
     assert view.waits_for(300) == f"they name nobody else; that is believed in {QUIET - 200} ms"
     assert view.waits_for(100 + QUIET) == ""
-    assert view.verdict(100 + QUIET) is Verdict.ALONE
+    assert view.verdict(100 + QUIET) is NameServersVerdict.ALONE

@@ -12,14 +12,14 @@ from epochmq.broker.clients.consumers import (
     ConsumerManager,
     Manner,
 )
-from epochmq.broker.clients.members import EXPIRY_MS, Member, Notice
+from epochmq.broker.clients.members import EXPIRY_MS, ClientMember, NotifyMembers
 from epochmq.model.subscription import SubscriptionData, build
 
 MANNER = Manner()
 
 
-def member(session: FakeSession, client_id: str = "c", now: int = 0) -> Member:
-    return Member(session, client_id, "JAVA", 401, now)
+def member(session: FakeSession, client_id: str = "c", now: int = 0) -> ClientMember:
+    return ClientMember(session, client_id, "JAVA", 401, now)
 
 
 def subs(*topics: str, version: int = 1) -> list[SubscriptionData]:
@@ -29,10 +29,10 @@ def subs(*topics: str, version: int = 1) -> list[SubscriptionData]:
 def test_new_members_are_told_to_all() -> None:
     consumers = ConsumerManager()
     one, two = FakeSession(1), FakeSession(2)
-    assert consumers.heartbeat("g", member(one), MANNER, subs("T")) == [Notice("g", (one,))]
+    assert consumers.heartbeat("g", member(one), MANNER, subs("T")) == [NotifyMembers("g", (one,))]
     assert consumers.heartbeat("g", member(one), MANNER, subs("T")) == []
     notices = consumers.heartbeat("g", member(two), MANNER, subs("T"))
-    assert notices == [Notice("g", (one, two))]
+    assert notices == [NotifyMembers("g", (one, two))]
 
 
 def test_switched_off_and_broadcasting_groups_are_not_told() -> None:
@@ -106,7 +106,7 @@ def test_leaving() -> None:
     for session in (one, two):
         consumers.heartbeat("g", member(session), MANNER, subs("T"))
     consumers.heartbeat("h", member(one), MANNER, subs("T"))
-    assert consumers.unregister("g", one) == [Notice("g", (two,))]
+    assert consumers.unregister("g", one) == [NotifyMembers("g", (two,))]
     assert consumers.unregister("g", one) == []
     assert consumers.unregister("g", two) == []
     assert consumers.group("g") is None
@@ -120,7 +120,7 @@ def test_a_closed_session_leaves_all_its_groups() -> None:
     for group in ("h", "g"):
         for session in (one, two):
             consumers.heartbeat(group, member(session), MANNER, subs("T"))
-    assert consumers.session_closed(one) == [Notice("g", (two,)), Notice("h", (two,))]
+    assert consumers.session_closed(one) == [NotifyMembers("g", (two,)), NotifyMembers("h", (two,))]
     assert consumers.session_closed(one) == []
 
 
@@ -134,7 +134,7 @@ def test_expiry_tells_only_those_who_stay() -> None:
     assert consumers.expire(EXPIRY_MS).sessions == ()
     expired = consumers.expire(EXPIRY_MS + 50)
     assert expired.sessions == (sessions[0], sessions[1])
-    assert expired.notices == (Notice("g", (sessions[2],)),)
+    assert expired.notices == (NotifyMembers("g", (sessions[2],)),)
     last = consumers.expire(EXPIRY_MS + 150)
     assert last.sessions == (sessions[2],)
     assert last.notices == ()
@@ -197,7 +197,7 @@ class Model(RuleBasedStateMachine):
         assert {session.id for session in expired.sessions} == late
         self.check(changed, list(expired.notices))
 
-    def check(self, changed: list[str], notices: list[Notice]) -> None:
+    def check(self, changed: list[str], notices: list[NotifyMembers]) -> None:
         told = {notice.group: {s.id for s in notice.sessions} for notice in notices}
         assert told == {g: set(self.seen[g]) for g in changed if self.seen[g]}
 

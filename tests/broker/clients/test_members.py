@@ -2,10 +2,10 @@
 
 from tests.broker.fake_session import FakeSession
 
-from epochmq.broker.clients.members import Expired, Notice
+from epochmq.broker.clients.members import Expired, NotifyMembers
 
 
 def test_effects_compare_by_value() -> None:
     session = FakeSession()
-    assert Notice("g", (session,)) == Notice("g", (session,))
+    assert NotifyMembers("g", (session,)) == NotifyMembers("g", (session,))
     assert Expired((session,)).notices == ()

@@ -4,12 +4,12 @@ import pytest
 from tests.broker.fake_session import FakeSession
 
 from epochmq.base import limits
-from epochmq.broker.clients.members import EXPIRY_MS, Member
+from epochmq.broker.clients.members import EXPIRY_MS, ClientMember
 from epochmq.broker.clients.producers import ProducerManager
 
 
-def member(session: FakeSession, client_id: str = "c", now: int = 0) -> Member:
-    return Member(session, client_id, "JAVA", 401, now)
+def member(session: FakeSession, client_id: str = "c", now: int = 0) -> ClientMember:
+    return ClientMember(session, client_id, "JAVA", 401, now)
 
 
 def test_heartbeat_and_leave() -> None:

@@ -14,7 +14,7 @@ from tests.compat.peers.ports import free_broker_port
 
 from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse
 from epochmq.broker.container.container_service import CHANGES_MAX, Container
-from epochmq.broker.container.inner import Identity
+from epochmq.broker.container.inner import InnerBrokerId
 from epochmq.broker.container.options import ContainerOptions
 from epochmq.runtime.log import ScrubbingFormatter
 from epochmq.wire.codes import RequestCode as Code
@@ -80,7 +80,7 @@ def removal(name: str) -> dict[str, str]:
 
 
 def port_of(running: Container, name: str) -> int:
-    return running.brokers[Identity("DefaultCluster", name, 0)].port
+    return running.brokers[InnerBrokerId("DefaultCluster", name, 0)].port
 
 
 async def test_two_brokers_and_one_more(files: Files) -> None:
@@ -109,7 +109,7 @@ async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCapture
     taken = files.write("taken", storePathRootDir=files.root / "data" / "good")
     wrong = files.write("wrong", brokerRole="SLAVE")
     async with container(files, good, taken, wrong, "/none") as running:
-        assert list(running.brokers) == [Identity("DefaultCluster", "good", 0)]
+        assert list(running.brokers) == [InnerBrokerId("DefaultCluster", "good", 0)]
         assert "overlap" in caplog.text
         assert "'brokerId' must be more than 0" in caplog.text
         port = port_of(running, "good")
@@ -122,7 +122,7 @@ async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCapture
         assert "# DefaultCluster_good_0: running\n# DefaultCluster_held_0: failed " in shown
         (files.root / "data" / "held").unlink()
         assert (await ask(running.port, Code.ADD_BROKER, {"configPath": held})).code == 0
-        running.brokers[Identity("DefaultCluster", "held", 0)].node.store._gate.fence("broken")
+        running.brokers[InnerBrokerId("DefaultCluster", "held", 0)].node.store._gate.fence("broken")
         client = await RawClient.connect(port)
         assert (await client.ask(send(b"m", topic="T"))).code == 0
         await client.close()
@@ -132,7 +132,7 @@ async def test_one_whose_stop_fails_is_gone_and_may_be_added_again(files: Files)
     """rocketmq#5900: there it could be neither removed nor added any more."""
     names = files.write("a"), files.write("b")
     async with container(files, *names) as running:
-        identity = Identity("DefaultCluster", "b", 0)
+        identity = InnerBrokerId("DefaultCluster", "b", 0)
         broker: Any = running.brokers[identity]
         stop = broker.stop
 
@@ -143,7 +143,7 @@ async def test_one_whose_stop_fails_is_gone_and_may_be_added_again(files: Files)
         broker.stop = fails
         told = {"brokerClusterName": "DefaultCluster", "brokerName": "b", "brokerId": 0}
         assert (await ask(running.port, Code.REMOVE_BROKER, told)).code != 0
-        assert list(running.brokers) == [Identity("DefaultCluster", "a", 0)]
+        assert list(running.brokers) == [InnerBrokerId("DefaultCluster", "a", 0)]
         assert (await ask(running.port, Code.ADD_BROKER, {"configPath": names[1]})).code == 0
         assert identity in running.brokers
 
@@ -259,7 +259,7 @@ async def test_a_broker_may_have_a_log_file_of_its_own(
             await change_an_option(port_of(running, name))
         await until_said(file, 1)
         assert [line.count("[DefaultCluster_own_0]") for line in said(file)] == [1]
-        await running.remove(Identity("DefaultCluster", "own", 0))
+        await running.remove(InnerBrokerId("DefaultCluster", "own", 0))
         await running.add(own)
         await change_an_option(port_of(running, "own"))
         await until_said(file, 2)

@@ -4,14 +4,14 @@ import pytest
 
 from epochmq.base.errors import Refused
 from epochmq.broker.container import roster as core
-from epochmq.broker.container.inner import Identity
-from epochmq.broker.container.roster import Inner, Roster, State
+from epochmq.broker.container.inner import InnerBrokerId
+from epochmq.broker.container.roster import Inner, InnerBrokerState, Roster
 from epochmq.wire.codes import ResponseCode
 
 
 def inner(name: str, *ports: int, number: int = 0, folder: str = "") -> Inner:
     return Inner(
-        Identity("c", name, number),
+        InnerBrokerId("c", name, number),
         path=f"/conf/{name}-{number}",
         is_slave=number > 0,
         ports=frozenset(ports),
@@ -42,7 +42,7 @@ def test_from_added_to_gone() -> None:
     roster.started(a.identity)
     assert roster.running() == [a]
     assert roster.remove(a.identity)
-    assert a.state is State.STOPPING
+    assert a.state is InnerBrokerState.STOPPING
     roster.gone(a.identity)
     assert roster.statistics() == {}
 
@@ -83,7 +83,7 @@ def test_one_that_failed_holds_nothing_and_may_come_again() -> None:
 
 def test_removing() -> None:
     roster = Roster(10811)
-    nobody = Identity("c", "x", 0)
+    nobody = InnerBrokerId("c", "x", 0)
     with pytest.raises(Refused) as refused:
         roster.remove(nobody)
     assert refused.value.code == ResponseCode.BROKER_NOT_EXIST

@@ -9,10 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from epochmq.base import limits
 from epochmq.broker.escape import escape_bridge as escape_core
-from epochmq.broker.escape.escape_bridge import Escape, Send, Verdict
-from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.escape_bridge import Escape, ForwardItems, SendOutcome
+from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
 from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.store.draft import Draft
 
@@ -21,8 +21,8 @@ REVIVE = "rmq_sys_REVIVE_LOG_c"
 
 def item(
     topic: str = "T", where: Where = Where.TOPIC, place: int = 0, size: int = 10, name: str = ""
-) -> Item:
-    return Item(Draft(topic, 0, b"x", b""), topic, size, where, place, name)
+) -> ForwardedMessage:
+    return ForwardedMessage(Draft(topic, 0, b"x", b""), topic, size, where, place, name)
 
 
 class World:
@@ -31,11 +31,11 @@ class World:
     def __init__(self, *masters: str, topics: dict[str, Sequence[str]] | None = None) -> None:
         self.core = Escape("own")
         self.now = 0
-        self.said: list[Sequence[Outcome]] = []
+        self.said: list[Sequence[WriteOutcome]] = []
         self.addresses = {name: f"{name}:1" for name in masters}
         self.topics = {"T": masters} if topics is None else topics
 
-    def put(self, *items: Item) -> None:
+    def put(self, *items: ForwardedMessage) -> None:
         self.core.put(items, self.said.append, self.now)
 
     def ask(self) -> None:
@@ -47,7 +47,7 @@ class World:
             queues = dict.fromkeys(self.topics.get(topic, ()), 4)
             self.core.masters.topic_came(topic, queues, self.now)
 
-    def sends(self, ms: int = 0) -> list[Send]:
+    def sends(self, ms: int = 0) -> list[ForwardItems]:
         """Time passes, questions are answered; what is sent then."""
         self.now += ms
         found = []
@@ -57,7 +57,7 @@ class World:
             self.now += escape_core.UNKNOWN_MS
         return found + self.core.sends(self.now)
 
-    def answer(self, send: Send, verdict: Verdict) -> None:
+    def answer(self, send: ForwardItems, verdict: SendOutcome) -> None:
         self.core.answered(send, verdict, self.now)
 
 
@@ -67,10 +67,10 @@ def test_a_message_goes_to_a_master_that_has_its_topic() -> None:
     first, second = world.sends()
     assert {first.name, second.name} == {"b"}
     assert first.address == "b:1"
-    world.answer(second, Verdict.HELD)
+    world.answer(second, SendOutcome.HELD)
     assert world.said == []
-    world.answer(first, Verdict.HELD)
-    assert world.said == [[Outcome.STORED] * 2]
+    world.answer(first, SendOutcome.HELD)
+    assert world.said == [[WriteOutcome.STORED] * 2]
     statistics = world.core.statistics()
     assert (statistics["stored"], statistics["waiting"], statistics["in_flight"]) == (2, 0, 0)
     assert world.core.oldest_ms(world.now) == 0
@@ -171,10 +171,10 @@ def test_who_is_not_reached_is_passed_over() -> None:
     world = World("a", "b")
     world.put(item())
     (send,) = world.sends()
-    world.answer(send, Verdict.UNREACHED)
+    world.answer(send, SendOutcome.UNREACHED)
     (other,) = world.sends()
     assert other.name != send.name
-    world.answer(other, Verdict.UNREACHED)
+    world.answer(other, SendOutcome.UNREACHED)
     assert world.core.sends(world.now) == []
     assert world.core.next_deadline() is not None
     (again,) = world.sends(escape_core.WAIT_MAX_MS // 3)
@@ -185,14 +185,14 @@ def test_who_refuses_is_passed_over_and_asked_again_later() -> None:
     world = World("a", "b")
     world.put(item())
     (first,) = world.sends()
-    world.answer(first, Verdict.REFUSED)
+    world.answer(first, SendOutcome.REFUSED)
     (second,) = world.sends()
     assert second.name != first.name
-    world.answer(second, Verdict.REFUSED)
+    world.answer(second, SendOutcome.REFUSED)
     assert world.core.sends(world.now) == []
     (third,) = world.sends(escape_core.PAUSE_MS)
-    world.answer(third, Verdict.HELD)
-    assert world.said == [[Outcome.STORED]]
+    world.answer(third, SendOutcome.HELD)
+    assert world.said == [[WriteOutcome.STORED]]
     assert world.core.statistics()["refused"] == 2
 
 
@@ -200,13 +200,13 @@ def test_a_lost_answer_goes_to_the_same_master_and_then_to_another() -> None:
     world = World("a", "b")
     world.put(item())
     (first,) = world.sends()
-    world.answer(first, Verdict.LOST)
+    world.answer(first, SendOutcome.LOST)
     start = world.now
     names = []
     while world.now < start + escape_core.FAITHFUL_MS + 10_000:
         for send in world.sends(100):
             names.append(send.name)
-            world.answer(send, Verdict.UNREACHED)
+            world.answer(send, SendOutcome.UNREACHED)
     assert names[0] == first.name
     assert {"a", "b"} == set(names)
     other = names.index("b" if first.name == "a" else "a")
@@ -218,14 +218,14 @@ def test_one_that_goes_is_not_waited_for() -> None:
     world = World("a", "b")
     world.put(item())
     (first,) = world.sends()
-    world.answer(first, Verdict.LOST)
+    world.answer(first, SendOutcome.LOST)
     del world.addresses[first.name]
     world.now += 3_000
     world.ask()
     (other,) = world.sends()
     assert other.name != first.name
-    world.answer(other, Verdict.LOST)
-    world.answer(world.sends(3_000)[0], Verdict.LOST)
+    world.answer(other, SendOutcome.LOST)
+    world.answer(world.sends(3_000)[0], SendOutcome.LOST)
     assert world.said == []
 
 
@@ -233,12 +233,12 @@ def test_what_is_in_a_log_but_not_held_is_sent_again_there() -> None:
     world = World("a", "b")
     world.put(item())
     (first,) = world.sends()
-    world.answer(first, Verdict.WEAK)
+    world.answer(first, SendOutcome.WEAK)
     assert world.core.sends(world.now) == []
     (again,) = world.sends(escape_core.PAUSE_MS)
     assert again.name == first.name
-    world.answer(again, Verdict.HELD)
-    assert world.said == [[Outcome.STORED]]
+    world.answer(again, SendOutcome.HELD)
+    assert world.said == [[WriteOutcome.STORED]]
     assert world.core.statistics()["again"] == 1
 
 
@@ -249,7 +249,7 @@ def test_nobody_takes_it_for_long_and_who_put_it_hears_so() -> None:
     assert world.core.oldest_ms(world.now) > 0
     assert world.said == []
     world.sends(escape_core.WAIT_MAX_MS)
-    assert world.said == [[Outcome.LATER] * 2]
+    assert world.said == [[WriteOutcome.LATER] * 2]
     assert world.core.statistics()["given_up"] == 2
 
 
@@ -257,14 +257,14 @@ def test_a_batch_of_which_something_is_stored_is_not_given_up() -> None:
     world = World("a")
     world.put(item(), item())
     first, second = world.sends()
-    world.answer(first, Verdict.HELD)
-    world.answer(second, Verdict.REFUSED)
+    world.answer(first, SendOutcome.HELD)
+    world.answer(second, SendOutcome.REFUSED)
     for _ in range(10):
         for send in world.sends(escape_core.WAIT_MAX_MS):
-            world.answer(send, Verdict.REFUSED)
+            world.answer(send, SendOutcome.REFUSED)
     assert world.said == []
     world.core.stop()
-    assert world.said == [[Outcome.STORED, Outcome.LATER]]
+    assert world.said == [[WriteOutcome.STORED, WriteOutcome.LATER]]
 
 
 def test_answers_that_come_after_the_stop_change_nothing() -> None:
@@ -272,8 +272,8 @@ def test_answers_that_come_after_the_stop_change_nothing() -> None:
     world.put(item())
     (send,) = world.sends()
     world.core.stop()
-    world.answer(send, Verdict.HELD)
-    assert world.said == [[Outcome.LATER]]
+    world.answer(send, SendOutcome.HELD)
+    assert world.said == [[WriteOutcome.LATER]]
     assert world.core.statistics()["in_flight"] == 0
     assert world.sends(10_000) == []
 
@@ -294,7 +294,7 @@ def test_not_too_much_is_under_way() -> None:
     world.put(*(item() for _ in range(escape_core.IN_FLIGHT_MAX + 1)))
     sends = world.sends()
     assert len(sends) == escape_core.IN_FLIGHT_MAX
-    world.answer(sends[0], Verdict.HELD)
+    world.answer(sends[0], SendOutcome.HELD)
     assert len(world.core.sends(world.now)) == 1
 
 
@@ -309,7 +309,7 @@ def test_more_than_can_wait_is_for_later(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(limits, "ESCAPES_MAX", 2)
     world = World("a")
     world.put(item(), item(), item())
-    assert world.said == [[Outcome.LATER] * 3]
+    assert world.said == [[WriteOutcome.LATER] * 3]
     world.put()
     assert world.said[1] == []
 
@@ -330,9 +330,9 @@ class Peers(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World("a", "b", "c")
-        self.flying: list[Send] = []
+        self.flying: list[ForwardItems] = []
         self.holds: dict[int, set[str]] = {}
-        self.outcomes: dict[int, list[Sequence[Outcome]]] = {}
+        self.outcomes: dict[int, list[Sequence[WriteOutcome]]] = {}
         self.sizes: dict[int, int] = {}
         self.first: dict[int, int] = {}
         self.stopped = False
@@ -351,11 +351,13 @@ class Peers(RuleBasedStateMachine):
         self.flying += self.world.sends(ms)
 
     @precondition(lambda self: self.flying)
-    @rule(data=st.data(), kept=st.booleans(), verdict=st.sampled_from(list(Verdict)))
-    def answers(self, data: st.DataObject, kept: bool, verdict: Verdict) -> None:
+    @rule(data=st.data(), kept=st.booleans(), verdict=st.sampled_from(list(SendOutcome)))
+    def answers(self, data: st.DataObject, kept: bool, verdict: SendOutcome) -> None:
         at = data.draw(st.integers(0, len(self.flying) - 1))
         send = self.flying.pop(at)
-        if verdict in (Verdict.HELD, Verdict.WEAK) or (verdict is Verdict.LOST and kept):
+        if verdict in (SendOutcome.HELD, SendOutcome.WEAK) or (
+            verdict is SendOutcome.LOST and kept
+        ):
             self.holds.setdefault(send.forward_item.id, set()).add(send.name)
         self.world.answer(send, verdict)
 
@@ -380,8 +382,8 @@ class Peers(RuleBasedStateMachine):
             for outcomes in said:
                 assert len(outcomes) == self.sizes[number]
                 for place, outcome in enumerate(outcomes):
-                    assert outcome in (Outcome.STORED, Outcome.LATER)
-                    if outcome is Outcome.STORED:
+                    assert outcome in (WriteOutcome.STORED, WriteOutcome.LATER)
+                    if outcome is WriteOutcome.STORED:
                         assert self.holds.get(self.first[number] + place)
 
     @invariant()
@@ -398,7 +400,7 @@ class Peers(RuleBasedStateMachine):
         for _ in range(200):
             for send in self.flying:
                 self.holds.setdefault(send.forward_item.id, set()).add(send.name)
-                world.answer(send, Verdict.HELD)
+                world.answer(send, SendOutcome.HELD)
             self.flying = world.sends(100)
         for number in open_before:
             assert len(self.outcomes[number]) == 1

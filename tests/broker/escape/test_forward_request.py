@@ -1,7 +1,7 @@
 """A draft as it is sent: kept delays off, a mark on, to a queue that the master chooses."""
 
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
-from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
 from epochmq.broker.escape.forward_request import (
     ANY_QUEUE,
     forward_request,
@@ -27,7 +27,7 @@ def draft(topic: str = "T", queue_id: int = 3, *, sys_flag: int = 0, **propertie
                  born_wall_ms=99)  # fmt: skip
 
 
-def item(found: Draft) -> Item:
+def item(found: Draft) -> ForwardedMessage:
     made = item_of(found, "a")
     assert made is not None
     return made

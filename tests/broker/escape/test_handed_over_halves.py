@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.base import limits
-from epochmq.broker.escape.forward_batch import Item
+from epochmq.broker.escape.forward_batch import ForwardedMessage
 from epochmq.broker.escape.handed_over_halves import HandedOverHalves
 from epochmq.model.host import pack
 from epochmq.model.message_id import offset_id
@@ -16,9 +16,9 @@ from epochmq.wire.headers.transaction import COMMIT, EndTransactionHeader
 END = EndTransactionHeader("PG", 1, 2, COMMIT, "m", True, "t", "T")
 
 
-def item(key: str = "k", sys_flag: int = TX_PREPARED) -> Item:
+def item(key: str = "k", sys_flag: int = TX_PREPARED) -> ForwardedMessage:
     raw = encode({"PGROUP": "PG", "UNIQ_KEY": key}).encode()
-    return Item(Draft("T", 0, b"x", raw, sys_flag=sys_flag), "T", 1)
+    return ForwardedMessage(Draft("T", 0, b"x", raw, sys_flag=sys_flag), "T", 1)
 
 
 def answer(offset: int = 77) -> Command:

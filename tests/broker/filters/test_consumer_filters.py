@@ -7,7 +7,7 @@ from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.filters.consumer_filters import KEEP_DEAD_MS, Filters
+from epochmq.broker.filters.consumer_filters import KEEP_DEAD_MS, ConsumerFilters
 from epochmq.broker.metadata.files import load_table
 from epochmq.model.subscription import SubscriptionData, build
 
@@ -23,7 +23,7 @@ def code_of(caught: pytest.ExceptionInfo[Refused]) -> int:
 
 
 def test_off_by_default() -> None:
-    filters = Filters()
+    filters = ConsumerFilters()
     with pytest.raises(Refused, match="does not support") as caught:
         filters.compiled("a > 1")
     assert code_of(caught) == 1
@@ -33,7 +33,7 @@ def test_off_by_default() -> None:
 
 
 def test_compiled_once() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     matcher = filters.compiled("a > 1")
     assert matcher({"a": "2"}) is True
     assert matcher({"a": "1"}) is False
@@ -43,20 +43,20 @@ def test_compiled_once() -> None:
 @pytest.mark.parametrize(("expression", "kind"), [("a >", "SQL92"), ("a > 1", "REGEX")])
 def test_not_to_be_compiled(expression: str, kind: str) -> None:
     with pytest.raises(Refused) as caught:
-        Filters(enabled=True).compiled(expression, kind)
+        ConsumerFilters(enabled=True).compiled(expression, kind)
     assert code_of(caught) == 23
 
 
 def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "COMPILED_FILTERS_MAX", 2)
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     for expression in ("a > 1", "a > 2", "a > 1", "a > 3"):
         filters.compiled(expression)
     assert list(filters._compiled) == ["a > 1", "a > 3"]
 
 
 def test_register_and_pull() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     with pytest.raises(Refused) as caught:
         filters.matcher("g", sql("a > 1"))
     assert code_of(caught) == 27
@@ -70,7 +70,7 @@ def test_register_and_pull() -> None:
 
 
 def test_newer_versions_replace() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     filters.register("g", [sql("a > 1", 5)], WALL)
     filters.register("g", [sql("a > 9", 4)], WALL)
     found = filters.get("T", "g")
@@ -83,7 +83,7 @@ def test_newer_versions_replace() -> None:
 
 
 def test_an_expression_that_does_not_compile_takes_the_old_one_away() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     filters.register("g", [sql("a > 1", 5)], WALL)
     filters.register("g", [sql("a >", 6)], WALL)
     assert filters.get("T", "g") is None
@@ -92,7 +92,7 @@ def test_an_expression_that_does_not_compile_takes_the_old_one_away() -> None:
 
 
 def test_death_and_new_life() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     filters.register("g", [sql("a > 1", 5), sql("b > 1", 5, "U")], WALL)
     filters.register("h", [sql("a > 1", 5)], WALL)
     filters.register("g", [sql("b > 1", 5, "U")], WALL + 1)
@@ -112,13 +112,13 @@ def test_death_and_new_life() -> None:
 
 def test_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FILTERS_MAX", 1)
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     filters.register("g", [sql("a > 1"), sql("a > 1", topic="U")], WALL)
     assert set(filters.table) == {"T"}
 
 
 def test_file_round_trip() -> None:
-    filters = Filters(enabled=True)
+    filters = ConsumerFilters(enabled=True)
     filters.register("g", [sql("a > 1", 5)], WALL)
     content = json.loads(filters.encode())
     row = content["filterDataByTopic"]["T"]
@@ -132,7 +132,7 @@ def test_file_round_trip() -> None:
         "deadTime": 0,
         "clientVersion": 5,
     }
-    again = Filters(enabled=True)
+    again = ConsumerFilters(enabled=True)
     again.load(content)
     assert again.table == filters.table
 
@@ -142,8 +142,8 @@ def test_javas_file_with_bloom_filters() -> None:
     {"bitNum":128,"bitPos":[1,2]},"bornTime":1700000000000,"clientVersion":5,"consumerGroup":"g",
     "dead":false,"deadTime":0,"expression":"a > 1","expressionType":"SQL92","topic":"T"}},
     "topic":"T"},"U":{"groupFilterData":{},"topic":"U"}}}"""
-    filters = Filters(enabled=True)
-    assert load_table(FakeDisk({Filters.file: text}), filters)
+    filters = ConsumerFilters(enabled=True)
+    assert load_table(FakeDisk({ConsumerFilters.file: text}), filters)
     assert set(filters.table) == {"T"}
     filters.all_dead(WALL + 60_000)
     found = filters.get("T", "g")

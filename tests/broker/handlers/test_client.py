@@ -5,14 +5,14 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.subscription import build
 from epochmq.wire.codes import RequestCode
 
 
 def with_consumer() -> FakeNode:
     node = FakeNode()
-    member = Member(FakeSession(1, peer="10.0.0.9:40000"), "me@1", "GO", 401, 0, WALL)
+    member = ClientMember(FakeSession(1, peer="10.0.0.9:40000"), "me@1", "GO", 401, 0, WALL)
     node.consumers.heartbeat("g", member, Manner(), [build("T", "a")])
     node.producers.heartbeat("p", member)
     return node

@@ -5,7 +5,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.subscription import build
 from epochmq.wire.codes import RequestCode
 
@@ -22,7 +22,7 @@ def with_offsets() -> FakeNode:
 
 
 def join(node: FakeNode, group: str, topic: str) -> None:
-    member = Member(FakeSession(), "c", "JAVA", 401, 0)
+    member = ClientMember(FakeSession(), "c", "JAVA", 401, 0)
     node.consumers.heartbeat(group, member, Manner(), [build(topic, "a")])
 
 

@@ -7,7 +7,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
 from epochmq.model.topic import TopicConfig
@@ -31,7 +31,7 @@ def with_messages() -> FakeNode:
 
 
 def join(node: FakeNode, group: str, *topics: str) -> None:
-    member = Member(FakeSession(), "c", "JAVA", 401, 0)
+    member = ClientMember(FakeSession(), "c", "JAVA", 401, 0)
     node.consumers.heartbeat(group, member, Manner(), [build(topic, "*") for topic in topics])
 
 

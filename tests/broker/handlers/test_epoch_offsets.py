@@ -9,7 +9,7 @@ from tests.broker.handlers.test_replica import Replica
 from epochmq.broker.handlers.epoch_offsets import start_of
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import EpochOffsets
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -20,8 +20,8 @@ class Epochs(Replica):
         super().__init__()
         self.starts = starts
 
-    def epochs(self) -> list[EpochEntry]:
-        return [EpochEntry(epoch, start) for epoch, start in self.starts]
+    def epochs(self) -> list[EpochEntryBody]:
+        return [EpochEntryBody(epoch, start) for epoch, start in self.starts]
 
 
 def ask(epoch: int, topic: str = "T") -> Command:
@@ -72,7 +72,7 @@ def test_refusals(harness: BrokerHarness) -> None:
 
 @given(st.lists(st.integers(0, 50), max_size=8, unique=True), st.integers(-1, 60))
 def test_an_epoch_begins_where_it_or_the_next_one_does(known: list[int], asked: int) -> None:
-    epochs = [EpochEntry(epoch, epoch * 100) for epoch in sorted(known)]
+    epochs = [EpochEntryBody(epoch, epoch * 100) for epoch in sorted(known)]
     later = [epoch for epoch in known if epoch >= asked]
     if later:
         assert start_of(epochs, asked) == min(later) * 100

@@ -8,7 +8,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, ext_of, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
 from epochmq.wire.codes import RequestCode
@@ -45,7 +45,7 @@ def test_a_consumer_whose_lock_went_to_another_puts_nothing_back(strict: bool) -
     node.options = dataclasses.replace(node.options, lock_in_strict_mode=strict)
     sessions = {name: FakeSession(n) for n, name in enumerate(("paused", "next"), 1)}
     for name, session in sessions.items():
-        member = Member(session, name, "JAVA", 401, 0, WALL)
+        member = ClientMember(session, name, "JAVA", 401, 0, WALL)
         node.consumers.heartbeat("g", member, Manner(), [build("T", "*")])
 
     def commit(name: str, offset: int) -> int:

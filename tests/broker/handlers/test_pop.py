@@ -5,7 +5,7 @@ from typing import Any
 from tests.broker.broker_harness import Client, ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, command, pop, popped
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -182,7 +182,7 @@ def test_a_check_point_that_is_refused_takes_nothing() -> None:
 
     class Refusing:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
 
     harness.node.internal_writer.route = Refusing()
     answer = harness.client().ask(pop())

@@ -7,7 +7,7 @@ from tests.broker.broker_harness import BrokerHarness, ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, batch, entry, hide
 
 from epochmq.base import limits
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -93,7 +93,7 @@ def test_what_is_over_is_not_acknowledged(harness: PopHarness) -> None:
 
 class Refusing:
     def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
-        done([Outcome.LATER] * len(drafts))
+        done([WriteOutcome.LATER] * len(drafts))
 
 
 def test_one_that_is_not_kept_is_refused(harness: PopHarness) -> None:

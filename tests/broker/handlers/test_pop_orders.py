@@ -11,7 +11,7 @@ from tests.broker.membership.group import InProcess, put_until_stored, until
 from tests.broker.pop_harness import PopHarness, Popped, ack, batch, entry, hide, pop, popped
 
 from epochmq.broker.broker_server import Broker
-from epochmq.broker.replica_sync.metadata_sync import ReplicaSync, Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable, ReplicaSync
 from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
@@ -81,7 +81,7 @@ class Copier:
     def copy(self, master: PopHarness) -> None:
         self.now += 10_000
         for fetch in self.core.due(self.now):
-            if fetch.table is Table.ORDERS:
+            if fetch.table is CopiedTable.ORDERS:
                 self.core.answered(fetch, master.client().ask(fetch.command), self.now)
 
 

@@ -7,7 +7,7 @@ from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 
 from epochmq.base import limits
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
 from epochmq.model.subscription import build
@@ -228,13 +228,13 @@ def test_sql_filters(harness: BrokerHarness) -> None:
 
 def test_the_subscription_of_the_heartbeat(harness: BrokerHarness) -> None:
     from epochmq.broker.clients.consumers import Manner
-    from epochmq.broker.clients.members import Member
+    from epochmq.broker.clients.members import ClientMember
 
     client = harness.client()
     fill(harness, b"r", tag="red")
     fill(harness, b"b", tag="blue")
     assert client.ask(pull(sys_flag=0)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
-    member = Member(client.session, "id", "JAVA", 401, 0)
+    member = ClientMember(client.session, "id", "JAVA", 401, 0)
     wanted = [build("T", "blue", version=5), build("S", "a > 1", "SQL92", 5)]
     harness.node.consumers.heartbeat("G", member, Manner(), wanted)
     assert bodies(client.ask(pull(sys_flag=0, sub_version=5))) == [b"b"]
@@ -286,7 +286,7 @@ def test_a_pull_of_who_lost_its_lock_commits_nothing(harness: BrokerHarness) -> 
     node, client = harness.node, harness.client()
     node.options = dataclasses.replace(node.options, lock_in_strict_mode=True)
     fill(harness, b"a")
-    member = Member(client.session, "paused", "JAVA", 401, 0, 0)
+    member = ClientMember(client.session, "paused", "JAVA", 401, 0, 0)
     node.consumers.heartbeat("G", member, Manner(), [build("T", "*")])
     queue = MessageQueue("T", node.options.broker_name, 0)
     node.locks.lock("G", [queue], "next", harness.clock.now)

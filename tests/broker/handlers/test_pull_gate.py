@@ -78,11 +78,11 @@ def test_a_group_forbidden_for_a_topic(harness: BrokerHarness) -> None:
 
 def test_broadcasting_can_be_off(harness: BrokerHarness) -> None:
     from epochmq.broker.clients.consumers import BROADCASTING, Manner
-    from epochmq.broker.clients.members import Member
+    from epochmq.broker.clients.members import ClientMember
 
     client = harness.client()
     harness.node.groups.put(SubscriptionGroupConfig("G", consume_broadcast_enable=False), 0)
-    member = Member(client.session, "id", "JAVA", 401, 0)
+    member = ClientMember(client.session, "id", "JAVA", 401, 0)
     harness.node.consumers.heartbeat("G", member, Manner(message_model=BROADCASTING), [])
     answer = client.ask(pull(sys_flag=0))
     assert (answer.code, ext(answer)) == (16, {"forbiddenType": "4"})

@@ -6,7 +6,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, bytes_of, ext_of, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.broker.handlers import query
 from epochmq.broker.options import BrokerOptions
 from epochmq.model import record
@@ -114,7 +114,7 @@ def test_what_a_group_would_filter() -> None:
     node.adopt_options(BrokerOptions(enable_property_filter=True))
     assert units(node, consumerGroup="g")["filterData"] == "g@T is not online!"
     wanted = build("T", "a > 1", "SQL92", 5)
-    member = Member(FakeSession(), "c", "JAVA", 401, 0)
+    member = ClientMember(FakeSession(), "c", "JAVA", 401, 0)
     node.consumers.heartbeat("g", member, Manner(), [wanted])
     body = units(node, consumerGroup="g")
     assert "filterData" not in body

@@ -6,7 +6,7 @@ import pytest
 from tests.broker.broker_harness import ext, send
 from tests.broker.timer.timers import TimerBroker
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.recall_handle import RecallHandle, parse
@@ -118,7 +118,7 @@ def test_one_that_is_not_kept_is_not_promised(broker: TimerBroker) -> None:
 
     class Refusing:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
 
     broker.node.internal_writer.route = Refusing()
     assert recall(broker, handle).code == ResponseCode.SYSTEM_ERROR

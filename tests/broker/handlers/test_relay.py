@@ -7,7 +7,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, call, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.message_id import offset_id
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD, Command, decode
@@ -21,7 +21,7 @@ ASK = {"consumerGroup": "g", "clientId": "1"}
 
 def join(node: FakeNode, number: int, version: int = 401) -> FakeSession:
     session = FakeSession(number)
-    member = Member(session, str(number), "JAVA", version, 0)
+    member = ClientMember(session, str(number), "JAVA", version, 0)
     node.consumers.heartbeat("g", member, Manner(), [], notify=False)
     return session
 

@@ -7,7 +7,7 @@ from tests.broker.handlers.helpers import answer, call, json_of
 
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.roles import Role
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.bodies.ha import HAClientInfo, HAConnectionInfo, HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Reply
@@ -19,8 +19,8 @@ class Replica:
     def __init__(self) -> None:
         self.heard: list[object] = []
 
-    def epochs(self) -> list[EpochEntry]:
-        return [EpochEntry(1, 0, 500), EpochEntry(2, 500)]
+    def epochs(self) -> list[EpochEntryBody]:
+        return [EpochEntryBody(1, 0, 500), EpochEntryBody(2, 500)]
 
     def ha_status(self) -> HARuntimeInfo:
         link = HAConnectionInfo(addr="10.0.0.2:1", slave_ack_offset=400, diff=100, in_sync=True)

@@ -9,7 +9,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
 from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.bodies.base import queue_key
 from epochmq.wire.codes import RequestCode
@@ -78,7 +78,7 @@ def test_refusals(change: dict[str, str], code: int) -> None:
 
 def join(node: FakeNode, number: int, language: str = "JAVA", version: int = 401) -> FakeSession:
     session = FakeSession(number)
-    member = Member(session, str(number), language, version, 0)
+    member = ClientMember(session, str(number), language, version, 0)
     node.consumers.heartbeat("g", member, Manner(), [], notify=False)
     return session
 

@@ -14,7 +14,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command, request
@@ -73,7 +73,7 @@ def test_only_what_was_given_up(harness: BrokerHarness) -> None:
 
 
 def test_one_that_is_not_kept_is_not_promised(harness: BrokerHarness) -> None:
-    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     answer = resume(harness, given_up(harness))
     assert (answer.code, answer.remark) == (
         1,

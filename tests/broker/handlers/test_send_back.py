@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.broker.broker_harness import BrokerHarness, Client, send
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.message import StoredMessage
@@ -170,7 +170,7 @@ def test_a_slave_that_stands_in_hands_the_copy_over(
     class Away:
         def put(self, drafts: Any, origin: Any, wall: int, done: Any) -> None:
             given.extend(drafts)
-            done([Outcome.STORED] * len(drafts))
+            done([WriteOutcome.STORED] * len(drafts))
 
     harness.node.ways_out.away = Away()
     harness.node.change_role(Role.ACTING_MASTER)

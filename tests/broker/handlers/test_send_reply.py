@@ -3,7 +3,7 @@
 import pytest
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, response
@@ -21,7 +21,7 @@ def harness() -> BrokerHarness:
 
 def asker(harness: BrokerHarness) -> Client:
     client = harness.client()
-    harness.node.producers.heartbeat("P", Member(client.session, "asker", "JAVA", 401, 0))
+    harness.node.producers.heartbeat("P", ClientMember(client.session, "asker", "JAVA", 401, 0))
     return client
 
 

@@ -18,7 +18,7 @@ from epochmq.model.message_id import parse_offset_id
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.store.draft import PutStatus
 from epochmq.store.native import library
-from epochmq.store.sink_runs import Place
+from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SETTLED, SinkMemory
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -380,7 +380,7 @@ def test_marks_that_are_none_are_the_same_to_both(name: str, value: str) -> None
 
 
 def test_the_furthest_first_one() -> None:
-    near, far = Place(1, 2, 0, 0), Place(5, 2, 0, 0)
+    near, far = MessagePosition(1, 2, 0, 0), MessagePosition(5, 2, 0, 0)
     assert furthest([near, None, SETTLED, far]) is far
     assert furthest([None, SETTLED]) is None
     assert SinkGate(SinkMemory()).pop_repeats() == ([], [])

@@ -12,8 +12,8 @@ from epochmq.broker.internal_writes.internal_writer import (
     PATIENT,
     InternalWriter,
     Origin,
-    Outcome,
     OwnLogRoute,
+    WriteOutcome,
 )
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.native.remake import Remade
@@ -65,9 +65,11 @@ def test_outcomes_come_in_order_and_are_counted() -> None:
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
     )  # fmt: skip
     internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=False))
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     internal_writer.put(drafts(4), Origin.RETRY, 5, said.append)
-    assert said == [[Outcome.STORED, Outcome.LATER, Outcome.ILLEGAL, Outcome.ILLEGAL]]
+    assert said == [
+        [WriteOutcome.STORED, WriteOutcome.LATER, WriteOutcome.ILLEGAL, WriteOutcome.ILLEGAL]
+    ]
     assert [draft.body for draft in store.appended] == [b"0", b"1", b"2", b"3"]
     statistics = internal_writer.statistics()
     assert statistics["waiting"] == 0
@@ -76,13 +78,15 @@ def test_outcomes_come_in_order_and_are_counted() -> None:
     assert statistics["stored_delayed"] == 0
 
 
-@pytest.mark.parametrize(("ok", "outcome"), [(True, Outcome.STORED), (False, Outcome.LATER)])
+@pytest.mark.parametrize(
+    ("ok", "outcome"), [(True, WriteOutcome.STORED), (False, WriteOutcome.LATER)]
+)
 def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
-    ok: bool, outcome: Outcome
+    ok: bool, outcome: WriteOutcome
 ) -> None:
     store = FakeStore(stored(100), stored(110))
     internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=True))
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     internal_writer.put(drafts(2), Origin.POP, 5, said.append)
     assert said == []
     assert internal_writer.statistics()["waiting"] == 2
@@ -95,9 +99,9 @@ def test_with_synchronous_flush_nothing_is_stored_before_it_is_synced(
 
 def test_with_nothing_stored_there_is_nothing_to_wait_for() -> None:
     store = FakeStore(PutStatus.SERVICE_NOT_AVAILABLE)
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     InternalWriter(OwnLogRoute(store, sync_flush=True)).put(drafts(1), Origin.REPLY, 5, said.append)
-    assert said == [[Outcome.LATER]]
+    assert said == [[WriteOutcome.LATER]]
     assert store.waiting == []
 
 
@@ -111,26 +115,26 @@ def test_the_route_can_be_changed() -> None:
             drafts: Sequence[Draft],
             origin: Origin,
             wall: int,
-            done: Callable[[Sequence[Outcome]], None],
+            done: Callable[[Sequence[WriteOutcome]], None],
         ) -> None:
-            later.append(lambda: done([Outcome.STORED] * len(drafts)))
+            later.append(lambda: done([WriteOutcome.STORED] * len(drafts)))
 
     internal_writer = InternalWriter(OwnLogRoute(FakeStore(), sync_flush=False))
     internal_writer.route = Remote()
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     internal_writer.put(drafts(2), Origin.DEAD_LETTER, 5, said.append)
     assert internal_writer.statistics()["waiting"] == 2
     later.pop()()
-    assert said == [[Outcome.STORED] * 2]
+    assert said == [[WriteOutcome.STORED] * 2]
     assert internal_writer.statistics()["stored_dead_letter"] == 2
 
 
 def test_who_may_not_write_keeps_it_for_later() -> None:
     store = FakeStore(stored(0))
     internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=False, writable=lambda: False))
-    found: list[list[Outcome]] = []
+    found: list[list[WriteOutcome]] = []
     internal_writer.put(drafts(2), Origin.DELAYED, 0, found.append)
-    assert found == [[Outcome.LATER] * 2]
+    assert found == [[WriteOutcome.LATER] * 2]
     assert store.appended == []
 
 
@@ -138,7 +142,7 @@ def test_who_may_not_write_keeps_it_for_later() -> None:
 def test_what_was_written_and_is_not_kept_in_time_is_waited_for(origin: Origin) -> None:
     """To put it again would deliver it twice."""
     store = FakeStore(stored(100), PutStatus.MESSAGE_ILLEGAL)
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     local = OwnLogRoute(store, sync_flush=True)
     InternalWriter(local).put(drafts(2), origin, 5, said.append)
     store.waiting.pop()[1](False)
@@ -147,7 +151,7 @@ def test_what_was_written_and_is_not_kept_in_time_is_waited_for(origin: Origin) 
     ((end, release),) = store.waiting
     assert end == 110
     release(True)
-    assert said == [[Outcome.STORED, Outcome.ILLEGAL]]
+    assert said == [[WriteOutcome.STORED, WriteOutcome.ILLEGAL]]
 
 
 @pytest.mark.parametrize("origin", Origin)
@@ -162,26 +166,26 @@ def test_of_what_clients_wait_for_only_so_much_is_under_way(
 ) -> None:
     monkeypatch.setattr("epochmq.broker.internal_writes.internal_writer.PATIENT_REQUESTS_MAX", 2)
     store = FakeStore(*[stored(10 * n) for n in range(4)])
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=True))
     for _ in range(3):
         internal_writer.put(drafts(1), origin, 5, said.append)
         store.waiting.pop()[1](False)
-    assert said == [[Outcome.LATER]]
+    assert said == [[WriteOutcome.LATER]]
     internal_writer.put(drafts(1), Origin.TIMER, 5, said.append)
     store.waiting.pop()[1](False)
-    assert said == [[Outcome.LATER]]
+    assert said == [[WriteOutcome.LATER]]
 
 
 def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:
     store = FakeStore(stored(100), stored(110))
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     local = OwnLogRoute(store, sync_flush=True)
     InternalWriter(local).put(drafts(2), Origin.DELAYED, 5, said.append)
     store.waiting.pop()[1](False)
     local.pending_writes.role_changed()
     local.pending_writes.tick(7)
-    assert said == [[Outcome.LATER] * 2]
+    assert said == [[WriteOutcome.LATER] * 2]
     assert store.waiting == []
 
 
@@ -189,11 +193,11 @@ def test_when_the_role_ends_first_it_is_to_be_put_again() -> None:
 def test_what_native_code_made_is_one_run_or_its_drafts(whole: bool) -> None:
     store = FakeStore(stored(100), stored(110))
     store.run_end = 120 if whole else 0
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     remade = Remade(cast(SendRun, FakeRun()))
     InternalWriter(OwnLogRoute(store, sync_flush=True)).put(remade, Origin.DELAYED, 5, said.append)
     ((end, release),) = store.waiting
     assert end == 120
     release(True)
-    assert said == [[Outcome.STORED] * 2]
+    assert said == [[WriteOutcome.STORED] * 2]
     assert [draft.body for draft in store.appended] == ([] if whole else [b"0", b"1"])

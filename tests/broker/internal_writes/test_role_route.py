@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from epochmq.broker.escape.revive_routing import pinned, place_of
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.roles import ROLES, Role
 from epochmq.store.draft import Draft
@@ -17,7 +17,7 @@ class Way:
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         self.drafts += drafts
-        done([Outcome.STORED] * len(drafts))
+        done([WriteOutcome.STORED] * len(drafts))
 
 
 PLAIN = Draft("T", 0, b"x", b"")
@@ -40,16 +40,16 @@ def test_where_it_goes(role: Role, draft: Draft, own: bool, away: bool) -> None:
     here, there = Way(), Way()
     route = RoleRoute(here, lambda: ROLES[role])
     route.away = there
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     route.put([draft], Origin.POP, 0, said.append)
     assert (bool(here.drafts), bool(there.drafts)) == (own, away)
-    assert said == [[Outcome.STORED if own or away else Outcome.LATER]]
+    assert said == [[WriteOutcome.STORED if own or away else WriteOutcome.LATER]]
 
 
 @pytest.mark.parametrize("draft", [PLAIN, FOREIGN])
 def test_with_no_way_out_it_waits(draft: Draft) -> None:
     here = Way()
-    said: list[Sequence[Outcome]] = []
+    said: list[Sequence[WriteOutcome]] = []
     RoleRoute(here, lambda: ROLES[Role.ACTING_MASTER]).put([draft], Origin.POP, 0, said.append)
-    assert said == [[Outcome.LATER]]
+    assert said == [[WriteOutcome.LATER]]
     assert not here.drafts

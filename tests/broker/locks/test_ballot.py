@@ -1,6 +1,6 @@
 """One request at the broker that counts: what is asked, won, undone and tried again."""
 
-from epochmq.broker.locks.ballot import AGAIN_WITHIN_MS, Asking
+from epochmq.broker.locks.ballot import AGAIN_WITHIN_MS, LockRequest
 from epochmq.broker.locks.queue_locks import Attempt, QueueLocks
 from epochmq.model.queue import MessageQueue
 
@@ -8,8 +8,8 @@ A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
 FIRST, SECOND = Attempt("0", 1), Attempt("0", 2)
 
 
-def asking(locks: QueueLocks, now: int = 0) -> Asking:
-    return Asking(locks, "g", "one", [A, B, C], 2, now)
+def asking(locks: QueueLocks, now: int = 0) -> LockRequest:
+    return LockRequest(locks, "g", "one", [A, B, C], 2, now)
 
 
 def test_what_is_asked_won_and_undone() -> None:
@@ -54,7 +54,7 @@ def test_no_second_ballot_where_nobody_voted_for_another() -> None:
 def test_a_renewal_that_fails_ends_nothing() -> None:
     locks = QueueLocks()
     locks.lock("g", [A], "one", 0, FIRST)
-    run = Asking(locks, "g", "one", [A], 2, 10_000)
+    run = LockRequest(locks, "g", "one", [A], 2, 10_000)
     run.begin([1], SECOND, 10_000)
     run.ballot.silent(1)
     assert run.end(0) == {}  # not of a member that might undo too much
@@ -66,7 +66,7 @@ def test_the_others_are_a_majority_without_a_vote_that_nobody_claims_any_more() 
     locks = QueueLocks()
     locks.lock("g", [A, B], "two", 0)
     locks.dirty = False
-    run = Asking(locks, "g", "one", [A, B], 2, 10)
+    run = LockRequest(locks, "g", "one", [A, B], 2, 10)
     assert run.begin([1, 2], FIRST, 10) == [A, B]
     assert not locks.dirty
     for member in (1, 2):
@@ -81,7 +81,7 @@ def test_the_others_are_a_majority_without_a_vote_that_nobody_claims_any_more() 
 def test_with_too_few_others_an_own_vote_for_somebody_else_decides() -> None:
     locks = QueueLocks()
     locks.lock("g", [A], "two", 0)
-    run = Asking(locks, "g", "one", [A], 2, 0)
+    run = LockRequest(locks, "g", "one", [A], 2, 0)
     assert run.begin([1], FIRST, 0) == []
     assert run.ballot.decided
     assert run.end(0) == {}

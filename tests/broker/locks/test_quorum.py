@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.base.safeguards import Safeguards
-from epochmq.broker.locks.quorum import Ballot, quorum_of
+from epochmq.broker.locks.quorum import LockBallot, quorum_of
 from epochmq.model.queue import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
@@ -17,7 +17,7 @@ def test_more_than_half(replicas: int, quorum: int) -> None:
 
 
 def test_decided_as_soon_as_nothing_can_change() -> None:
-    ballot = Ballot([A, B], [1, 2], 2)
+    ballot = LockBallot([A, B], [1, 2], 2)
     assert not ballot.decided
     ballot.voted(1, [A], exact=True)
     assert not ballot.decided
@@ -29,7 +29,7 @@ def test_decided_as_soon_as_nothing_can_change() -> None:
 
 
 def test_silence_is_no_vote_and_is_undone_all_the_same() -> None:
-    ballot = Ballot([A, B], [1, 2], 2)
+    ballot = LockBallot([A, B], [1, 2], 2)
     ballot.silent(1)
     ballot.voted(2, [], exact=True)
     assert ballot.decided
@@ -38,14 +38,14 @@ def test_silence_is_no_vote_and_is_undone_all_the_same() -> None:
 
 
 def test_one_that_is_not_waited_for_undoes_too() -> None:
-    ballot = Ballot([A], [1], 3)
+    ballot = LockBallot([A], [1], 3)
     assert ballot.decided
     assert not ballot.contested
     assert ballot.votes_to_undo([1]) == {1: [A]}
 
 
 def test_votes_for_nothing_asked_and_second_votes_count_nothing() -> None:
-    ballot = Ballot([A], [1, 2], 3)
+    ballot = LockBallot([A], [1, 2], 3)
     ballot.voted(1, [A, C], exact=True)
     ballot.voted(1, [A], exact=True)
     ballot.voted(9, [A], exact=True)
@@ -56,7 +56,7 @@ def test_votes_for_nothing_asked_and_second_votes_count_nothing() -> None:
 
 
 def test_who_would_take_back_too_much_keeps_what_was_held_before() -> None:
-    ballot = Ballot([A, B], [1, 2, 3], 4, renewed={A})
+    ballot = LockBallot([A, B], [1, 2, 3], 4, renewed={A})
     ballot.voted(1, [A, B], exact=True)
     ballot.voted(2, [A, B], exact=False)
     ballot.silent(3)
@@ -64,13 +64,13 @@ def test_who_would_take_back_too_much_keeps_what_was_held_before() -> None:
 
 
 def test_nothing_to_vote_on() -> None:
-    ballot = Ballot([], [1], 2)
+    ballot = LockBallot([], [1], 2)
     assert ballot.decided
     assert ballot.votes_to_undo([1]) == {}
 
 
 def test_without_an_own_vote_the_others_make_the_majority() -> None:
-    ballot = Ballot([], [1, 2], 2, (), [A, B])
+    ballot = LockBallot([], [1, 2], 2, (), [A, B])
     ballot.voted(1, [A, B], exact=True)
     assert not ballot.decided
     ballot.voted(2, [A], exact=True)

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from epochmq.broker.locks.ballot import Asking
+from epochmq.broker.locks.ballot import LockRequest
 from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
-from epochmq.broker.locks.quorum import Ballot, quorum_of
+from epochmq.broker.locks.quorum import LockBallot, quorum_of
 from epochmq.model.queue import MessageQueue
 
 QUEUES = tuple(MessageQueue("T", "b", number) for number in range(2))
@@ -51,12 +51,12 @@ class Led:
 
     client: str
     asked_ms: float
-    asking: Asking
+    asking: LockRequest
     attempt: Attempt
     serial: int
 
     @property
-    def ballot(self) -> Ballot:
+    def ballot(self) -> LockBallot:
         return self.asking.ballot
 
 
@@ -118,7 +118,7 @@ class Strict(RuleBasedStateMachine):
         now = self._clock(member)
         others = [n for n in range(self.replicas) if self.members[n] is not member]
         quorum = quorum_of(self.replicas)
-        asking = Asking(member.locks, "g", client, queues, quorum, now)
+        asking = LockRequest(member.locks, "g", client, queues, quorum, now)
         own = asking.begin(others, attempt, now)
         self._save(member)
         self.serial += 1

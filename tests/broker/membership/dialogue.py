@@ -6,11 +6,11 @@ from typing import Any
 from epochmq.broker.membership.group_membership import NOTICE_MS, Membership
 from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.membership_effects import (
-    Ask,
     BecomeMaster,
     Effect,
-    Kind,
+    Question,
     ReplicasTold,
+    SendCommand,
     Switch,
     Tell,
 )
@@ -77,7 +77,7 @@ class Dialogue:
     core: Membership
     now: int = 0
     wall: int = 1_700_000_000_000
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[SendCommand] = field(default_factory=list)
     tells: list[Tell] = field(default_factory=list)
     done: list[Effect] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class Dialogue:
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Ask):
+            if isinstance(effect, SendCommand):
                 self.asks.append(effect)
             elif isinstance(effect, Tell):
                 self.tells.append(effect)
@@ -109,14 +109,14 @@ class Dialogue:
         self.now = self.now if now is None else now
         self.take(self.core.tick(self.now, self.wall))
 
-    def pending(self, kind: Kind, address: str | None = None) -> list[Ask]:
+    def pending(self, kind: Question, address: str | None = None) -> list[SendCommand]:
         return [
             ask
             for ask in self.asks
             if ask.tag.kind is kind and (address is None or ask.address == address)
         ]
 
-    def pop(self, kind: Kind, address: str | None = None) -> Ask:
+    def pop(self, kind: Question, address: str | None = None) -> SendCommand:
         """The oldest open question of this kind; it is not open any more."""
         ask = self.pending(kind, address)[0]
         self.asks.remove(ask)
@@ -124,13 +124,13 @@ class Dialogue:
 
     def reply(
         self,
-        kind: Kind,
+        kind: Question,
         code: int = 0,
         *,
         address: str | None = None,
         remark: str | None = None,
         **fields: Any,
-    ) -> Ask:
+    ) -> SendCommand:
         ask = self.pop(kind, address)
         self.take(self.core.answered(ask.tag, answer(code, remark, **fields), self.now))
         return ask
@@ -138,29 +138,33 @@ class Dialogue:
     def notice(self, **fields: Any) -> None:
         """Somebody sends a notice; asked, the active controller answers so."""
         self.now += NOTICE_MS
-        self.asks = [ask for ask in self.asks if ask.tag.kind is not Kind.REPLICA_INFO]
+        self.asks = [ask for ask in self.asks if ask.tag.kind is not Question.REPLICA_INFO]
         self.core._talk = None
         self.take(self.core.notified(self.now))
-        self.reply(Kind.REPLICA_INFO, **fields)
+        self.reply(Question.REPLICA_INFO, **fields)
 
     def ask_ids(self) -> frozenset[int]:
         """A master asks for the registered ids: no word, a lost question, an answer."""
         self.master()
         self.done.clear()
         self.take(self.core.want_replicas(self.now))
-        self.take(self.core.answered(self.pop(Kind.REPLICAS).tag, Command(0, body=b"{}"), self.now))
+        self.take(
+            self.core.answered(self.pop(Question.REPLICAS).tag, Command(0, body=b"{}"), self.now)
+        )
         assert not [effect for effect in self.done if isinstance(effect, ReplicasTold)]
         self.tick(self.now + RETRY_MS)
-        self.fail(Kind.REPLICAS)
+        self.fail(Question.REPLICAS)
         self.tick(self.now + RETRY_MS)
         self.find()
         body = b'{"replicasInfoTable":{"b":{"inSyncReplicas":[{"brokerId":1}]}}}'
-        told = self.core.answered(self.pop(Kind.REPLICAS).tag, Command(0, body=body), self.now)
+        told = self.core.answered(self.pop(Question.REPLICAS).tag, Command(0, body=body), self.now)
         (effect,) = told
         assert isinstance(effect, ReplicasTold)
         return effect.ids
 
-    def fail(self, kind: Kind, address: str | None = None, *, lost: bool = False) -> Ask:
+    def fail(
+        self, kind: Question, address: str | None = None, *, lost: bool = False
+    ) -> SendCommand:
         ask = self.pop(kind, address)
         self.take(self.core.failed(ask.tag, self.now, lost=lost))
         return ask
@@ -168,26 +172,26 @@ class Dialogue:
     def find(self, address: str = "c:1", term: int = 1) -> None:
         """`address` answers that it is the active controller."""
         self.reply(
-            Kind.METADATA, address=address, isLeader=True, controllerLeaderAddress=address,
+            Question.METADATA, address=address, isLeader=True, controllerLeaderAddress=address,
             controllerTerm=term,
         )  # fmt: skip
 
-    def beat(self, **fields: object) -> Ask:
+    def beat(self, **fields: object) -> SendCommand:
         """The active controller, one with leases, answers the newest heartbeat to it."""
         active = self.core.finder.active
-        for old in self.pending(Kind.HEARTBEAT, active)[:-1]:
+        for old in self.pending(Question.HEARTBEAT, active)[:-1]:
             self.asks.remove(old)
         more = {"isLeader": True, "leaseSupported": True, "controllerTerm": 1, **fields}
-        return self.reply(Kind.HEARTBEAT, address=active, **more)
+        return self.reply(Question.HEARTBEAT, address=active, **more)
 
     def beat_refused(self, code: int) -> None:
         """The active controller refuses the newest heartbeat."""
-        if not self.pending(Kind.HEARTBEAT, self.core.finder.active):
+        if not self.pending(Question.HEARTBEAT, self.core.finder.active):
             self.tick(self.now + 1000)
         active = self.core.finder.active
-        for old in self.pending(Kind.HEARTBEAT, active)[:-1]:
+        for old in self.pending(Question.HEARTBEAT, active)[:-1]:
             self.asks.remove(old)
-        self.reply(Kind.HEARTBEAT, code, address=active)
+        self.reply(Question.HEARTBEAT, code, address=active)
 
     def switched(self, *, ok: bool = True, problem: str = "") -> Any:
         """The last switch that was asked for is reported done, or refused."""
@@ -207,23 +211,23 @@ class Dialogue:
     def online(self) -> None:
         """Find the active controller and register, without a master yet."""
         self.find()
-        self.reply(Kind.REGISTER)
+        self.reply(Question.REGISTER)
 
     def master(self, epoch: int = 1, members: tuple[int, ...] = (1,), set_epoch: int = 1) -> None:
         """Become the group's master, with a lease."""
         self.online()
-        self.reply(Kind.ELECT, **group(epoch, 1, members, set_epoch))
+        self.reply(Question.ELECT, **group(epoch, 1, members, set_epoch))
         assert isinstance(self.switched(), BecomeMaster)
-        for _ in self.pending(Kind.REPLICA_INFO):
-            self.reply(Kind.REPLICA_INFO, **group(epoch, 1, members, set_epoch))
+        for _ in self.pending(Question.REPLICA_INFO):
+            self.reply(Question.REPLICA_INFO, **group(epoch, 1, members, set_epoch))
         self.lease(epoch, members, set_epoch)
 
-    def lease(self, epoch: int, members: tuple[int, ...] = (1,), set_epoch: int = 1) -> Ask:
+    def lease(self, epoch: int, members: tuple[int, ...] = (1,), set_epoch: int = 1) -> SendCommand:
         fields = group(epoch, 1, None, set_epoch)
         return self.beat(leaseMillis=LEASE_MS, **fields)
 
     def forget_beats(self) -> None:
         """Answer all heartbeats that are open with nothing new."""
-        for ask in self.pending(Kind.HEARTBEAT):
+        for ask in self.pending(Question.HEARTBEAT):
             self.asks.remove(ask)
             self.core.failed(ask.tag, self.now, lost=False)

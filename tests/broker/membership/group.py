@@ -13,7 +13,7 @@ from epochmq.base.errors import PortInUse
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.options import BrokerOptions
 from epochmq.controller import controller_server as controller_service
-from epochmq.controller.controller_server import Guest
+from epochmq.controller.controller_server import EmbeddedController
 from epochmq.controller.options import ControllerOptions
 from epochmq.model.record import decode_all
 from epochmq.nameserver.name_server import NameServer
@@ -37,7 +37,7 @@ class InProcess:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.guests: list[Guest] = []
+        self.guests: list[EmbeddedController] = []
         self.brokers: list[Broker] = []
         self.namesrv: NameServer
         self.controller_addr = ""
@@ -57,7 +57,7 @@ class InProcess:
             self.brokers.append(await self.start_broker(len(self.brokers), **options))
 
     async def start_controller(self, number: int, peers: str) -> None:
-        guest = Guest(
+        guest = EmbeddedController(
             ControllerOptions(
                 controller_d_leger_group="g",
                 controller_d_leger_peers=peers,

@@ -8,13 +8,13 @@ from tests.broker.fake_disk import FakeDisk
 
 from epochmq.broker.membership.build import note_start, started_clean
 from epochmq.broker.membership.identity import IdentityFiles
-from epochmq.store.log_end import Cut
+from epochmq.store.log_end import CutTail
 from epochmq.store.store import Store
 
 
 def store(*, clean: bool, lost: int = 0, cut: int = 0, damages: int = 0) -> Store:
     recovered = SimpleNamespace(
-        clean=clean, lost_confirmed=lost, cut=Cut(size=cut), damages=[object()] * damages
+        clean=clean, lost_confirmed=lost, cut=CutTail(size=cut), damages=[object()] * damages
     )
     return cast(Store, SimpleNamespace(recovered=recovered))
 

@@ -4,13 +4,13 @@ from tests.broker.membership.dialogue import Dialogue
 
 from epochmq.broker.membership.floor import Floor
 from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS
-from epochmq.broker.membership.membership_effects import Ask, FloorChanged, Kind
+from epochmq.broker.membership.membership_effects import FloorChanged, Question, SendCommand
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.headers.base import decode_header
 from epochmq.wire.headers.controller import RegisterBrokerToControllerHeader
 
 
-def floor_of(ask: Ask) -> int | None:
+def floor_of(ask: SendCommand) -> int | None:
     return decode_header(RegisterBrokerToControllerHeader, ask.command.ext).minInSyncReplicas
 
 
@@ -29,7 +29,7 @@ def test_a_higher_one_holds_at_once_and_is_recorded_too() -> None:
     talk = master(1)
     want(talk, 3)
     assert talk.core.floor.in_use == 3
-    assert floor_of(talk.reply(Kind.FLOOR)) == 3
+    assert floor_of(talk.reply(Question.FLOOR)) == 3
     assert not talk.count(FloorChanged)
 
 
@@ -38,10 +38,10 @@ def test_a_change_under_way_may_be_recorded_and_holds_until_the_next_is() -> Non
     want(talk, 3)
     want(talk, 2)
     assert talk.core.floor.in_use == 3
-    talk.reply(Kind.FLOOR)
+    talk.reply(Question.FLOOR)
     assert talk.core.floor.in_use == 3
     talk.tick(talk.now + FLOOR_RETRY_MS)
-    assert floor_of(talk.reply(Kind.FLOOR)) == 2
+    assert floor_of(talk.reply(Question.FLOOR)) == 2
     assert talk.core.floor.in_use == 2
 
 
@@ -65,6 +65,6 @@ def test_an_older_answer_says_nothing() -> None:
 def test_controllers_that_were_wiped_are_told_what_is_wanted_now() -> None:
     talk = master(2)
     want(talk, 1)
-    talk.reply(Kind.FLOOR)
+    talk.reply(Question.FLOOR)
     talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
-    assert floor_of(talk.pending(Kind.REGISTER)[0]) == 1
+    assert floor_of(talk.pending(Question.REGISTER)[0]) == 1

@@ -3,7 +3,7 @@
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, group
 
 from epochmq.broker.membership.lease import FOREVER, Lease
-from epochmq.broker.membership.membership_effects import Kind
+from epochmq.broker.membership.membership_effects import Question
 
 
 def test_a_lease_is_dropped_and_none_that_was_asked_for_before_counts() -> None:
@@ -11,9 +11,9 @@ def test_a_lease_is_dropped_and_none_that_was_asked_for_before_counts() -> None:
     talk.master()
     talk.core.look_at_clocks(talk.now, talk.wall)
     talk.tick(talk.now + 400)
-    assert talk.pending(Kind.HEARTBEAT, "c:1")
+    assert talk.pending(Question.HEARTBEAT, "c:1")
     assert talk.core.lease.valid(talk.now)
-    old = talk.pending(Kind.HEARTBEAT, "c:1")[-1]
+    old = talk.pending(Question.HEARTBEAT, "c:1")[-1]
     assert not talk.core.look_at_clocks(talk.now, talk.wall + 400)
     talk.now += 1
     assert talk.core.look_at_clocks(talk.now, talk.wall + 401 + 5_000)

@@ -3,7 +3,7 @@
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, answer, group
 
 from epochmq.broker.membership.lease import FOREVER, Lease
-from epochmq.broker.membership.membership_effects import Kind
+from epochmq.broker.membership.membership_effects import Question
 from epochmq.wire.codes import ResponseCode as Code
 
 
@@ -92,7 +92,7 @@ def test_controllers_without_leases_are_only_registered_with_again() -> None:
     talk.core.lease.is_supported(False)
     talk.beat_refused(Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
     assert talk.core.is_master
-    assert talk.pending(Kind.REGISTER)
+    assert talk.pending(Question.REGISTER)
 
 
 def test_an_answer_overtaken_by_a_later_one_does_not_shorten_the_lease() -> None:
@@ -101,7 +101,7 @@ def test_an_answer_overtaken_by_a_later_one_does_not_shorten_the_lease() -> None
     for _ in range(2):
         talk.now += 400
         talk.tick()
-    first, second = talk.pending(Kind.HEARTBEAT, "c:1")[-2:]
+    first, second = talk.pending(Question.HEARTBEAT, "c:1")[-2:]
     granted = answer(0, isLeader=True, leaseSupported=True, leaseMillis=2000, **group(1, 1))
     for ask in (second, first):
         talk.take(talk.core.answered(ask.tag, granted, talk.now))
@@ -135,7 +135,7 @@ def test_a_lease_for_another_broker_is_none() -> None:
 def test_a_master_holds_no_lease_before_its_first_heartbeat_as_master() -> None:
     talk = Dialogue.of()
     talk.online()
-    talk.reply(Kind.ELECT, **group(1, 1, (1,)))
+    talk.reply(Question.ELECT, **group(1, 1, (1,)))
     talk.switched()
     assert not talk.core.lease.valid(talk.now)
-    assert talk.pending(Kind.HEARTBEAT, "c:1")[-1].tag.epoch == 1
+    assert talk.pending(Question.HEARTBEAT, "c:1")[-1].tag.epoch == 1

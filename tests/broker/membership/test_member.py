@@ -325,7 +325,7 @@ async def test_no_lease_outlives_a_machine_that_stood_still(group: InProcess) ->
     master = await group.master()
     await put_until_stored(master, b"before")
     member = master.node.replica
-    assert isinstance(member, service.Member)
+    assert isinstance(member, service.ControllerModeMember)
     assert member._may_acknowledge(member._clock.now_ms())
     member._clock = Slept(member._clock, 5_000)
     assert not member._may_acknowledge(member._clock.now_ms())

@@ -3,8 +3,13 @@
 from tests.broker.membership.dialogue import Dialogue, answer, group, options
 
 from epochmq.broker.membership.identity import Known, Temp
-from epochmq.broker.membership.membership_effects import Kind, UncleanRecorded
-from epochmq.broker.membership.messages import Messages, View, read_answer, read_view
+from epochmq.broker.membership.membership_effects import Question, UncleanRecorded
+from epochmq.broker.membership.messages import (
+    ControllerRequests,
+    GroupDescription,
+    read_answer,
+    read_view,
+)
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.wire.bodies.base import decode_body
@@ -13,8 +18,8 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 
 
-def messages(**more: object) -> Messages:
-    return Messages(options(**more), "inc")
+def messages(**more: object) -> ControllerRequests:
+    return ControllerRequests(options(**more), "inc")
 
 
 def ext(command: Command) -> dict[str, str]:
@@ -60,19 +65,21 @@ def test_heartbeats() -> None:
     assert ext(messages().heartbeat(2, log, plain=False, resign=True))["resign"] == "true"
 
 
-def view(command: Command) -> View | None:
+def view(command: Command) -> GroupDescription | None:
     return read_view(command, read_answer(command))
 
 
 def test_an_answer_describes_the_group() -> None:
     told = view(answer(controllerTerm=4, **group(5, 2, (1, 2), 7)))
-    assert told == View(5, 2, "10.0.0.2:10911", "10.0.0.2:10912", 7, frozenset({1, 2}), 4)
+    assert told == GroupDescription(
+        5, 2, "10.0.0.2:10911", "10.0.0.2:10912", 7, frozenset({1, 2}), 4
+    )
 
 
 def test_a_java_answer_leaves_things_out() -> None:
     told = view(answer(masterEpoch=5, masterBrokerId=2, masterAddress="a:1", members=(2,)))
-    assert told == View(5, 2, "a:1", None, 0, frozenset({2}), 0)
-    assert view(answer(masterEpoch=5)) == View(5)
+    assert told == GroupDescription(5, 2, "a:1", None, 0, frozenset({2}), 0)
+    assert view(answer(masterEpoch=5)) == GroupDescription(5)
     assert view(answer()) is None
 
 
@@ -96,8 +103,8 @@ def test_an_unclean_start_is_told() -> None:
     """KIP-966, S10."""
     talk = Dialogue.of(clean_start=False)
     talk.find()
-    assert (talk.pending(Kind.REGISTER)[0].command.ext or {})["cleanStart"] == "false"
-    assert (talk.pending(Kind.HEARTBEAT)[0].command.ext or {})["cleanStart"] == "false"
+    assert (talk.pending(Question.REGISTER)[0].command.ext or {})["cleanStart"] == "false"
+    assert (talk.pending(Question.HEARTBEAT)[0].command.ext or {})["cleanStart"] == "false"
 
 
 def test_that_a_start_was_unclean_is_recorded_once_it_is_registered() -> None:
@@ -105,7 +112,7 @@ def test_that_a_start_was_unclean_is_recorded_once_it_is_registered() -> None:
     talk = Dialogue.of(known=Known("inc", 1, 2), clean_start=False)
     talk.find()
     assert talk.count(UncleanRecorded) == 0
-    talk.reply(Kind.REGISTER, **group(3, None, (2,), 6))
+    talk.reply(Question.REGISTER, **group(3, None, (2,), 6))
     assert talk.count(UncleanRecorded) == 1
     clean = Dialogue.of()
     clean.online()

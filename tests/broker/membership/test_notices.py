@@ -8,7 +8,7 @@ from epochmq.broker.membership.group_membership import NOTICE_MS
 from epochmq.broker.membership.membership_effects import (
     BecomeFollower,
     BecomeMaster,
-    Kind,
+    Question,
     SaveKnown,
 )
 
@@ -20,10 +20,10 @@ def test_a_notice_makes_it_ask_and_is_not_believed() -> None:
     talk.asks.clear()
     talk.now += 5
     talk.take(talk.core.notified(talk.now))
-    assert talk.pending(Kind.REPLICA_INFO)
-    assert {ask.address for ask in talk.pending(Kind.HEARTBEAT)} == set(CONTROLLERS)
+    assert talk.pending(Question.REPLICA_INFO)
+    assert {ask.address for ask in talk.pending(Question.HEARTBEAT)} == set(CONTROLLERS)
     assert talk.core.is_master
-    talk.reply(Kind.REPLICA_INFO, **group(2, 2, (2,)))
+    talk.reply(Question.REPLICA_INFO, **group(2, 2, (2,)))
     assert talk.last(BecomeFollower).epoch == 2
 
 
@@ -46,13 +46,13 @@ def test_a_notice_is_not_held_up_by_a_controller_that_does_not_answer() -> None:
     talk = Dialogue.of()
     talk.master()
     talk.take(talk.core.notified(talk.now))
-    assert talk.pending(Kind.REPLICA_INFO, "c:1")
+    assert talk.pending(Question.REPLICA_INFO, "c:1")
     talk.forget_beats()
     talk.now += NOTICE_MS
     talk.take(talk.core.notified(talk.now))
     fields = {"isLeader": True, "leaseSupported": True, "controllerTerm": 2, **group(2, 1)}
-    talk.reply(Kind.HEARTBEAT, address="c:2", **fields)
-    talk.reply(Kind.REPLICA_INFO, address="c:2", **group(2, 1, (1, 2)))
+    talk.reply(Question.HEARTBEAT, address="c:2", **fields)
+    talk.reply(Question.REPLICA_INFO, address="c:2", **group(2, 1, (1, 2)))
     assert talk.last(BecomeMaster).epoch == 2
 
 

@@ -2,7 +2,7 @@
 
 from tests.broker.membership.dialogue import Dialogue, answer
 
-from epochmq.broker.membership.membership_effects import Kind, SetCommitted
+from epochmq.broker.membership.membership_effects import Question, SetCommitted
 from epochmq.broker.membership.proposals import AGAIN_MS, Proposals
 from epochmq.replication.replication_effects import SetProposal
 
@@ -65,10 +65,10 @@ def test_a_late_answer_to_an_attempt_given_up_still_counts() -> None:
     talk = Dialogue.of()
     talk.master()
     talk.take(talk.core.propose(SetProposal(frozenset({1, 2}), 1, 1), talk.now))
-    first = talk.fail(Kind.ALTER)
+    first = talk.fail(Question.ALTER)
     talk.now += 100
     talk.tick()
     talk.take(talk.core.answered(first.tag, answer(0, newSyncStateSetEpoch=2), talk.now))
     assert talk.last(SetCommitted).set_epoch == 2
     talk.find("c:2", term=2)
-    assert not talk.pending(Kind.ALTER)
+    assert not talk.pending(Question.ALTER)

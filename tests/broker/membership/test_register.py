@@ -3,8 +3,8 @@
 import pytest
 from tests.broker.membership.dialogue import Dialogue
 
-from epochmq.broker.membership.membership_effects import Kind, ReplicasTold
-from epochmq.broker.membership.register import PAUSE_MS, RETRY_MS, Register, read_ids
+from epochmq.broker.membership.membership_effects import Question, ReplicasTold
+from epochmq.broker.membership.register import PAUSE_MS, RETRY_MS, RegisterQuestion, read_ids
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
@@ -30,7 +30,7 @@ def told(talk: Dialogue) -> list[frozenset[int]]:
 
 def give(talk: Dialogue, command: Command = TOLD) -> None:
     """The answer to the oldest open question."""
-    ask = talk.pop(Kind.REPLICAS)
+    ask = talk.pop(Question.REPLICAS)
     talk.take(talk.core.answered(ask.tag, command, talk.now))
 
 
@@ -55,13 +55,13 @@ def test_an_answer_that_does_not_tell(command: Command) -> None:
 def test_it_is_asked_at_once_and_told_once() -> None:
     talk = master()
     talk.take(talk.core.want_replicas(talk.now))
-    (ask,) = talk.pending(Kind.REPLICAS)
+    (ask,) = talk.pending(Question.REPLICAS)
     assert ask.address == "c:1"
     assert ask.command.code == RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
     assert ask.command.ext == {"clusterName": "C"}
     assert decode_body(list[str], ask.command.body) == ["b"]
     talk.tick(talk.now + 10)
-    assert len(talk.pending(Kind.REPLICAS)) == 1
+    assert len(talk.pending(Question.REPLICAS)) == 1
     give(talk)
     assert told(talk) == [frozenset({1, 4})]
 
@@ -71,7 +71,7 @@ def test_however_many_strangers_call_there_is_a_pause() -> None:
     talk.take(talk.core.want_replicas(talk.now))
     give(talk)
     talk.take(talk.core.want_replicas(talk.now))
-    assert not talk.pending(Kind.REPLICAS)
+    assert not talk.pending(Question.REPLICAS)
     assert talk.core.next_deadline() <= talk.now + PAUSE_MS
     talk.tick(talk.now + PAUSE_MS)
     give(talk)
@@ -93,10 +93,10 @@ def test_an_answer_to_a_question_of_before_is_no_use() -> None:
 def test_it_is_asked_again_until_somebody_tells() -> None:
     talk = master()
     talk.take(talk.core.want_replicas(talk.now))
-    talk.fail(Kind.REPLICAS)
-    assert not talk.pending(Kind.REPLICAS)
+    talk.fail(Question.REPLICAS)
+    assert not talk.pending(Question.REPLICAS)
     talk.tick(talk.now + RETRY_MS)
-    assert not talk.pending(Kind.REPLICAS), "it is not known who leads the controllers"
+    assert not talk.pending(Question.REPLICAS), "it is not known who leads the controllers"
     talk.find()
     give(talk, Command(0, body=b"{}"))
     assert told(talk) == []
@@ -106,7 +106,7 @@ def test_it_is_asked_again_until_somebody_tells() -> None:
 
 
 def test_nothing_is_wanted_at_first() -> None:
-    register = Register()
+    register = RegisterQuestion()
     assert register.next_at_ms is None
     assert not register.is_due(10**9)
     assert register.answered(5, TOLD, "b", 0) is None

@@ -12,7 +12,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.metadata.files import load_table
 from epochmq.broker.offsets.consumer_offsets import NONE, TRANSACTIONS, ConsumerOffsets
-from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, Mark
+from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedMark
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC
 
@@ -411,11 +411,11 @@ def test_deletions_are_saved() -> None:
 def test_ended_transactions_go_where_their_progress_goes() -> None:
     """More of them in `test_ended_transactions.py`."""
     offsets = ConsumerOffsets()
-    offsets.note_ended(5, Mark(5, "a"))
+    offsets.note_ended(5, EndedMark(5, "a"))
     assert offsets.changed_since(0) is None, "without a progress they go with the whole table"
     offsets.commit(TRANSACTIONS, HALF_TOPIC, 0, 3)
     before = offsets.changes
-    offsets.note_ended(7, Mark(8, "b"))
+    offsets.note_ended(7, EndedMark(8, "b"))
     rows = offsets.changed_since(before)
     assert rows is not None
     assert offsets.content(rows)[ENDED_FIELD] == offsets.content()[ENDED_FIELD]

@@ -11,11 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from epochmq.base.limits import ENDED_HALVES_MAX
 from epochmq.broker.offsets.consumer_offsets import TRANSACTIONS, ConsumerOffsets
-from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedTransactions, Mark, marks_in
+from epochmq.broker.offsets.ended_transactions import (
+    ENDED_FIELD,
+    EndedMark,
+    EndedTransactions,
+    marks_in,
+)
 from epochmq.model.names import HALF_TOPIC
 
 ROW = f"{HALF_TOPIC}@{TRANSACTIONS}"
-A, B, C = Mark(5, "a"), Mark(7, "b"), Mark(9, "c")
+A, B, C = EndedMark(5, "a"), EndedMark(7, "b"), EndedMark(9, "c")
 
 
 def sent(offsets: ConsumerOffsets, *rows: str) -> dict[str, Any]:
@@ -26,7 +31,7 @@ def sent(offsets: ConsumerOffsets, *rows: str) -> dict[str, Any]:
     return content
 
 
-def at(progress: int, **marks: Mark) -> ConsumerOffsets:
+def at(progress: int, **marks: EndedMark) -> ConsumerOffsets:
     """A broker; `m5=` is the mark of the transaction that begins at 5."""
     offsets = ConsumerOffsets()
     offsets.commit(TRANSACTIONS, HALF_TOPIC, 0, progress)
@@ -148,7 +153,7 @@ def test_they_are_forgotten_at_once_by_all() -> None:
 def test_there_is_room_while_some_may_go() -> None:
     ended = EndedTransactions()
     for n in range(ENDED_HALVES_MAX):
-        ended.add(n, Mark(n, ""))
+        ended.add(n, EndedMark(n, ""))
     assert not ended.has_room(0, 0)
     assert ended.has_room(2, 0)
     assert len(ended.marks) == ENDED_HALVES_MAX - 2
@@ -159,7 +164,7 @@ def test_there_is_room_while_some_may_go() -> None:
 
 def test_of_too_many_the_newest_are_taken() -> None:
     ended = EndedTransactions()
-    ended.merge({n: Mark(-n, "") for n in range(ENDED_HALVES_MAX + 2)})
+    ended.merge({n: EndedMark(-n, "") for n in range(ENDED_HALVES_MAX + 2)})
     assert len(ended.marks) == ENDED_HALVES_MAX
     assert ended.marks.keys() == {*range(ENDED_HALVES_MAX)}
 
@@ -206,7 +211,7 @@ class Group(RuleBasedStateMachine):
             self.acts = True
             self.slave.keep_own()
         self.ended.add(half)
-        self.slave.note_ended(half, Mark(half, str(half)))
+        self.slave.note_ended(half, EndedMark(half, str(half)))
         self.keep(self.slave)
         self.save("slave")
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import Refused
-from epochmq.broker.pop.handle import Handle, Infos, parse_handle
+from epochmq.broker.pop.handle import Infos, ReceiptHandle, parse_handle
 from epochmq.wire.codes import ResponseCode
 
 
 def test_a_handle_with_and_without_its_message() -> None:
-    assert parse_handle("7 1700 60000 3 1 broker-a 2 9") == Handle(
+    assert parse_handle("7 1700 60000 3 1 broker-a 2 9") == ReceiptHandle(
         7, 1700, 60000, 3, "1", "broker-a", 2, 9
     )
     assert parse_handle("7 1700 60000 3 0 b 2").offset is None

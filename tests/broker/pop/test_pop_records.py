@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from epochmq.broker.pop.pop_records import (
-    Acks,
     CheckPoint,
     Key,
+    PopAckRecord,
     ack_draft,
     check_point_draft,
     read,
@@ -69,11 +69,11 @@ def test_the_bits_are_a_java_int() -> None:
 def test_one_acknowledgement_and_several() -> None:
     one = ack_draft(KEY, [9], "R", 3, 5, b"\x7f\0\0\x01\0\0\0\0")
     assert b"UNIQ_KEY\x01T@300@9@G@1700@b@ack" in one.properties
-    assert read(stored(one), "other") == Acks(KEY, [9])
+    assert read(stored(one), "other") == PopAckRecord(KEY, [9])
     assert msgspec.json.decode(one.body)["ao"] == 9
     both = ack_draft(KEY, [7, 9], "R", 3, 5, b"\x7f\0\0\x01\0\0\0\0")
     assert b"TAGS\x01bAck" in both.properties
-    assert read(stored(both), "other") == Acks(KEY, [7, 9])
+    assert read(stored(both), "other") == PopAckRecord(KEY, [7, 9])
 
 
 def test_what_5_0_wrote() -> None:
@@ -81,7 +81,7 @@ def test_what_5_0_wrote() -> None:
         "ackOffset": 9, "startOffset": 7, "consumerGroup": "G", "topic": "T", "queueId": 300,
         "popTime": 1700, "brokerName": "b",
     }  # fmt: skip
-    assert read(plain("ack", body), "other") == Acks(KEY, [9])
+    assert read(plain("ack", body), "other") == PopAckRecord(KEY, [9])
     old = {"so": 7, "pt": 1700, "it": 1, "bm": 0, "n": 2, "q": 3, "t": "T", "c": "G", "ro": 4}
     found = read(plain("ck", old), "own")
     assert isinstance(found, CheckPoint)
@@ -106,5 +106,5 @@ def test_what_says_nothing_is_left_out(tag: str, body: object) -> None:
 
 def test_an_acknowledgement_of_nothing_has_no_offsets() -> None:
     found = read(plain("ack", {"t": "T"}), "b")
-    assert isinstance(found, Acks)
+    assert isinstance(found, PopAckRecord)
     assert found.offsets == []

@@ -15,7 +15,7 @@ from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
 from epochmq.base import limits
 from epochmq.broker.group_position import FOREVER
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.pop.revive import revive_driver
 from epochmq.broker.roles import Role
 from epochmq.store.draft import Draft
@@ -205,7 +205,7 @@ class Moody:
     def put(self, drafts: list[Draft], origin: Origin, wall: int, done: Done) -> None:
         if self.refuse:
             self.refuse -= 1
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
         else:
             self.inner.put(drafts, origin, wall, done)
 

@@ -3,7 +3,7 @@
 from epochmq.broker.pre_online.compare import (
     BLOCK_BYTES,
     WINDOW_BYTES,
-    Window,
+    CommonRange,
     different,
     differs,
     digests,
@@ -21,7 +21,7 @@ def read(log: bytes, file_bytes: int = 1 << 30):  # type: ignore[no-untyped-def]
     return part
 
 
-def rows(log: bytes, compared: Window) -> list[tuple[int, int, str]]:
+def rows(log: bytes, compared: CommonRange) -> list[tuple[int, int, str]]:
     return [(*key, code) for key, code in digests(compared, read(log)).items()]
 
 
@@ -35,15 +35,15 @@ def test_a_replica_may_have_less_or_as_much_but_not_more() -> None:
 
 def test_the_last_common_bytes_are_compared() -> None:
     end = 10 * BLOCK_BYTES + 77
-    assert window(0, end, end) == Window(10 * BLOCK_BYTES - WINDOW_BYTES, end)
-    assert window(0, end, end - 100) == Window(9 * BLOCK_BYTES - WINDOW_BYTES, end - 100)
-    assert window(0, 500, 300) == Window(0, 300)
+    assert window(0, end, end) == CommonRange(10 * BLOCK_BYTES - WINDOW_BYTES, end)
+    assert window(0, end, end - 100) == CommonRange(9 * BLOCK_BYTES - WINDOW_BYTES, end - 100)
+    assert window(0, 500, 300) == CommonRange(0, 300)
     assert window(400, 500, 300) is None
     assert window(0, 500, 0) is None
 
 
 def test_equal_logs_are_equal_however_their_files_are_cut() -> None:
-    compared = Window(BLOCK_BYTES, 3 * BLOCK_BYTES + 100)
+    compared = CommonRange(BLOCK_BYTES, 3 * BLOCK_BYTES + 100)
     whole = digests(compared, read(LOG))
     assert list(whole) == [
         (BLOCK_BYTES, BLOCK_BYTES),
@@ -55,7 +55,7 @@ def test_equal_logs_are_equal_however_their_files_are_cut() -> None:
 
 
 def test_one_byte_is_enough() -> None:
-    compared = Window(0, 2 * BLOCK_BYTES)
+    compared = CommonRange(0, 2 * BLOCK_BYTES)
     at = BLOCK_BYTES + 5
     other = LOG[:at] + b"?" + LOG[at + 1 :]
     assert differs(digests(compared, read(LOG)), rows(other, compared)) == BLOCK_BYTES
@@ -63,10 +63,10 @@ def test_one_byte_is_enough() -> None:
 
 
 def test_blocks_that_one_side_lacks_say_nothing() -> None:
-    own = digests(Window(0, BLOCK_BYTES), read(LOG))
+    own = digests(CommonRange(0, BLOCK_BYTES), read(LOG))
     assert differs(own, [(BLOCK_BYTES, 5, "x")]) is None
     assert differs(own, []) is None
 
 
 def test_bytes_that_are_gone_meanwhile_are_no_endless_loop() -> None:
-    assert len(digests(Window(0, 10), lambda offset, size: b"")) == 1
+    assert len(digests(CommonRange(0, 10), lambda offset, size: b"")) == 1

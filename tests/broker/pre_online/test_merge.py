@@ -12,7 +12,7 @@ from epochmq.broker.handlers.topic import delete_topic
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
-from epochmq.broker.replica_sync.metadata_sync import Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable
 from epochmq.broker.roles import Role
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model.group import SubscriptionGroupConfig
@@ -43,7 +43,7 @@ class Two:
                 node.fake.put(SCHEDULE_TOPIC, level - 1, *[b"x"] * 10)
         self.master.change_role(Role.PRE_ONLINE)
 
-    def take(self, *tables: Table) -> None:
+    def take(self, *tables: CopiedTable) -> None:
         for table in tables or TAKEN:
             reply = answer(self.slave, table.value)
             assert reply.code == 0, reply.remark
@@ -80,9 +80,9 @@ def test_what_an_admin_set_back_stays_back(two: Two) -> None:
     two.slave.offsets.reset("g", "T", 0, 10, WALL)
     two.slave.offsets.commit("g", "T", 0, 15)
     two.master.offsets.reset("g", "T", 1, 20, WALL)
-    two.take(Table.OFFSETS)
+    two.take(CopiedTable.OFFSETS)
     assert two.master.offsets.row("g", "T") == {0: 15, 1: 20}
-    two.take(Table.OFFSETS)
+    two.take(CopiedTable.OFFSETS)
     assert two.master.offsets.row("g", "T") == {0: 15, 1: 20}
 
 
@@ -109,7 +109,7 @@ def test_no_offset_is_taken_that_no_message_of_the_masters_log_has(two: Two) -> 
     """Told by RocketMQ's slaves, who know nothing of deletions."""
     two.slave.offsets.commit("g", "T", 0, 91)
     two.slave.offsets.commit("g", "T", 1, 90)
-    two.take(Table.OFFSETS)
+    two.take(CopiedTable.OFFSETS)
     assert two.master.offsets.row("g", "T") == {1: 90}
 
 
@@ -117,14 +117,14 @@ def test_a_slave_whose_log_lags_takes_every_offset() -> None:
     """From another slave, that stands in: the messages come."""
     options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
     slave = FakeNode(dataclasses.replace(options, broker_id=2, broker_role="SLAVE"))
-    Merge(slave).merge_table(Table.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
+    Merge(slave).merge_table(CopiedTable.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
     assert slave.offsets.row("g", "T") == {0: 9}
 
 
 def test_delay_levels_that_the_slave_delivered_are_not_delivered_again(two: Two) -> None:
     two.master.schedule.restore({1: 2, 2: 7})
     two.slave.schedule.restore({1: 6, 2: 3, 3: 99})
-    two.take(Table.DELAYS)
+    two.take(CopiedTable.DELAYS)
     progress = two.master.schedule.progress()
     assert [progress[level] for level in (1, 2, 3)] == [6, 7, 10]
     assert two.master.delay_offsets.dirty
@@ -136,13 +136,13 @@ def test_the_timers_check_point_is_taken_if_it_covers_ours(two: Two) -> None:
     ours, theirs = two.master.timer.driver.core, two.slave.timer.driver.core
     ours.restore(WALL, 7, 7, 0)
     theirs.restore(WALL + 9_000, 6, 6, 0)
-    two.take(Table.TIMER)
+    two.take(CopiedTable.TIMER)
     assert ours.done_ms == WALL
     theirs.restore(WALL + 9_000, 8, 8, 0)
-    two.take(Table.TIMER)
+    two.take(CopiedTable.TIMER)
     assert (ours.done_ms, ours.covered) == (WALL + 9_000, 8)
     two.master.timer = None
-    two.take(Table.TIMER)
+    two.take(CopiedTable.TIMER)
 
 
 def test_how_many_messages_wait_is_what_who_delivered_last_says(two: Two) -> None:
@@ -152,16 +152,16 @@ def test_how_many_messages_wait_is_what_who_delivered_last_says(two: Two) -> Non
     ours.add(["T", "T"], 1, WALL)
     ours.step_version(WALL)
     theirs.add(["T"], 1, WALL)
-    two.take(Table.TIMER_METRICS)
+    two.take(CopiedTable.TIMER_METRICS)
     assert ours.counts["T"].count == 2
     for _ in range(2):
         theirs.step_version(WALL)
-    two.take(Table.TIMER_METRICS)
+    two.take(CopiedTable.TIMER_METRICS)
     assert ours.counts["T"].count == 1
     assert ours.version > theirs.version
     assert ours.dirty
     two.master.timer = None
-    two.take(Table.TIMER_METRICS)
+    two.take(CopiedTable.TIMER_METRICS)
 
 
 def test_ordered_batches_that_were_out_at_the_slave_are_out(two: Two) -> None:
@@ -214,7 +214,7 @@ def test_only_request_modes_that_we_lack_are_taken(two: Two) -> None:
     two.master.request_modes.put(MessageRequestMode("T", "g", mode="PULL"))
     two.slave.request_modes.put(MessageRequestMode("T", "g", mode="POP"))
     two.slave.request_modes.put(MessageRequestMode("T", "h", mode="POP"))
-    two.take(Table.MODES)
+    two.take(CopiedTable.MODES)
     modes = two.master.request_modes.table["T"]
     assert [modes[group].mode for group in "gh"] == ["PULL", "POP"]
 
@@ -222,9 +222,9 @@ def test_only_request_modes_that_we_lack_are_taken(two: Two) -> None:
 @pytest.mark.parametrize(
     ("table", "body"),
     [(table, body) for table in TAKEN for body in (b"", b"[]")]
-    + [(table, b'{"offsetTable":7}') for table in (Table.OFFSETS, Table.DELAYS)],
+    + [(table, b'{"offsetTable":7}') for table in (CopiedTable.OFFSETS, CopiedTable.DELAYS)],
 )
-def test_garbage_is_told(two: Two, table: Table, body: bytes) -> None:
+def test_garbage_is_told(two: Two, table: CopiedTable, body: bytes) -> None:
     before = two.master.offsets.encode(), two.master.topics.encode(), two.master.groups.encode()
     with pytest.raises((PeerError, ValueError, TypeError)):
         Merge(two.master).merge_table(table, body, WALL)

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from epochmq.broker.acting.view import Verdict
+from epochmq.broker.acting.view import NameServersVerdict
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pre_online.pre_online import (
     ANSWER_LOOK_MS,
@@ -24,15 +24,19 @@ from epochmq.broker.pre_online.pre_online import (
     RETRY_MS,
     WAIT_MAX_MS,
     AskAgain,
-    Call,
     GoOnline,
     PreOnline,
+    PreOnlineCall,
     Step,
 )
 
 ONE, TWO = "10.0.0.1:10911", "10.0.0.2:10911"
 HOLD, REGISTER = 5_000, 10_000
-OTHERS, ALONE, UNKNOWN = Verdict.OTHERS, Verdict.ALONE, Verdict.UNKNOWN
+OTHERS, ALONE, UNKNOWN = (
+    NameServersVerdict.OTHERS,
+    NameServersVerdict.ALONE,
+    NameServersVerdict.UNKNOWN,
+)
 
 
 class Way:
@@ -46,7 +50,7 @@ class Way:
         self.asked_ms: int | None = None
         self.now = 1_000
 
-    def tick(self, later_ms: int = 0) -> Call | GoOnline | AskAgain | None:
+    def tick(self, later_ms: int = 0) -> PreOnlineCall | GoOnline | AskAgain | None:
         self.now += later_ms
         effects = self.core.tick(
             self.now,
@@ -58,9 +62,9 @@ class Way:
         assert len(effects) <= 1
         return effects[0] if effects else None
 
-    def call(self, later_ms: int = 0) -> Call:
+    def call(self, later_ms: int = 0) -> PreOnlineCall:
         effect = self.tick(later_ms)
-        assert isinstance(effect, Call), self.core.state
+        assert isinstance(effect, PreOnlineCall), self.core.state
         return effect
 
     def answer(self) -> None:
@@ -68,7 +72,7 @@ class Way:
         if self.core._calling is not None:
             self.core.done(self.core._calling, self.now)
 
-    def until(self, step: Step) -> Call:
+    def until(self, step: Step) -> PreOnlineCall:
         """All goes well until this step is due."""
         self.answer()
         while (call := self.call()).step is not step:
@@ -79,7 +83,7 @@ class Way:
         """All goes well; what was done."""
         steps = []
         self.answer()
-        while isinstance(effect := self.tick(), Call):
+        while isinstance(effect := self.tick(), PreOnlineCall):
             steps.append((effect.step, effect.member))
             self.core.done(effect, self.now)
         assert isinstance(effect, GoOnline)
@@ -224,7 +228,7 @@ def test_after_a_failure_everything_begins_anew_after_ever_longer_pauses() -> No
     pause = RETRY_MS
     for attempt in range(1, 20):
         call = way.until(Step.PULL)
-        assert call == Call(Step.PULL, 1, ONE, attempt)
+        assert call == PreOnlineCall(Step.PULL, 1, ONE, attempt)
         way.core.failed(call, "refused with 1", way.now)
         assert way.tick(pause - 1) is None
         assert way.core.next_deadline() == way.now + 1
@@ -232,7 +236,7 @@ def test_after_a_failure_everything_begins_anew_after_ever_longer_pauses() -> No
             f"pausing before another attempt (attempt {attempt};"
             f" taking the tables of 1@{ONE}: refused with 1)"
         )
-        assert way.call(1) == Call(Step.COMPARE, 1, ONE, attempt + 1)
+        assert way.call(1) == PreOnlineCall(Step.COMPARE, 1, ONE, attempt + 1)
         pause = min(2 * pause, RETRY_MAX_MS)
     assert pause == RETRY_MAX_MS
     assert way.core.statistics() == {"attempts": 20, "failures": 19, "steps_left": 12}
@@ -322,7 +326,7 @@ def test_a_slave_whose_master_moved_begins_anew() -> None:
     way.until(Step.FOLLOW)
     way.group = {0: TWO, 2: ONE}
     assert way.tick() is None
-    assert way.call(RETRY_MS) == Call(Step.ASK, 0, TWO, 2)
+    assert way.call(RETRY_MS) == PreOnlineCall(Step.ASK, 0, TWO, 2)
 
 
 def test_logs_that_differ_are_told_until_somebody_did_something() -> None:
@@ -366,7 +370,7 @@ class Group(RuleBasedStateMachine):
         self.held: dict[int, int] = {}
         self.silent = True
         self.is_copied = False
-        self.open: Call | None = None
+        self.open: PreOnlineCall | None = None
         self.online = False
         self.before: dict[int, tuple[int, int]] = {}
 
@@ -443,7 +447,7 @@ class Group(RuleBasedStateMachine):
             self.core.diverged(call, "differs", self.now)
         self.tick()
 
-    def work(self, call: Call) -> None:
+    def work(self, call: PreOnlineCall) -> None:
         table = self.tables[call.member]
         if call.step in (Step.PULL, Step.PULL_AGAIN):
             self.own.merge(table.content(), self.now)
@@ -476,7 +480,7 @@ class Group(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Once everything works it ends, however it stood."""
         self.silent = False
-        for _ in range(60):
+        for _ in range(60 + REGISTER // LOOK_MS):  # it waits for a copying slave to register
             if self.online:
                 return
             self.now += max(0, (self.core.next_deadline() or 0) - self.now)

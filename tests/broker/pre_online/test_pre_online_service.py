@@ -17,7 +17,7 @@ from tests.broker.membership.group import (
 
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.plain.plain_member import PlainMember
-from epochmq.broker.replica_sync.metadata_sync import Fetch, Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
 from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
 from epochmq.replication.plain.frames import encode_report
@@ -155,7 +155,7 @@ async def test_what_is_under_way_at_the_hand_over_is_not_taken(group: InProcess)
     assert isinstance(member, PlainMember)
     sync = member.sync.core
     command = request(RequestCode.GET_ALL_CONSUMER_OFFSET)
-    fetch = Fetch(master.node.address, Table.OFFSETS, command, sync._tenure)
+    fetch = FetchTable(master.node.address, CopiedTable.OFFSETS, command, sync._tenure)
     sync.answered(fetch, Command(0, body=b'{"offsetTable":{"T@g":{"0":7}}}'), 0)
     assert committed(slave) == 7
     member.master_returns(master.node.address, master.node.ha_address, hand_over=False)

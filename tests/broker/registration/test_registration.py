@@ -6,35 +6,35 @@ from epochmq.broker.registration.registration import (
     PERIOD_MIN_MS,
     RETRY_MAX_MS,
     RETRY_MS,
-    Register,
-    Registration,
+    RegisterAt,
+    RegistrationPlan,
 )
 
 A, B = "a:9876", "b:9876"
 
 
-def started(*addresses: str) -> Registration:
-    core = Registration(addresses, 30_000, 0)
+def started(*addresses: str) -> RegistrationPlan:
+    core = RegistrationPlan(addresses, 30_000, 0)
     for call in core.due(0):
         core.done(call, True, 0)
     return core
 
 
 def test_everything_at_start_then_after_10_s_then_by_period() -> None:
-    core = Registration((A, B), 30_000, 0)
+    core = RegistrationPlan((A, B), 30_000, 0)
     assert core.addresses == (A, B)
-    assert core.due(0) == [Register(A, None), Register(B, None)]
+    assert core.due(0) == [RegisterAt(A, None), RegisterAt(B, None)]
     assert core.due(0) == []
     assert core.next_deadline() is None
-    core.done(Register(A, None), True, 5)
+    core.done(RegisterAt(A, None), True, 5)
     assert core.next_deadline() == 5 + FIRST_AGAIN_MS
-    assert core.due(5 + FIRST_AGAIN_MS) == [Register(A, None)]
-    core.done(Register(A, None), True, 20_000)
+    assert core.due(5 + FIRST_AGAIN_MS) == [RegisterAt(A, None)]
+    core.done(RegisterAt(A, None), True, 20_000)
     assert core.next_deadline() == 50_000
 
 
 def test_the_period_is_clamped() -> None:
-    core = Registration((A,), 10_000_000, 0)
+    core = RegistrationPlan((A,), 10_000_000, 0)
     for now in (0, FIRST_AGAIN_MS):
         core.done(core.due(now)[0], True, now)
     assert core.next_deadline() == FIRST_AGAIN_MS + PERIOD_MAX_MS
@@ -43,31 +43,31 @@ def test_the_period_is_clamped() -> None:
 def test_a_changed_topic_goes_out_at_once_and_alone() -> None:
     core = started(A, B)
     core.topics_changed(["T", "U", "T"])
-    assert core.due(1) == [Register(A, ("T", "U")), Register(B, ("T", "U"))]
-    core.done(Register(A, ("T", "U")), True, 2)
+    assert core.due(1) == [RegisterAt(A, ("T", "U")), RegisterAt(B, ("T", "U"))]
+    core.done(RegisterAt(A, ("T", "U")), True, 2)
     assert core.next_deadline() == FIRST_AGAIN_MS
     assert core.due(2) == []
 
 
 def test_a_server_that_knows_nothing_gets_no_single_topic() -> None:
-    core = Registration((A,), 30_000, 0)
+    core = RegistrationPlan((A,), 30_000, 0)
     core.done(core.due(0)[0], False, 0)
     core.topics_changed(["T"])
     assert core.due(1) == []
-    assert core.due(RETRY_MS) == [Register(A, None)]
+    assert core.due(RETRY_MS) == [RegisterAt(A, None)]
 
 
 def test_what_changes_during_a_call_is_sent_after_it() -> None:
-    core = Registration((A,), 30_000, 0)
+    core = RegistrationPlan((A,), 30_000, 0)
     call = core.due(0)[0]
     core.topics_changed(["T"])
     assert core.due(1) == []
     core.done(call, True, 2)
-    assert core.due(2) == [Register(A, None)]
+    assert core.due(2) == [RegisterAt(A, None)]
 
 
 def test_what_changed_during_a_call_is_not_settled_by_that_call() -> None:
-    core = Registration(["a:1"], 30_000, 0)
+    core = RegistrationPlan(["a:1"], 30_000, 0)
     (call,) = core.due(0)
     core.topics_changed(["T"])
     assert core.due(1) == []
@@ -100,7 +100,7 @@ def test_failures_are_repeated_ever_more_slowly_in_full() -> None:
 def test_everything_changed_registers_in_full_now() -> None:
     core = started(A)
     core.everything_changed()
-    assert core.due(1) == [Register(A, None)]
+    assert core.due(1) == [RegisterAt(A, None)]
 
 
 def test_a_server_whose_connection_broke_is_told_everything_again() -> None:
@@ -109,7 +109,7 @@ def test_a_server_whose_connection_broke_is_told_everything_again() -> None:
     core.lost(A, 200)  # known as gone already
     core.lost("c:1", 100)  # none of ours
     assert core.next_deadline() == 100 + RETRY_MS
-    assert core.due(100 + RETRY_MS) == [Register(A, None)]
+    assert core.due(100 + RETRY_MS) == [RegisterAt(A, None)]
 
 
 def test_a_name_server_that_forgot_us_is_told_everything_now() -> None:
@@ -117,7 +117,7 @@ def test_a_name_server_that_forgot_us_is_told_everything_now() -> None:
     core.forgotten(A, 10)
     core.forgotten("x:1", 10)
     assert core.next_deadline() == 10
-    assert core.due(10) == [Register(A, None)]
+    assert core.due(10) == [RegisterAt(A, None)]
     core.forgotten(A, 11)
     assert core.due(11) == []
 
@@ -135,25 +135,25 @@ def test_a_name_server_that_is_back_after_many_failures_is_told_at_once() -> Non
     core.done(core.due(now)[0], False, now)
     assert core.next_deadline() == now + RETRY_MAX_MS
     core.forgotten(A, now + 5)
-    assert core.due(now + 5) == [Register(A, None)]
+    assert core.due(now + 5) == [RegisterAt(A, None)]
 
 
 def test_the_period_may_change_while_it_runs() -> None:
     core = started(A)
     core.due(FIRST_AGAIN_MS)
-    core.done(Register(A, None), True, FIRST_AGAIN_MS)
+    core.done(RegisterAt(A, None), True, FIRST_AGAIN_MS)
     assert core.next_deadline() == FIRST_AGAIN_MS + 30_000
     core.change_period(20_000, 15_000)
     assert core.next_deadline() == 35_000
     core.change_period(60_000, 16_000)
     assert core.next_deadline() == 35_000
     core.due(35_000)
-    core.done(Register(A, None), True, 35_000)
+    core.done(RegisterAt(A, None), True, 35_000)
     assert core.next_deadline() == 95_000
 
 
 def test_the_same_period_again_hurries_nobody() -> None:
-    core = Registration((A,), PERIOD_MIN_MS, 0)
+    core = RegistrationPlan((A,), PERIOD_MIN_MS, 0)
     now = 0
     for _ in range(6):
         core.done(core.due(now)[0], False, now)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.broker.remote_fetch.wanted_messages import COUNT_MAX, PULLS_MAX, Wanted
+from epochmq.broker.remote_fetch.wanted_messages import COUNT_MAX, PULLS_MAX, WantedMessages
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.wire.codes import ResponseCode as Code
@@ -25,7 +25,7 @@ def message(at: int) -> StoredMessage:
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 50), min_size=1, max_size=32))
 def test_against_a_queue_with_holes(there: set[int], wanted: set[int]) -> None:
     """A pull answers with what follows its offset, at most two; the queue ends at 61."""
-    asked = Wanted(wanted)
+    asked = WantedMessages(wanted)
     while (pull := asked.next_pull()) is not None:
         first, count = pull
         assert 0 < count <= COUNT_MAX + 60
@@ -41,7 +41,7 @@ def test_against_a_queue_with_holes(there: set[int], wanted: set[int]) -> None:
 
 
 def test_what_retention_took_is_gone() -> None:
-    asked = Wanted([3, 7])
+    asked = WantedMessages([3, 7])
     assert asked.next_pull() == (3, 5)
     assert asked.none(Code.PULL_OFFSET_MOVED, 5, 9, 5)
     assert asked.found == {3: None}
@@ -59,14 +59,14 @@ def test_what_retention_took_is_gone() -> None:
     ],
 )
 def test_of_what_is_not_there_yet_nothing_is_said(code: int, high: int, after: int) -> None:
-    asked = Wanted([3])
+    asked = WantedMessages([3])
     asked.next_pull()
     assert not asked.none(code, 0, high, after)
     assert asked.found == {}
 
 
 def test_it_ends_where_answers_lead_nowhere() -> None:
-    asked = Wanted([3])
+    asked = WantedMessages([3])
     for _ in range(PULLS_MAX):
         assert asked.next_pull() is not None
         asked.came([])

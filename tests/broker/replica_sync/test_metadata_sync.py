@@ -13,9 +13,9 @@ from epochmq.broker.replica_sync.metadata_sync import (
     OPTIONAL,
     RETRY_MS,
     WATCHED_MS,
-    Fetch,
+    CopiedTable,
+    FetchTable,
     ReplicaSync,
-    Table,
 )
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
@@ -31,7 +31,7 @@ MASTER = "10.0.0.1:10911"
 PERIOD = 1000
 
 
-def answer_of(master: FakeNode, fetch: Fetch, *, java: bool = False) -> Command:
+def answer_of(master: FakeNode, fetch: FetchTable, *, java: bool = False) -> Command:
     """What the master says at once, without waiting for news."""
     ext = None if java else fetch.command.ext
     kept = {name: text for name, text in (ext or {}).items() if name != "waitMillis"}
@@ -55,7 +55,7 @@ class Pair:
         self.core.follow(MASTER, 0)
         self.bytes = 0
 
-    def round(self) -> list[Table]:
+    def round(self) -> list[CopiedTable]:
         """One round of questions, all answered; which tables were asked for."""
         fetches = self.core.due(self.now)
         for fetch in fetches:
@@ -81,7 +81,7 @@ def test_everything_comes_once_and_then_the_replica_is_ready(pair: Pair) -> None
     pair.master.schedule.restore({2: 5})
     pair.master.request_modes.put(MessageRequestMode("T", "G", mode="POP"))
     assert not pair.core.ready
-    assert set(pair.round()) == set(Table)
+    assert set(pair.round()) == set(CopiedTable)
     assert pair.core.ready
     slave = pair.slave
     assert slave.topics.table == pair.master.topics.table
@@ -128,14 +128,14 @@ def test_a_master_that_lost_its_tables_takes_nothing_away(pair: Pair) -> None:
 
 def test_a_master_of_an_older_release_has_no_modes(pair: Pair) -> None:
     for fetch in pair.core.due(pair.now):
-        if fetch.table is Table.MODES:
+        if fetch.table is CopiedTable.MODES:
             answer = Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="not supported")
         else:
             answer = answer_of(pair.master, fetch)
         pair.core.answered(fetch, answer, pair.now)
     assert pair.core.ready
-    assert not [f for f in pair.core.due(pair.now + PERIOD) if f.table is Table.MODES]
-    assert [f for f in pair.core.due(pair.now + JAVA_PERIOD_MS) if f.table is Table.MODES]
+    assert not [f for f in pair.core.due(pair.now + PERIOD) if f.table is CopiedTable.MODES]
+    assert [f for f in pair.core.due(pair.now + JAVA_PERIOD_MS) if f.table is CopiedTable.MODES]
 
 
 def test_offsets_may_go_back_with_the_master(pair: Pair) -> None:
@@ -176,7 +176,7 @@ def test_what_did_not_change_is_not_sent_again() -> None:
     pair.bytes = 0
     pair.slave.topics.dirty = False
     pair.now += PERIOD
-    assert set(pair.round()) == set(Table) - OPTIONAL
+    assert set(pair.round()) == set(CopiedTable) - OPTIONAL
     assert pair.bytes == 0
     assert not pair.slave.topics.dirty
 
@@ -213,7 +213,7 @@ def test_a_java_master_is_asked_as_seldom_as_upstreams_slaves_do() -> None:
     pair.now += JAVA_PERIOD_MS - 1
     assert pair.round() == []
     pair.now += 1
-    assert set(pair.round()) == set(Table)
+    assert set(pair.round()) == set(CopiedTable)
 
 
 def test_another_master_is_copied_from_the_start() -> None:
@@ -262,7 +262,7 @@ def test_answers_from_before_the_masters_return_change_nothing() -> None:
     pair.topic("T")
     pair.round()
     pair.now = OFFSETS_AGAIN_MS
-    (late,) = [f for f in pair.core.due(pair.now) if f.table is Table.OFFSETS]
+    (late,) = [f for f in pair.core.due(pair.now) if f.table is CopiedTable.OFFSETS]
     pair.master.offsets.commit("G", "T", 0, 2)
     said = answer_of(pair.master, late)
     pair.core.drop_open_questions(pair.now)
@@ -271,7 +271,7 @@ def test_answers_from_before_the_masters_return_change_nothing() -> None:
     assert pair.core.ready
     assert pair.core.next_deadline() == pair.now + RETRY_MS
     pair.now += RETRY_MS
-    assert Table.OFFSETS in pair.round()
+    assert CopiedTable.OFFSETS in pair.round()
     assert pair.slave.offsets.get("G", "T", 0) == 2
 
 
@@ -280,7 +280,7 @@ def test_failures_are_tried_again_ever_more_slowly() -> None:
     tries = 0
     for now in range(10_000):
         for fetch in pair.core.due(now):
-            tries += fetch.table is Table.TOPICS
+            tries += fetch.table is CopiedTable.TOPICS
             pair.core.failed(fetch, "refused", now)
     assert 8 <= tries <= 14
     assert pair.core.problem == "refused"
@@ -319,7 +319,7 @@ def test_the_timers_progress_comes_as_well(pair: Pair) -> None:
     assert slave.driver.metrics.dirty
     pair.bytes = 0
     pair.now += JAVA_PERIOD_MS
-    assert set(pair.round()) == set(Table)
+    assert set(pair.round()) == set(CopiedTable)
     assert pair.java or pair.bytes == 0
     pair.slave.role = Role.MASTER  # from now on its own word counts
     master.driver.core.restore(WALL + 1000, 9, 9, 0)
@@ -355,24 +355,24 @@ def test_where_the_master_waits_for_news_the_next_question_follows_at_once() -> 
     pair = Pair()
     pair.round()
     pair.now = AGAIN_MS
-    (topics,) = [f for f in pair.core.due(pair.now) if f.table is Table.TOPICS]
+    (topics,) = [f for f in pair.core.due(pair.now) if f.table is CopiedTable.TOPICS]
     assert (topics.command.ext or {})["waitMillis"] == str(WATCHED_MS)
     pair.now += WATCHED_MS  # kept for as long as it was allowed to
     pair.core.answered(topics, answer_of(pair.master, topics), pair.now)
     assert pair.core.next_deadline() is not None
     pair.now += AGAIN_MS
-    (topics,) = [f for f in pair.core.due(pair.now) if f.table is Table.TOPICS]
+    (topics,) = [f for f in pair.core.due(pair.now) if f.table is CopiedTable.TOPICS]
     # Answered at once that nothing changed: a master that does not wait. Not in a tight loop.
     pair.core.answered(topics, answer_of(pair.master, topics), pair.now)
-    assert not [f for f in pair.core.due(pair.now + PERIOD - 1) if f.table is Table.TOPICS]
+    assert not [f for f in pair.core.due(pair.now + PERIOD - 1) if f.table is CopiedTable.TOPICS]
 
 
 def test_offsets_are_asked_for_a_moment_after_they_changed() -> None:
     """INV-29: what a dead master was told last is known elsewhere soon."""
     pair = Pair()
     pair.round()
-    assert not [f for f in pair.core.due(OFFSETS_AGAIN_MS - 1) if f.table is Table.OFFSETS]
-    (offsets,) = [f for f in pair.core.due(OFFSETS_AGAIN_MS) if f.table is Table.OFFSETS]
+    assert not [f for f in pair.core.due(OFFSETS_AGAIN_MS - 1) if f.table is CopiedTable.OFFSETS]
+    (offsets,) = [f for f in pair.core.due(OFFSETS_AGAIN_MS) if f.table is CopiedTable.OFFSETS]
     assert (offsets.command.ext or {})["waitMillis"] == str(WATCHED_MS)
     assert call(pair.master, offsets.table.value, offsets.command.ext) is HELD
     pair.master.offsets.commit("G", "T", 0, 7, 0)
@@ -387,7 +387,7 @@ def test_a_refusal_and_silence_are_tried_again_and_told() -> None:
     assert pair.core.problem == f"{MASTER}: 1 busy"
     pair.core.failed(fetches[1], "no answer", 0)
     assert pair.core.problem == "no answer"
-    pair.core.failed(Fetch("another:1", fetches[2].table, fetches[2].command), "old", 0)
+    pair.core.failed(FetchTable("another:1", fetches[2].table, fetches[2].command), "old", 0)
     assert pair.core.problem == "no answer"
     assert pair.core.statistics()["came"] == 0
     deadline = pair.core.next_deadline()

@@ -7,7 +7,7 @@ from tests.broker.fake_node import FakeNode
 from tests.broker.replica_sync.test_metadata_sync import answer_of
 
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.replica_sync.metadata_sync import Fetch, ReplicaSync, Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable, ReplicaSync
 from epochmq.broker.replica_sync.metadata_sync_service import ReplicaSyncService
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.runtime.clock import RealClock
@@ -43,12 +43,12 @@ class Near:
         self.again = asyncio.Event()
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        if command.code == Table.TOPICS.value:
+        if command.code == CopiedTable.TOPICS.value:
             self.topics_asked.append((command.ext or {}).get("sinceStamp"))
             if len(self.topics_asked) > 1:
                 self.again.set()
                 await asyncio.Event().wait()  # the master waits for news
-        return answer_of(self.master, Fetch(address, Table(command.code), command))
+        return answer_of(self.master, FetchTable(address, CopiedTable(command.code), command))
 
 
 async def test_who_took_news_says_so_by_itself() -> None:

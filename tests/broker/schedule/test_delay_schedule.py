@@ -11,14 +11,14 @@ from epochmq.broker.schedule.delay_schedule import (
     BATCH_MAX,
     RETRY_MAX_MS,
     RETRY_MS,
-    Look,
+    ReadUnits,
     Schedule,
 )
 
 
 def test_looks_at_every_level_after_a_start() -> None:
     core = Schedule((1000, 5000), {1: 7, 2: 0, 9: 4})
-    assert core.looks(50) == [Look(1, 7), Look(2, 0)]
+    assert core.looks(50) == [ReadUnits(1, 7), ReadUnits(2, 0)]
     assert core.progress() == {1: 7, 2: 0}
     assert core.level_max == 2
     assert (core.level_for(1), core.level_for(99)) == (1, 2)
@@ -30,12 +30,12 @@ def test_a_level_sleeps_until_its_first_message_is_due() -> None:
     assert core.found(1, [1500, 1600], wall=1000) == 0
     assert core.looks(1499) == []
     assert core.next_deadline() == 1500
-    assert core.looks(1500) == [Look(1, 0)]
+    assert core.looks(1500) == [ReadUnits(1, 0)]
     assert core.found(1, [1500, 1600], wall=1500) == 1
     assert core.looks(1500) == []  # busy until the internal writer answers
     core.delivered(1, 1)
     assert core.looks(1599) == []
-    assert core.looks(1600) == [Look(1, 1)]
+    assert core.looks(1600) == [ReadUnits(1, 1)]
 
 
 def test_a_clock_that_went_back_keeps_nothing_waiting() -> None:
@@ -43,7 +43,7 @@ def test_a_clock_that_went_back_keeps_nothing_waiting() -> None:
     assert core.found(1, [9500], wall=9000) == 0
     back = 8499 - AHEAD_MS
     assert core.looks(back + 1) == []
-    assert core.looks(back) == [Look(1, 0)]
+    assert core.looks(back) == [ReadUnits(1, 0)]
     assert core.found(1, [9500], wall=back) == 1
     core.failed(1, back)
     far = back + RETRY_MS - RETRY_MAX_MS - AHEAD_MS
@@ -65,7 +65,7 @@ def test_an_empty_level_wakes_when_something_arrives() -> None:
     core.arrived(77)  # not a level
     assert core.looks(500) == []
     core.arrived(1)
-    assert core.looks(500) == [Look(1, 0)]
+    assert core.looks(500) == [ReadUnits(1, 0)]
     assert core.found(1, [1500], wall=500) == 0
     core.arrived(1)  # the first one decides
     assert core.next_deadline() == 1500
@@ -76,7 +76,7 @@ def test_what_replicas_had_late_waits_for_its_time_and_no_longer() -> None:
     core = Schedule((1000,))
     core.found(1, [], wall=10)
     core.arrived(1)  # it was put at 500
-    assert core.looks(1400) == [Look(1, 0)]
+    assert core.looks(1400) == [ReadUnits(1, 0)]
     assert core.found(1, [1500], wall=1400) == 0
     assert core.next_deadline() == 1500
 
@@ -85,14 +85,14 @@ def test_a_clock_that_went_back_while_it_delivered_keeps_nothing_waiting() -> No
     core = Schedule((1000,))
     assert core.found(1, [5000], wall=5000) == 1
     core.delivered(1, 1)
-    assert core.looks(5000 - AHEAD_MS) == [Look(1, 1)]
+    assert core.looks(5000 - AHEAD_MS) == [ReadUnits(1, 1)]
 
 
 def test_all_due_units_go_at_once_and_the_level_looks_again() -> None:
     core = Schedule((1000,))
     assert core.found(1, [1, 2, 3], wall=5000) == 3
     core.delivered(1, 3)
-    assert core.looks(5000) == [Look(1, 3)]
+    assert core.looks(5000) == [ReadUnits(1, 3)]
     assert core.updates == 1
 
 
@@ -216,14 +216,14 @@ def test_everything_is_delivered_once_acked_in_order_and_not_early(
 
 def test_a_saved_progress_is_taken_over_and_looked_at() -> None:
     core = Schedule((1000, 5000), {1: 7})
-    assert core.looks(50) == [Look(1, 7), Look(2, 0)]
+    assert core.looks(50) == [ReadUnits(1, 7), ReadUnits(2, 0)]
     core.found(1, [], wall=50)
     core.found(2, [], wall=50)
     assert core.looks(60) == []
     core.restore({1: 9, 2: -4})
     core.look_again()
     assert core.progress() == {1: 9, 2: 0}
-    assert core.looks(60) == [Look(1, 9), Look(2, 0)]
+    assert core.looks(60) == [ReadUnits(1, 9), ReadUnits(2, 0)]
 
 
 def test_in_another_role_nothing_is_under_way() -> None:
@@ -231,7 +231,7 @@ def test_in_another_role_nothing_is_under_way() -> None:
     core.found(1, [0], 0)
     assert core.looks(0) == []
     core.let_go()
-    assert core.looks(0) == [Look(1, 0)]
+    assert core.looks(0) == [ReadUnits(1, 0)]
 
 
 def test_what_another_delivered_further_is_taken() -> None:

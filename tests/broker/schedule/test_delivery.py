@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.broker.broker_harness import BrokerHarness, send
 
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
@@ -65,7 +65,7 @@ def test_levels_are_independent(harness: BrokerHarness) -> None:
 class Moody:
     """An outlet's route that answers as it is told."""
 
-    def __init__(self, harness: BrokerHarness, *answers: Outcome) -> None:
+    def __init__(self, harness: BrokerHarness, *answers: WriteOutcome) -> None:
         self.inner = harness.node.internal_writer.route
         self.answers = list(answers)
         self.tried: list[bytes] = []
@@ -74,8 +74,8 @@ class Moody:
         outcomes = []
         for draft in drafts:
             self.tried.append(draft.body)
-            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
-            if outcome is Outcome.STORED:
+            outcome = self.answers.pop(0) if self.answers else WriteOutcome.STORED
+            if outcome is WriteOutcome.STORED:
                 self.inner.put([draft], origin, wall, lambda _: None)
             outcomes.append(outcome)
         done(outcomes)
@@ -84,7 +84,7 @@ class Moody:
 def test_a_refused_delivery_is_repeated_from_where_it_stopped(harness: BrokerHarness) -> None:
     put(harness, b"a", b"b", b"c")
     route = harness.node.internal_writer.route = Moody(
-        harness, Outcome.STORED, Outcome.LATER, Outcome.LATER
+        harness, WriteOutcome.STORED, WriteOutcome.LATER, WriteOutcome.LATER
     )
     assert run(harness, 1000) == [b"a"]
     assert harness.node.schedule.progress()[1] == 1
@@ -96,7 +96,7 @@ def test_a_refused_delivery_is_repeated_from_where_it_stopped(harness: BrokerHar
 
 def test_the_first_one_refused(harness: BrokerHarness) -> None:
     put(harness, b"a")
-    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     assert run(harness, 1000) == []
     assert run(harness, 1000) == [b"a"]
 
@@ -105,7 +105,7 @@ def test_an_illegal_one_is_discarded_loudly(
     harness: BrokerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(harness, b"a", b"b")
-    harness.node.internal_writer.route = Moody(harness, Outcome.ILLEGAL)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.ILLEGAL)
     assert run(harness, 1000) == [b"b"]
     assert harness.node.delivery.statistics()["discarded"] == 1
     assert "discarded" in caplog.text

@@ -6,9 +6,9 @@ import pytest
 
 from epochmq.broker.scrub import compare
 from epochmq.broker.scrub.compare import Differences, Meaning, judge, partner
-from epochmq.store.scrub import Seen
+from epochmq.store.scrub import CheckedBlock
 
-SEEN = [Seen(at, 10, f"d{at}", at, 0) for at in (0, 10, 20, 30)]
+SEEN = [CheckedBlock(at, 10, f"d{at}", at, 0) for at in (0, 10, 20, 30)]
 
 
 def test_each_round_asks_another_member() -> None:

@@ -9,9 +9,9 @@ from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.base.errors import NotReachable
 from epochmq.broker.scrub import scrub_peers as subject
-from epochmq.broker.scrub.scrub_peers import Comparing, Members
+from epochmq.broker.scrub.scrub_peers import Comparing, ScrubPeers
 from epochmq.runtime.peers import Peers
-from epochmq.store.scrub import Seen
+from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -58,13 +58,13 @@ class Case:
         self.comparing = Comparing(
             self.harness.node,
             cast(Peers, self.peers),
-            cast(Members, self.peers),
+            cast(ScrubPeers, self.peers),
             self.harness.clock,
         )
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[CheckedBlock]:
         """What the search finds in all of the log."""
-        found: list[Seen] = []
+        found: list[CheckedBlock] = []
         self.store.scrub.position = 0
         self.store.scrub.search(1 << 30, found.extend)
         self.store.chores.run_all()

@@ -1,6 +1,6 @@
 """The pace of the search, and who is asked."""
 
-from epochmq.broker.scrub.scrub_plan import RETRY_MS, SEARCH_BYTES_MAX, Ask, ScrubCore
+from epochmq.broker.scrub.scrub_plan import RETRY_MS, SEARCH_BYTES_MAX, AskForBytes, ScrubCore
 
 MEMBERS = {2: "b", 0: "a"}
 
@@ -20,8 +20,8 @@ def test_each_member_is_asked_once_then_all_rest_longer_and_longer() -> None:
     now = 0
     for pause in (RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS):
         assert core.wants_members(ranges, now)
-        assert core.next_ask(MEMBERS, now) == Ask(0, 10, "a")
-        assert core.next_ask(MEMBERS, now) == Ask(0, 10, "b")
+        assert core.next_ask(MEMBERS, now) == AskForBytes(0, 10, "a")
+        assert core.next_ask(MEMBERS, now) == AskForBytes(0, 10, "b")
         assert core.next_ask(MEMBERS, now) is None
         assert not core.wants_members(ranges, now + pause - 1)
         now += pause
@@ -34,4 +34,4 @@ def test_what_is_repaired_is_forgotten() -> None:
     assert core.next_ask({}, 0) is None
     assert not core.wants_members([(0, 10)], 0)
     assert core.wants_members([(0, 10), (40, 50)], 0)
-    assert core.next_ask(MEMBERS, 0) == Ask(40, 50, "a")
+    assert core.next_ask(MEMBERS, 0) == AskForBytes(40, 50, "a")

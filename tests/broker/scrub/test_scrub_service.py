@@ -6,7 +6,7 @@ import pytest
 from tests.broker.membership.group import InProcess, put, put_until_stored, until
 from tests.store.replicas import log_bytes
 
-from epochmq.admin.broker_figures import Broker as Figures
+from epochmq.admin.broker_figures import BrokerFigures as Figures
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.handlers.runtime_info import runtime_info
 from epochmq.broker.scrub import scrub_peers as peers

@@ -12,7 +12,7 @@ from tests.broker.slow import Slow
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.base.errors import DiskFull
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.timer.timed_messages import BACK_MS, Timer
 from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.model.message import StoredMessage
@@ -22,7 +22,7 @@ from epochmq.store.timer.checkpoint import FILE as CHECKPOINT
 from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress, decode, decode_older
 from epochmq.store.timer.log import FOLDER
 from epochmq.store.timer.wheel import FILE
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 
 HOUR_MS = 3_600_000
 
@@ -226,7 +226,7 @@ def refusing(broker: TimerBroker) -> Iterator[None]:
 
 
 def later(drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-    done([Outcome.LATER] * len(drafts))
+    done([WriteOutcome.LATER] * len(drafts))
 
 
 BACK = (BACK_MS + 1, 20_000, 511_000, HOUR_MS)
@@ -286,7 +286,7 @@ def refuse(*_: object) -> list[int]:
 def test_the_epoch_of_a_byte() -> None:
     node = TimerBroker().node
     assert node._epoch_before(5) == -1
-    entries = [EpochEntry(3, 0), EpochEntry(4, 100), EpochEntry(7, 100)]
+    entries = [EpochEntryBody(3, 0), EpochEntryBody(4, 100), EpochEntryBody(7, 100)]
     node.replica = SimpleNamespace(epochs=lambda: entries)  # type: ignore[assignment]
     assert [node._epoch_before(offset) for offset in (0, 1, 100, 101)] == [-1, 3, 3, 7]
 

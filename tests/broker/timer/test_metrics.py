@@ -1,7 +1,7 @@
 """How many messages wait, by topic."""
 
 from epochmq.base.limits import TOPICS_MAX
-from epochmq.broker.timer.metrics import TimerMetrics, Waits
+from epochmq.broker.timer.metrics import TimerMetrics, TopicTimers
 from epochmq.wire import json_tolerant
 
 
@@ -11,7 +11,7 @@ def test_they_count_up_and_down_and_never_below_zero() -> None:
     assert metrics.version.counter == 0
     metrics.add(["A", "B", "A"], 1, 7)
     metrics.add(["B", "B"], -1, 9)
-    assert metrics.counts == {"A": Waits(2, 7), "B": Waits(0, 9)}
+    assert metrics.counts == {"A": TopicTimers(2, 7), "B": TopicTimers(0, 9)}
     assert metrics.total == 2
     metrics.step_version(9)
     content = json_tolerant.loads(metrics.encode())
@@ -39,6 +39,6 @@ def test_another_brokers_are_taken_whole_or_if_they_are_newer() -> None:
 
 def test_they_are_bounded() -> None:
     metrics = TimerMetrics()
-    metrics.counts = dict.fromkeys(map(str, range(TOPICS_MAX)), Waits())
+    metrics.counts = dict.fromkeys(map(str, range(TOPICS_MAX)), TopicTimers())
     metrics.add(["new"], 1, 1)
     assert "new" not in metrics.counts

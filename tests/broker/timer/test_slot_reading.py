@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sim.disk import SimDisk
 
 from epochmq.broker.timer.slot_reading import SlotReading
-from epochmq.store.timer.files import Link, TimerFiles
+from epochmq.store.timer.files import SlotLink, TimerFiles
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
 from epochmq.store.timer.log import TimerLog
 from epochmq.store.timer.wheel import Wheel
@@ -19,7 +19,7 @@ def made() -> TimerFiles:
 
 
 def add(files: TimerFiles, count: int, magic: int = DEFAULT) -> list[int]:
-    return files.add([Link(WALL, magic, n, 10, 7, WALL + n) for n in range(count)], WALL)
+    return files.add([SlotLink(WALL, magic, n, 10, 7, WALL + n) for n in range(count)], WALL)
 
 
 def key(position: int) -> int:

@@ -11,7 +11,7 @@ from tests.broker.broker_harness import send
 from tests.broker.slow import Slow
 from tests.broker.timer.timers import LOG_BYTES, TimerBroker
 
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.timer.timer_driver import ENQUEUE_COUNT
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
@@ -101,7 +101,7 @@ def test_nobody_cancels_for_another_topic(broker: TimerBroker) -> None:
 class Moody:
     """An outlet's route that answers as it is told, or later."""
 
-    def __init__(self, broker: TimerBroker, *answers: Outcome, later: bool = False) -> None:
+    def __init__(self, broker: TimerBroker, *answers: WriteOutcome, later: bool = False) -> None:
         self.inner = broker.node.internal_writer.route
         self.answers = list(answers)
         self.later = later
@@ -113,8 +113,8 @@ class Moody:
         outcomes = []
         for draft in drafts:
             self.tried += 1
-            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
-            if outcome is Outcome.STORED:
+            outcome = self.answers.pop(0) if self.answers else WriteOutcome.STORED
+            if outcome is WriteOutcome.STORED:
                 self.inner.put([draft], origin, wall, lambda _: None)
             outcomes.append(outcome)
         if self.later:
@@ -126,7 +126,7 @@ class Moody:
 def test_a_refused_delivery_is_repeated_until_held(broker: TimerBroker) -> None:
     broker.put(b"a", b"b", b"c", TIMER_DELAY_MS=1000)
     broker.node.internal_writer.route = route = Moody(
-        broker, Outcome.STORED, *[Outcome.LATER] * 9, Outcome.ILLEGAL
+        broker, WriteOutcome.STORED, *[WriteOutcome.LATER] * 9, WriteOutcome.ILLEGAL
     )
     assert broker.run(1000) == [b"a"]
     found = broker.run(60_000, 500)
@@ -177,7 +177,7 @@ def test_of_slots_that_go_together_a_cancellation_is_of_its_own() -> None:
 def test_an_answer_from_another_life_changes_nothing(broker: TimerBroker) -> None:
     broker.put(b"a", TIMER_DELAY_MS=1000)
     inner = broker.node.internal_writer.route
-    broker.node.internal_writer.route = route = Moody(broker, Outcome.LATER, later=True)
+    broker.node.internal_writer.route = route = Moody(broker, WriteOutcome.LATER, later=True)
     broker.run(1500)
     broker.delivers = False
     broker.tick()
@@ -244,7 +244,7 @@ def test_a_clock_that_leapt_and_is_set_right(broker: TimerBroker, stands_down: b
     broker.put(b"a", b"b", TIMER_DELAY_MS=5000)
     assert broker.run(2000) == []
     inner = broker.node.internal_writer.route
-    broker.node.internal_writer.route = route = Moody(broker, *[Outcome.LATER] * 20)
+    broker.node.internal_writer.route = route = Moody(broker, *[WriteOutcome.LATER] * 20)
     broker.clock.wall += 3_600_000
     assert broker.run(100) == []
     assert route.tried == 2

@@ -6,8 +6,8 @@ from typing import Any
 from sim.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
-from epochmq.broker.clients.members import Member
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.model import record
 from epochmq.model.message_id import parse_offset_id
 from epochmq.model.sys_flag import TX_PREPARED
@@ -77,7 +77,7 @@ def restarted(harness: BrokerHarness, *, keep_offsets: bool = True) -> BrokerHar
 
 def producer(harness: BrokerHarness, group: str = "PG") -> Client:
     client = harness.client()
-    member = Member(client.session, "c", 0, 401, harness.clock.now, harness.clock.wall)
+    member = ClientMember(client.session, "c", 0, 401, harness.clock.now, harness.clock.wall)
     harness.node.producers.heartbeat(group, member)
     return client
 
@@ -108,15 +108,15 @@ def answered(check: Command, how: int) -> Command:
 class Moody:
     """A route that answers as it is told; what is STORED is appended."""
 
-    def __init__(self, harness: BrokerHarness, *answers: Outcome) -> None:
+    def __init__(self, harness: BrokerHarness, *answers: WriteOutcome) -> None:
         self.inner = harness.node.internal_writer.route
         self.answers = list(answers)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Any) -> None:
         outcomes = []
         for draft in drafts:
-            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
-            if outcome is Outcome.STORED:
+            outcome = self.answers.pop(0) if self.answers else WriteOutcome.STORED
+            if outcome is WriteOutcome.STORED:
                 self.inner.put([draft], origin, wall, lambda _: None)
             outcomes.append(outcome)
         done(outcomes)

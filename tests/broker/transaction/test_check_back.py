@@ -21,7 +21,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.transaction import open_transactions as core
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -124,9 +124,9 @@ def test_a_check_after_a_crash_finds_what_was_committed(harness: BrokerHarness) 
     assert len(harness.stored(OP_HALF_TOPIC)) == 1
 
 
-@pytest.mark.parametrize("outcome", [Outcome.LATER, Outcome.ILLEGAL])
+@pytest.mark.parametrize("outcome", [WriteOutcome.LATER, WriteOutcome.ILLEGAL])
 def test_a_copy_that_fails_is_tried_at_the_next_round(
-    harness: BrokerHarness, outcome: Outcome
+    harness: BrokerHarness, outcome: WriteOutcome
 ) -> None:
     harness.client().ask(half())
     asked = producer(harness)

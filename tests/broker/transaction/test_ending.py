@@ -17,7 +17,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.half import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -76,12 +76,12 @@ def test_what_is_not_ours_is_refused_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Outcome.LATER, ResponseCode.SERVICE_NOT_AVAILABLE),
-        (Outcome.ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),
+        (WriteOutcome.LATER, ResponseCode.SERVICE_NOT_AVAILABLE),
+        (WriteOutcome.ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),
     ],
 )
 def test_a_commit_that_is_not_written_can_be_repeated(
-    harness: BrokerHarness, outcome: Outcome, code: int
+    harness: BrokerHarness, outcome: WriteOutcome, code: int
 ) -> None:
     client = harness.client()
     answer = client.ask(half())
@@ -116,7 +116,7 @@ def test_another_master_in_between_sends_waiting_clients_away(harness: BrokerHar
 
     client = harness.client()
     answer = client.ask(half())
-    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     client.put(end(answer, ROLLBACK))
     harness.turn()
     harness.node.change_role(Role.SLAVE)

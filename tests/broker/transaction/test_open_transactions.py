@@ -16,9 +16,9 @@ from epochmq.base.errors import OurBug
 from epochmq.broker.transaction import open_transactions as module
 from epochmq.broker.transaction.open_transactions import (
     Half,
-    Look,
-    Progress,
-    State,
+    HalfMessageState,
+    OpProgress,
+    ReadHalfMessages,
     Terms,
     Transactions,
     Why,
@@ -35,7 +35,7 @@ def half(at: int, origin: int | None = None, **more: int) -> Half:
 
 def ready(*halves: Half, terms: Terms = TERMS, now: int = 0) -> Transactions:
     core = Transactions(terms)
-    core.begin(now, Progress(0, 0), 0)
+    core.begin(now, OpProgress(0, 0), 0)
     for one in halves:
         core.took_half(one)
     core.caught_up()
@@ -55,7 +55,7 @@ def end(core: Transactions, at: int, now: int = 0, *, committed: bool = True) ->
 
 def test_it_is_known_what_is_open_after_reading_both_queues() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(0, 0), 3)
+    core.begin(0, OpProgress(0, 0), 3)
     core.took_ops(1, [1])
     for at in range(3):
         core.took_half(half(at))
@@ -69,7 +69,7 @@ def test_it_is_known_what_is_open_after_reading_both_queues() -> None:
 
 def test_halves_from_before_are_doubted_and_later_ones_are_not() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(0, 0), 1)
+    core.begin(0, OpProgress(0, 0), 1)
     core.took_half(half(0))
     core.took_half(half(1))
     core.caught_up()
@@ -87,13 +87,13 @@ def test_a_copy_stands_for_what_it_is_a_copy_of() -> None:
 
 def test_an_op_may_name_the_first_one_in_place_of_its_copy() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(0, 0), 2)
+    core.begin(0, OpProgress(0, 0), 2)
     core.took_ops(1, [0])
     core.took_half(half(0))
     core.took_half(half(1, origin=0))
     core.caught_up()
     assert core.find(0) is None
-    assert core.progress() == Progress(2, 1)
+    assert core.progress() == OpProgress(2, 1)
 
 
 def test_a_copy_that_comes_late_of_one_that_ended_unnamed_is_over_as_well() -> None:
@@ -121,7 +121,7 @@ def test_a_copy_of_one_that_just_ended_is_over_as_well() -> None:
 
 def test_one_that_a_stand_in_ended_is_over_and_so_are_its_copies() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(0, 0), 4)
+    core.begin(0, OpProgress(0, 0), 4)
     core.took_half(half(0))
     core.took_half(half(1))
     core.took_half(half(2, origin=1), ended=True)
@@ -187,10 +187,10 @@ def test_what_is_over_may_be_named_again() -> None:
 
 def test_before_all_is_read_the_progress_stays() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(3, 2), 9)
+    core.begin(0, OpProgress(3, 2), 9)
     core.took_ops(7, [4])
     core.took_half(half(3))
-    assert core.progress() == Progress(3, 2)
+    assert core.progress() == OpProgress(3, 2)
 
 
 def test_halves_are_read_once() -> None:
@@ -224,14 +224,14 @@ def test_there_is_room_for_so_many() -> None:
 def test_it_ends_once() -> None:
     core = ready(half(0))
     found = end(core, 0)
-    assert found.state is State.DONE
+    assert found.state is HalfMessageState.DONE
     assert found.committed
     with pytest.raises(OurBug):
         core.done(found, 0, committed=True)
     with pytest.raises(OurBug):
         core.busy(found)
     core.again(found)
-    assert found.state is State.DONE
+    assert found.state is HalfMessageState.DONE
 
 
 def test_what_was_not_written_can_be_tried_again() -> None:
@@ -240,7 +240,7 @@ def test_what_was_not_written_can_be_tried_again() -> None:
     assert found is not None
     core.busy(found)
     core.again(found)
-    assert found.state is State.OPEN
+    assert found.state is HalfMessageState.OPEN
 
 
 def test_op_messages_gather_and_are_repeated_until_held() -> None:
@@ -261,7 +261,7 @@ def test_op_messages_gather_and_are_repeated_until_held() -> None:
     assert core.op_due(9_000) == []
     assert core.progress().halves == 0
     core.took_ops(1, [0, 1, 2])
-    assert core.progress() == Progress(3, 1)
+    assert core.progress() == OpProgress(3, 1)
     assert core.statistics()["window"] == 0
 
 
@@ -287,18 +287,18 @@ def test_an_op_message_is_full_or_wanted_at_once() -> None:
 
 def test_progress_waits_for_the_first_open_one() -> None:
     core = ready(*map(half, range(4)))
-    assert core.progress() == Progress(0, 0)
+    assert core.progress() == OpProgress(0, 0)
     core.took_ops(1, [1])
     core.took_ops(2, [3])
-    assert core.progress() == Progress(0, 0)
+    assert core.progress() == OpProgress(0, 0)
     core.took_half(half(4))
     core.took_ops(3, [0])
-    assert core.progress() == Progress(2, 0)
+    assert core.progress() == OpProgress(2, 0)
     core.took_ops(4, [2])
-    assert core.progress() == Progress(4, 0)  # op messages 0 to 3 may not be forgotten before 4
+    assert core.progress() == OpProgress(4, 0)  # op messages 0 to 3 may not be forgotten before 4
     core.took_half(half(5))
     core.took_ops(5, [4, 5])
-    assert core.progress() == Progress(6, 5)
+    assert core.progress() == OpProgress(6, 5)
 
 
 def test_old_op_messages_are_left_behind_though_it_never_ends() -> None:
@@ -347,7 +347,7 @@ def test_a_clock_that_was_set_back_asks_at_once() -> None:
 
 def test_nobody_is_asked_before_it_is_known_what_is_open() -> None:
     core = Transactions(TERMS)
-    core.begin(0, Progress(0, 0), 1)
+    core.begin(0, OpProgress(0, 0), 1)
     core.took_half(half(0))
     assert asked(core, 40_000, WALL + 40_000) == []
     assert core.next_deadline() is None
@@ -423,7 +423,7 @@ class Model(RuleBasedStateMachine):
         self.log = Log()
         self.now = 0
         self.wall = WALL
-        self.saved = Progress(0, 0)
+        self.saved = OpProgress(0, 0)
         self.born: dict[int, int] = {}
         self.promised: dict[int, bool] = {}
         self.given_up: set[int] = set()
@@ -473,7 +473,7 @@ class Model(RuleBasedStateMachine):
     def end(self, data: st.DataObject, commit: bool, fate: str) -> None:
         origin = data.draw(st.sampled_from(sorted(self.born)))
         found = self.core.find(origin)
-        if found is None or found.state is not State.OPEN or self.evidence(found):
+        if found is None or found.state is not HalfMessageState.OPEN or self.evidence(found):
             return
         if not commit:
             self.core.done(found, self.now, committed=False)
@@ -535,7 +535,7 @@ class Model(RuleBasedStateMachine):
                 self.core.again(found)
         self.read()
 
-    def looks(self) -> Iterator[Look]:
+    def looks(self) -> Iterator[ReadHalfMessages]:
         yield from self.core.looks(self.now, self.wall)
 
     @rule(ms=st.integers(-100_000, 100_000))
@@ -571,7 +571,7 @@ class Model(RuleBasedStateMachine):
         for at, origin in enumerate(self.log.halves()):
             if at in named:
                 found = self.core.find(origin)
-                assert found is None or found.state is State.DONE
+                assert found is None or found.state is HalfMessageState.DONE
 
 
 TestModel = Model.TestCase

@@ -19,7 +19,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.offsets import ended_transactions as bound
 from epochmq.broker.offsets.ended_transactions import ENDED_FIELD
 from epochmq.broker.roles import Role
@@ -38,7 +38,7 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
-        self.outcome = Outcome.STORED
+        self.outcome = WriteOutcome.STORED
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         self.bodies += [bytes(draft.body) for draft in drafts]
@@ -144,7 +144,7 @@ def test_what_was_handed_over_is_over(harness: BrokerHarness) -> None:
 def test_what_could_not_be_written_elsewhere_is_open(harness: BrokerHarness) -> None:
     answers = sent(harness, 2, immune=1)
     away = stand_in(harness)
-    away.outcome = Outcome.LATER
+    away.outcome = WriteOutcome.LATER
     assert harness.client().ask(end(answers[1])).code == ResponseCode.SERVICE_NOT_AVAILABLE
     content = handed_over(harness)
     assert ENDED_FIELD not in content

@@ -18,7 +18,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction import half_reading as reading
 from epochmq.broker.transaction.half import GROUP
@@ -32,7 +32,7 @@ class Elsewhere:
     """Another group, which holds all it is given."""
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        done([Outcome.STORED] * len(drafts))
+        done([WriteOutcome.STORED] * len(drafts))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_ends_are_named_together(harness: BrokerHarness) -> None:
 def test_op_messages_that_fail_are_repeated(harness: BrokerHarness) -> None:
     client = harness.client()
     answer = client.ask(half())
-    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     client.put(end(answer, ROLLBACK))
     harness.turn()
     assert client.take() == []

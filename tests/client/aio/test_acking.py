@@ -11,7 +11,7 @@ from epochmq.client.aio import acking
 from epochmq.client.aio.acking import Acker
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 
 
 class Broker:
@@ -23,15 +23,15 @@ class Broker:
         self.open = asyncio.Event()
         self.open.set()
 
-    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[Handle]) -> None:
+    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[PopHandle]) -> None:
         await self.open.wait()
         self.requests.append([handle.offset for handle in handles])
         if self._failures:
             raise self._failures.pop(0)
 
 
-def handle(offset: int) -> Handle:
-    return Handle(0, 1, 2, 3, "0", "b", 0, offset)
+def handle(offset: int) -> PopHandle:
+    return PopHandle(0, 1, 2, 3, "0", "b", 0, offset)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Admin
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.core.pop_handle import Handle, handle_of
+from epochmq.client.core.pop_handle import PopHandle, handle_of
 from epochmq.client.core.pop_state import PopStatus
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model.message import StoredMessage
@@ -54,7 +54,7 @@ class Caller:
     async def ack(self, message: StoredMessage) -> None:
         await self.calls.ack(self.topic, handle_of(message))
 
-    async def hide(self, message: StoredMessage, ms: int) -> Handle:
+    async def hide(self, message: StoredMessage, ms: int) -> PopHandle:
         return await self.calls.change_invisible(self.topic, handle_of(message), ms)
 
     async def next(self, within_s: float = 90) -> list[StoredMessage]:

@@ -10,8 +10,8 @@ from tests.client.aio.test_pop_member import World, message
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import ConsumeResult
 from epochmq.client.aio.pop_handling import Fates, PopConcurrent, PopOrdered
-from epochmq.client.aio.pop_member import Share, Taken
-from epochmq.client.core.pop_handle import Handle, handle_of
+from epochmq.client.aio.pop_member import HeldMessage, Share
+from epochmq.client.core.pop_handle import PopHandle, handle_of
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.retries import consumer_limit
@@ -26,19 +26,19 @@ class Broker:
         self.told: list[Fate] = []
         self.problem: Exception | None = None
 
-    def _note(self, what: str, handle: Handle, value: int = 0) -> None:
+    def _note(self, what: str, handle: PopHandle, value: int = 0) -> None:
         self.told.append((what, handle.offset, value))
         if self.problem is not None:
             raise self.problem
 
-    async def ack(self, topic: str, handle: Handle) -> None:
+    async def ack(self, topic: str, handle: PopHandle) -> None:
         self._note("ack", handle)
 
-    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[Handle]) -> None:
+    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[PopHandle]) -> None:
         for handle in handles:
             self._note("ack", handle)
 
-    async def change_invisible(self, topic: str, handle: Handle, invisible_ms: int) -> Handle:
+    async def change_invisible(self, topic: str, handle: PopHandle, invisible_ms: int) -> PopHandle:
         self._note("hide", handle, invisible_ms)
         return handle
 
@@ -59,22 +59,22 @@ class Place:
         self.seen += [each.queue_offset for each in messages]
         return self.wants
 
-    def taken(self, offset: int, *, queue_id: int = 0, late: bool = False) -> Taken:
+    def taken(self, offset: int, *, queue_id: int = 0, late: bool = False) -> HeldMessage:
         made = message(offset)
         handle = handle_of(made)
-        handle = Handle(0, 1000, 60_000, 3, "0", "a", queue_id, handle.offset)
+        handle = PopHandle(0, 1000, 60_000, 3, "0", "a", queue_id, handle.offset)
         self.share.in_flight += 1
         now = self.member.instance.clock.now_ms()
-        return Taken(made, handle, now - 1 if late else now + 60_000, self.share)
+        return HeldMessage(made, handle, now - 1 if late else now + 60_000, self.share)
 
-    async def concurrently(self, *taken: Taken) -> list[Fate]:
+    async def concurrently(self, *taken: HeldMessage) -> list[Fate]:
         handling = PopConcurrent(self.member, self.listener, 1)
         handling.start()
         await handling.popped(list(taken))
         await asyncio.wait_for(handling.drain(), 10)
         return self.broker.told
 
-    async def in_order(self, *taken: Taken) -> list[Fate]:
+    async def in_order(self, *taken: HeldMessage) -> list[Fate]:
         handling = PopOrdered(self.member, self.listener)
         handling.start()
         await handling.popped(list(taken))

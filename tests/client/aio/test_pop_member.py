@@ -11,9 +11,9 @@ from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
 from epochmq.client.aio import pop_member
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.aio.pop_member import ANY_QUEUE, PopMember, PopOptions, Taken
+from epochmq.client.aio.pop_member import ANY_QUEUE, HeldMessage, PopMember, PopOptions
 from epochmq.client.core import pop_state
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 from epochmq.client.core.pop_state import PopStatus
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model.message import StoredMessage
@@ -33,7 +33,7 @@ class Calls:
         self.share: list[MessageQueue] | Exception | None = [ONE]
         self.popped: list[Popped | EpochError] = []
         self.asked: list[dict[str, Any]] = []
-        self.acked: list[Handle] = []
+        self.acked: list[PopHandle] = []
         self.ack_problem: EpochError | None = None
         self.answers: asyncio.Event | None = None
         self.hidden: list[tuple[int, int]] = []
@@ -56,13 +56,13 @@ class Calls:
             raise answer
         return answer
 
-    async def change_invisible(self, topic: str, handle: Handle, invisible_ms: int) -> Handle:
+    async def change_invisible(self, topic: str, handle: PopHandle, invisible_ms: int) -> PopHandle:
         self.hidden.append((handle.offset, invisible_ms))
         if handle.offset == 1:
             raise NotReachable("gone")
         return handle
 
-    async def ack_all(self, topic: str, broker_name: str, handles: list[Handle]) -> None:
+    async def ack_all(self, topic: str, broker_name: str, handles: list[PopHandle]) -> None:
         self.acked += handles
         if self.ack_problem is not None:
             raise self.ack_problem
@@ -72,12 +72,12 @@ class Handling:
     """Keeps what it gets."""
 
     def __init__(self) -> None:
-        self.taken: list[Taken] = []
+        self.taken: list[HeldMessage] = []
 
     def start(self) -> None:
         pass
 
-    async def popped(self, taken: list[Taken]) -> None:
+    async def popped(self, taken: list[HeldMessage]) -> None:
         self.taken += taken
 
     async def drain(self) -> None:
@@ -85,7 +85,7 @@ class Handling:
 
 
 def message(offset: int, tags: str = "") -> StoredMessage:
-    made = stored(offset, POP_CK=str(Handle(0, 1000, 60_000, 3, "0", "a", 0, offset)))
+    made = stored(offset, POP_CK=str(PopHandle(0, 1000, 60_000, 3, "0", "a", 0, offset)))
     if tags:
         made.properties["TAGS"] = tags
     return made
@@ -122,7 +122,7 @@ class World:
     def shares(self) -> list[MessageQueue]:
         return sorted(self.member.shares)
 
-    async def until(self, count: int) -> list[Taken]:
+    async def until(self, count: int) -> list[HeldMessage]:
         async with asyncio.timeout(10):
             while len(self.handling.taken) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)

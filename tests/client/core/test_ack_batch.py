@@ -4,11 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.client.core.ack_batch import SPAN_MAX, batches
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 
 
-def handle(offset: int, start: int = 0, revive: int = 3, mark: str = "0", queue: int = 0) -> Handle:
-    return Handle(start, 1000, 60000, revive, mark, "b", queue, offset)
+def handle(
+    offset: int, start: int = 0, revive: int = 3, mark: str = "0", queue: int = 0
+) -> PopHandle:
+    return PopHandle(start, 1000, 60000, revive, mark, "b", queue, offset)
 
 
 def test_the_bits_of_the_fact_sheet() -> None:
@@ -39,7 +41,7 @@ def test_in_order_and_far_ones_go_alone() -> None:
         )
     )
 )
-def test_every_handle_is_there_once(handles: list[Handle]) -> None:
+def test_every_handle_is_there_once(handles: list[PopHandle]) -> None:
     body, alone = batches("b", "g", "T", handles)
     together = [
         handle(offset, row.start_offset, row.revive_queue_id, row.retry, row.queue_id)

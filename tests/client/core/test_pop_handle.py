@@ -9,7 +9,7 @@ from epochmq.client.core.pop_handle import (
     NORMAL,
     RETRY_V1,
     RETRY_V2,
-    Handle,
+    PopHandle,
     complete,
     handle_of,
     mark_of,
@@ -60,7 +60,7 @@ def completed(messages: list[StoredMessage], answer: PopResponseHeader) -> list[
 def test_eight_words() -> None:
     text = "5 1000 60000 3 1 broker-a 2 7"
     handle = parse(text)
-    assert handle == Handle(5, 1000, 60000, 3, "1", "broker-a", 2, 7)
+    assert handle == PopHandle(5, 1000, 60000, 3, "1", "broker-a", 2, 7)
     assert str(handle) == text
     assert not handle.is_ordered
     assert parse("5 1000 60000 999 0 b 2 7").is_ordered
@@ -162,7 +162,7 @@ def test_an_answer_that_does_not_fit(answer: PopResponseHeader) -> None:
 
 @given(
     st.builds(
-        Handle,
+        PopHandle,
         st.integers(0, 2**63 - 1),
         st.integers(0, 2**63 - 1),
         st.integers(0, 300_000),
@@ -173,5 +173,5 @@ def test_an_answer_that_does_not_fit(answer: PopResponseHeader) -> None:
         st.integers(0, 2**63 - 1),
     )
 )
-def test_every_handle_comes_back(handle: Handle) -> None:
+def test_every_handle_comes_back(handle: PopHandle) -> None:
     assert parse(str(handle)) == handle

@@ -4,7 +4,7 @@ import pytest
 from tests.controller.world import HEARTBEAT, KEY, NAMES, Broker, World, brokers, fields, live_on
 
 from epochmq.base import limits
-from epochmq.controller.elect import Report
+from epochmq.controller.elect import LogReport
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_log_is_taken_as_it_is_told_even_when_it_shrank(found: list[Broker])
     found[1].beat()
     live = world.leader.core.context.live.get(KEY, 2)
     assert live is not None
-    assert live.report == Report(1, 100)
+    assert live.report == LogReport(1, 100)
 
 
 def test_an_absurd_epoch_is_not_believed(found: list[Broker]) -> None:

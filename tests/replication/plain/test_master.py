@@ -6,7 +6,7 @@ from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import encode_head, encode_report
 from epochmq.replication.plain.master import PlainMasterCore
-from epochmq.replication.replication_effects import Close, Send, Trouble
+from epochmq.replication.replication_effects import Close, SendData, Trouble
 
 OPTIONS = ReplicationOptions(in_sync_replicas=2, transfer_batch_bytes=300)
 
@@ -139,7 +139,7 @@ def test_heartbeats_and_silence() -> None:
     core = master(log(500))
     slave(core, 1, 500)
     assert core.tick(4999) == []
-    assert core.tick(5000) == [Send(1, encode_head(500, 0))]
+    assert core.tick(5000) == [SendData(1, encode_head(500, 0))]
     assert core.tick(9999) == []
     assert core.tick(20_000) == [Close(1, "silent for too long")]
     assert core.closed(1, 20_000) == []

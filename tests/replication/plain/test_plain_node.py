@@ -9,7 +9,7 @@ from tests.store.world import SMALL
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_node import PlainNode
-from epochmq.replication.replication_effects import Close, Send, Trouble
+from epochmq.replication.replication_effects import Close, SendData, Trouble
 from epochmq.store.options import StoreOptions
 
 OPTIONS = ReplicationOptions(in_sync_replicas=2, transfer_batch_bytes=700)
@@ -30,7 +30,7 @@ class Plain:
         """(what is to be sent on `link`, whether it is to be closed)."""
         out, close = [], False
         for effect in self.node.pop_effects():
-            if isinstance(effect, Send):
+            if isinstance(effect, SendData):
                 out.append(effect.data)
             elif isinstance(effect, Close):
                 close = close or effect.link == link

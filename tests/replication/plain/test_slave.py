@@ -2,18 +2,18 @@ from dataclasses import replace
 
 from tests.replication.world import FakeLog, log
 
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import encode_head, encode_report
 from epochmq.replication.plain.slave import PlainSlaveCore
 from epochmq.replication.replication_effects import (
     Acknowledge,
-    Append,
+    AppendData,
     AwaitSync,
     Close,
     Effects,
     Reset,
-    Send,
+    SendData,
     Truncate,
 )
 
@@ -35,12 +35,12 @@ class Runner:
         held = False
         for effect in effects:
             match effect:
-                case Append(offset, data):
+                case AppendData(offset, data):
                     assert offset == self.log.end
                     self.log.end += len(data)
                 case Acknowledge():
                     self.run(self.core.acknowledge(0))
-                case Send(0, data):
+                case SendData(0, data):
                     self.sent.append(data)
                 case Close(0, reason):
                     self.closed.append(reason)
@@ -95,7 +95,7 @@ def test_gaps_overlaps_and_heartbeats_elsewhere_close_the_link() -> None:
     for offset, body in ((101, b"ab"), (98, b"ab"), (99, b"")):
         slave = connected(log(100)).frame(offset, body)
         assert slave.closed == [f"log from {offset}, where 100 is next"]
-        assert slave.core.state is State.READY
+        assert slave.core.state is LinkState.READY
 
 
 def test_half_a_record_goes_before_the_first_report() -> None:
@@ -153,4 +153,4 @@ def test_heartbeats_and_silence() -> None:
     slave.run(slave.core.tick(20_000))
     assert slave.closed == ["the master is silent for too long"]
     assert slave.core.tick(30_000) == []
-    assert slave.core.statistics()["state"] == State.READY
+    assert slave.core.statistics()["state"] == LinkState.READY

@@ -12,7 +12,7 @@ from epochmq.model.record import store_time_at
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import Runner
-from epochmq.spark.jobs.archive_task import Work, Written, archive_ranges
+from epochmq.spark.jobs.archive_task import TaskResult, Work, archive_ranges
 from epochmq.spark.jobs.report import no_progress
 from epochmq.spark.jobs.tables.opening import AnyTable, arrow_dataset, open_table
 
@@ -120,7 +120,7 @@ class FakeRunner(Runner):
         self.cluster = cluster
         self.tasks = tasks
 
-    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
         return [
             archive_ranges(work, number, deal, self.cluster.fetch)
             for number, deal in enumerate(deals)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from epochmq.model import record
 from epochmq.model.log_blocks import blocks_of
-from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
+from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
 from epochmq.store.checkpoint import _FIELDS
 from epochmq.store.epochs import _format
 
@@ -78,9 +78,11 @@ class Held:
     def read(self, low: int, high: int) -> bytes:
         return self.data[max(low - self.start, 0) : max(high - self.start, 0)]
 
-    def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+    def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
         return [
-            Block(at, size, hashlib.blake2b(self.read(at, at + size), digest_size=16).hexdigest())
+            DigestBlock(
+                at, size, hashlib.blake2b(self.read(at, at + size), digest_size=16).hexdigest()
+            )
             for at, size in blocks_of(low, high, block_bytes)
         ][:3]
 

@@ -11,8 +11,8 @@ from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
-from epochmq.spark.jobs.archive_run import Written, joined
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.archive_run import TaskResult, joined
+from epochmq.spark.jobs.report import JobReport
 
 pytestmark = pytest.mark.process
 COUNT = 1_000
@@ -49,6 +49,6 @@ def test_a_real_topic(namesrv: str, tmp_path: object) -> None:
 
 
 def test_joined() -> None:
-    whole = joined([Written(rows=1, bytes=2), Written(rows=3, missing=4)])
+    whole = joined([TaskResult(rows=1, bytes=2), TaskResult(rows=3, missing=4)])
     assert (whole.rows, whole.bytes, whole.missing) == (4, 2, 4)
-    assert isinstance(Report("x").as_json(), dict)
+    assert isinstance(JobReport("x").as_json(), dict)

@@ -9,7 +9,7 @@ from tests.spark.jobs.replicas import Held, held, make_log, write_store
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit import Audit, asks_of, plan, run_audit, whole
-from epochmq.spark.jobs.audit_core import Block, Epoch, Kind, Shape
+from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, FindingKind, Shape
 from epochmq.spark.jobs.audit_files import StoreReplica
 
 LOG = make_log(400, seed=7)
@@ -22,7 +22,9 @@ def audit_of(replicas: list[Held], **more: int) -> Audit:
     return run_audit(replicas, block_bytes=BLOCK, **more)
 
 
-def found(audit: Audit, *wanted: Kind) -> list[tuple[Kind, int, int, tuple[str, ...]]]:
+def found(
+    audit: Audit, *wanted: FindingKind
+) -> list[tuple[FindingKind, int, int, tuple[str, ...]]]:
     return [f[:4] for f in audit.findings if f.kind in wanted]
 
 
@@ -80,16 +82,16 @@ def test_what_was_planted_is_found_and_nothing_else(
         touched = {LOG.record_at(at) for at in mine} - {None}
         assert touched - named <= set(_where_all_are_damaged(replicas, touched))
     # Epochs: they change at these offsets only.
-    ranges = found(audit, Kind.EPOCHS)
+    ranges = found(audit, FindingKind.EPOCHS)
     for at in {0, *ends, *(start for start in turn if start is not None)}:
         differ = len({r.shape.epoch_at(at) for r in replicas if at < r.shape.end}) > 1
         inside_one = any(low <= at < high for _, low, high, _ in ranges)
         assert inside_one == (differ and at < limit)
     # Ends.
     short = {r.shape.name: r.shape.end for r in replicas if r.shape.end < limit}
-    assert {names[0]: low for _, low, _, names in found(audit, Kind.SHORT)} == short
+    assert {names[0]: low for _, low, _, names in found(audit, FindingKind.SHORT)} == short
     beyond = {r.shape.name: r.shape.end for r in replicas if r.shape.end > limit}
-    assert {names[0]: high for _, _, high, names in found(audit, Kind.BEYOND)} == beyond
+    assert {names[0]: high for _, _, high, names in found(audit, FindingKind.BEYOND)} == beyond
     assert audit.is_sound == (not planted and not ranges and not short)
 
 
@@ -111,9 +113,9 @@ def test_directories_are_compared_like_replicas_in_memory(tmp_path: Path) -> Non
     ]
     replicas = [StoreReplica(n, str(root)) for n, root in zip(NAMES, roots, strict=True)]
     audit = run_audit(replicas, block_bytes=BLOCK)
-    assert found(audit, *Kind) == [
-        (Kind.BYTES, at, at + 1, NAMES[:1] + NAMES[2:] + NAMES[1:2]),
-        (Kind.SHORT, LOG.starts[380], LOG.end, ("c",)),
+    assert found(audit, *FindingKind) == [
+        (FindingKind.BYTES, at, at + 1, NAMES[:1] + NAMES[2:] + NAMES[1:2]),
+        (FindingKind.SHORT, LOG.starts[380], LOG.end, ("c",)),
     ]
     text = audit.findings[0].text
     assert f"record at {LOG.starts[120]}: orders/0 offset 30, id ID000120" in text
@@ -142,7 +144,7 @@ def test_a_replica_that_stops_answering_is_named() -> None:
         def read(self, low: int, high: int) -> bytes:
             return b""
 
-        def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+        def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
             return []
 
     with pytest.raises(PeerError, match="quiet gives no digests of its log from 0 on"):

@@ -5,12 +5,12 @@ import pytest
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit_core import (
     UNKNOWN_EPOCH,
-    Block,
+    DigestBlock,
     Epoch,
     Finding,
-    Kind,
+    FindingKind,
     Shape,
-    Span,
+    SharedBytes,
     alone_findings,
     check_block_bytes,
     check_blocks,
@@ -29,7 +29,7 @@ def shape(
     return Shape(name, start, end, confirmed, epochs)
 
 
-def kinds(found: list[Finding]) -> list[tuple[Kind, int, int, tuple[str, ...]]]:
+def kinds(found: list[Finding]) -> list[tuple[FindingKind, int, int, tuple[str, ...]]]:
     return [finding[:4] for finding in found]
 
 
@@ -47,23 +47,23 @@ def test_without_a_controller_the_shortest_log_is_the_limit() -> None:
 def test_spans_are_cut_where_a_log_begins_or_ends() -> None:
     three = [shape("a", 0, 1000), shape("b", 200, 900), shape("c", 200, 1500)]
     assert spans(three, 1000) == [
-        Span(0, 200, ("a",)),
-        Span(200, 900, ("a", "b", "c")),
-        Span(900, 1000, ("a", "c")),
+        SharedBytes(0, 200, ("a",)),
+        SharedBytes(200, 900, ("a", "b", "c")),
+        SharedBytes(900, 1000, ("a", "c")),
     ]
-    assert kinds(alone_findings(spans(three, 1000))) == [(Kind.ALONE, 0, 200, ("a",))]
+    assert kinds(alone_findings(spans(three, 1000))) == [(FindingKind.ALONE, 0, 200, ("a",))]
 
 
 def test_logs_that_have_nothing_in_common_leave_a_hole() -> None:
     assert spans([shape("a", 0, 100), shape("b", 500, 900)], 900) == [
-        Span(0, 100, ("a",)),
-        Span(500, 900, ("b",)),
+        SharedBytes(0, 100, ("a",)),
+        SharedBytes(500, 900, ("b",)),
     ]
 
 
 def test_neighbouring_blocks_with_one_grouping_are_one_split() -> None:
-    span = Span(0, 50, ("a", "b", "c"))
-    same = [Block(n * 10, 10, "x") for n in range(5)]
+    span = SharedBytes(0, 50, ("a", "b", "c"))
+    same = [DigestBlock(n * 10, 10, "x") for n in range(5)]
     b = [block._replace(digest="y") if block.offset in (10, 20) else block for block in same]
     c = [block._replace(digest="z") if block.offset == 30 else block for block in same]
     found = splits(span, {"a": same, "b": b, "c": c})
@@ -71,10 +71,10 @@ def test_neighbouring_blocks_with_one_grouping_are_one_split() -> None:
 
 
 def test_a_block_nobody_asked_for_is_refused() -> None:
-    good = [Block(0, 10, "x"), Block(10, 10, "x")]
+    good = [DigestBlock(0, 10, "x"), DigestBlock(10, 10, "x")]
     assert check_blocks("a", 0, 25, 10, good) is good
     with pytest.raises(PeerError, match="a answered with a block of 9 bytes at 10"):
-        check_blocks("a", 0, 25, 10, [good[0], Block(10, 9, "x")])
+        check_blocks("a", 0, 25, 10, [good[0], DigestBlock(10, 9, "x")])
     with pytest.raises(PeerError):
         check_blocks("a", 0, 10, 10, good)
 
@@ -85,9 +85,9 @@ def test_different_masters_of_one_offset_are_found_and_unknown_ones_agree() -> N
     c = shape("c", 0, 1000, 1000, Epoch(3, 700))
     found = epoch_findings([a, b, c], 1000)
     assert kinds(found) == [
-        (Kind.EPOCHS, 400, 500, ("a", "b")),
-        (Kind.EPOCHS, 500, 700, ("a", "b")),
-        (Kind.EPOCHS, 700, 1000, ("a", "b", "c")),
+        (FindingKind.EPOCHS, 400, 500, ("a", "b")),
+        (FindingKind.EPOCHS, 500, 700, ("a", "b")),
+        (FindingKind.EPOCHS, 700, 1000, ("a", "b", "c")),
     ]
     assert found[0].text == "written by epoch 1 at a, epoch 3 at b"
     assert c.epoch_at(699) == UNKNOWN_EPOCH
@@ -109,16 +109,16 @@ def test_ends_before_and_behind_the_confirmed_offset_are_told_apart() -> None:
     three = [shape("a", end=1200), shape("b", end=900, confirmed=800), shape("c", end=900)]
     found = end_findings(three, 1000)
     assert kinds(found) == [
-        (Kind.BEYOND, 1000, 1200, ("a",)),
-        (Kind.SHORT, 900, 1000, ("b",)),
-        (Kind.SHORT, 900, 1000, ("c",)),
+        (FindingKind.BEYOND, 1000, 1200, ("a",)),
+        (FindingKind.SHORT, 900, 1000, ("b",)),
+        (FindingKind.SHORT, 900, 1000, ("c",)),
     ]
     assert "it lags" in found[1].text
     assert "bytes are gone" in found[2].text
     assert [finding.kind.is_legal for finding in found] == [True, False, False]
     assert kinds(end_findings([shape("a", end=999), shape("b", end=1001)], 1000)) == [
-        (Kind.SHORT, 999, 1000, ("a",)),
-        (Kind.BEYOND, 1000, 1001, ("b",)),
+        (FindingKind.SHORT, 999, 1000, ("a",)),
+        (FindingKind.BEYOND, 1000, 1001, ("b",)),
     ]
     assert end_findings([shape("a", end=1000)], 1000) == []
 

@@ -9,7 +9,7 @@ from tests.spark.jobs.replicas import FILE_BYTES, Held, held, make_log
 
 from epochmq.model import record
 from epochmq.spark.jobs.audit_core import Split
-from epochmq.spark.jobs.audit_drill import Place, Read, differing, drill, place_at, suspects
+from epochmq.spark.jobs.audit_drill import Read, ReplicaByte, differing, drill, place_at, suspects
 
 LOG = make_log(300, seed=5)
 
@@ -113,9 +113,9 @@ def test_only_so_many_records_are_named_but_first_and_last_are_exact() -> None:
 
 
 def test_where_nobody_has_a_record_there_is_a_gap() -> None:
-    assert place_at("a", 50, 0, lambda _, low, high: bytes(high - low)) == Place("gap", 50)
+    assert place_at("a", 50, 0, lambda _, low, high: bytes(high - low)) == ReplicaByte("gap", 50)
 
 
 def test_nobody_is_suspected_when_all_are_damaged() -> None:
-    gap = Place("gap", 1)
+    gap = ReplicaByte("gap", 1)
     assert suspects((("a",), ("b",)), [{"a": gap, "b": gap}]) == ()

@@ -18,7 +18,7 @@ from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.dlq import ORIGIN, REDRIVE_OF, RETRY, Dlq, dlq
 from epochmq.spark.jobs.dlq_causes import Pick, parse_where
 from epochmq.spark.jobs.dlq_ledger import open_ledger
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.report import JobReport
 
 GROUP, TOPIC = "billing", "orders"
 
@@ -89,7 +89,7 @@ def test_causes_with_their_origins(job: Dlq) -> None:
     assert [(row["body:reason"], row["count"]) for row in causes] == [("r0", 2), ("r1", 2)]
 
 
-def numbers(report: Report) -> tuple[object, object]:
+def numbers(report: JobReport) -> tuple[object, object]:
     """What a re-drive was to send, and what it has sent."""
     return report.details["toSend"], report.details["sent"]
 

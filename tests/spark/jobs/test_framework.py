@@ -7,7 +7,7 @@ import pytest
 
 from epochmq.base.errors import DiskFull, EnvironmentFault, NotFound, UsageError
 from epochmq.spark.jobs.framework import (
-    Stop,
+    JobStop,
     begun,
     explain,
     master_url,
@@ -116,7 +116,7 @@ def test_other_errors_are_one_line() -> None:
 
 def test_stop() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Stop() as stop:
+    with JobStop() as stop:
         assert not stop.asked
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.asked

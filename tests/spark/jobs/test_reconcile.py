@@ -6,7 +6,7 @@ import pytest
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.spark.jobs.reconcile import Reconcile, details_of
-from epochmq.spark.jobs.reconcile_judge import Verdict
+from epochmq.spark.jobs.reconcile_judge import ReconcileVerdict
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 
 
 def test_details_name_the_shares() -> None:
-    verdict = Verdict(
+    verdict = ReconcileVerdict(
         {"sent": 2, "lost": 0}, {"g": {"late": 1}}, {"g": {"storeToConsume": [1, 2, 3, 4]}}
     )
     details = details_of(verdict)

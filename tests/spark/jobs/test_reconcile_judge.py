@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.reconcile_judge import Rules, Verdict
+from epochmq.spark.jobs.reconcile_judge import ReconcileVerdict, Rules
 
 
 def test_rules() -> None:
@@ -14,6 +14,6 @@ def test_rules() -> None:
 
 @pytest.mark.parametrize("bad", ["lost", "duplicated", "failed"])
 def test_what_makes_a_verdict_unclean(bad: str) -> None:
-    assert not Verdict({bad: 1}, {}, {}).is_clean
-    assert not Verdict({}, {"g": {bad: 1}}, {}).is_clean
-    assert Verdict({}, {"g": {"pending": 1, "unknown": 5}}, {}).is_clean
+    assert not ReconcileVerdict({bad: 1}, {}, {}).is_clean
+    assert not ReconcileVerdict({}, {"g": {bad: 1}}, {}).is_clean
+    assert ReconcileVerdict({}, {"g": {"pending": 1, "unknown": 5}}, {}).is_clean

@@ -12,11 +12,11 @@ from epochmq.client.aio import Admin
 from epochmq.model.topic import TopicConfig
 from epochmq.runtime.main import run
 from epochmq.spark.jobs.replay import Replay, target_queues
-from epochmq.spark.jobs.replay_plan import Filters
+from epochmq.spark.jobs.replay_plan import ReplayFilters
 
 
 def test_settings_are_the_same_when_they_come_back_from_the_file() -> None:
-    filters = Filters("t", 1, 2, ("k",), ("a", "b"), {"b:0": (1, 2)})
+    filters = ReplayFilters("t", 1, 2, ("k",), ("a", "b"), {"b:0": (1, 2)})
     what = Replay("/lake", "again", "n:1", Path("s"), filters).what
     assert json.loads(json.dumps(what)) == what
     assert what["filters"]["offsets"] == {"b:0": [1, 2]}

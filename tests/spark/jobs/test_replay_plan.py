@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.replay_plan import (
-    Filters,
-    Source,
-    State,
+    ReplayFilters,
+    ReplaySource,
+    ReplayState,
     batch_count,
     batch_ranges,
     load_state,
@@ -20,11 +20,11 @@ from epochmq.spark.jobs.replay_plan import (
 )
 
 WHAT = {"table": "/lake", "target": "again", "filters": {"keys": ["a"]}}
-SOURCES = [Source("t", "broker-a", 0, 5, 104, 90), Source("t", "broker-a", 1, 0, 0, 1)]
+SOURCES = [ReplaySource("t", "broker-a", 0, 5, 104, 90), ReplaySource("t", "broker-a", 1, 0, 0, 1)]
 
 
-def state(done: int = 0) -> State:
-    return State("id", WHAT, SOURCES, 4, 2, done, done * 10)
+def state(done: int = 0) -> ReplayState:
+    return ReplayState("id", WHAT, SOURCES, 4, 2, done, done * 10)
 
 
 @given(
@@ -34,8 +34,8 @@ def state(done: int = 0) -> State:
 def test_batches_cover_every_queue_once_and_in_order(
     spans: list[tuple[int, int]], batches: int
 ) -> None:
-    sources = [Source("t", "b", n, low, low + more, 1) for n, (low, more) in enumerate(spans)]
-    plan = State("id", {}, sources, batches, 1)
+    sources = [ReplaySource("t", "b", n, low, low + more, 1) for n, (low, more) in enumerate(spans)]
+    plan = ReplayState("id", {}, sources, batches, 1)
     at = {source: source.low for source in sources}
     for number in range(batches):
         for source, low, high in batch_ranges(plan, number):
@@ -85,9 +85,9 @@ def test_ranges_of_offsets() -> None:
 
 def test_filters_that_leave_nothing() -> None:
     with pytest.raises(UsageError, match="not behind"):
-        Filters(since=5, until=5)
+        ReplayFilters(since=5, until=5)
     with pytest.raises(UsageError, match="are no range"):
-        Filters(offsets={"b:0": (3, 3)})
+        ReplayFilters(offsets={"b:0": (3, 3)})
 
 
 @given(st.lists(st.integers(0, 50), max_size=10), st.sampled_from([3.0, 25.0, 1000.0]))

@@ -2,11 +2,11 @@
 
 import json
 
-from epochmq.spark.jobs.report import SHOWN_RANGES_MAX, Report, no_progress
+from epochmq.spark.jobs.report import SHOWN_RANGES_MAX, JobReport, no_progress
 
 
 def test_ranges_widen() -> None:
-    report = Report("archive")
+    report = JobReport("archive")
     report.add_range("T", "b:0", 3, 5)
     report.add_range("T", "b:0", 5, 9)
     report.add_range("T", "b:1", 0, 1)
@@ -14,7 +14,7 @@ def test_ranges_widen() -> None:
 
 
 def test_text_and_json() -> None:
-    report = Report("archive", rows=3_000, bytes=2_500_000)
+    report = JobReport("archive", rows=3_000, bytes=2_500_000)
     report.add_range("T", "b:0", 0, 3_000)
     report.details.update(table="delta x", batch=1_234, lost=[], share={"a": 1.5}, whole=True)
     report.finish()
@@ -38,14 +38,14 @@ def test_text_and_json() -> None:
 
 
 def test_many_ranges_are_cut_in_the_text() -> None:
-    report = Report("archive")
+    report = JobReport("archive")
     for number in range(SHOWN_RANGES_MAX + 3):
         report.add_range("T", f"b:{number:03}", 0, 1)
     assert report.as_text().splitlines()[-1].strip() == "and 3 more"
 
 
 def test_a_dry_run_has_no_rate() -> None:
-    report = Report("archive", rows=9).finish("dry-run")
+    report = JobReport("archive", rows=9).finish("dry-run")
     assert report.rate == 0
     assert report.seconds >= 0
     no_progress(1, None, "")

@@ -18,7 +18,7 @@ from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
-from epochmq.spark.jobs.archive_run import OnSpark, Source
+from epochmq.spark.jobs.archive_run import OnSpark, TaskSource
 from epochmq.spark.jobs.tables.opening import data_frame, open_table
 
 pytestmark = [pytest.mark.spark]
@@ -101,7 +101,7 @@ def test_a_driver_killed_on_the_way(
 
 
 def test_an_error_of_a_task_is_one_line(spark: Any, tmp_path: Path) -> None:
-    runner = OnSpark(Source("127.0.0.1:1", 100), spark)
+    runner = OnSpark(TaskSource("127.0.0.1:1", 100), spark)
     assert runner.tasks == 2
     from epochmq.model.queue import MessageQueue
     from epochmq.spark.jobs.archive_plan import Range

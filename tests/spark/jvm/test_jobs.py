@@ -37,7 +37,7 @@ from epochmq.spark.jobs.reconcile_judge import (
     judge,
 )
 from epochmq.spark.jobs.replay import ID, OF, PLACE, TOPIC, Replay, replay
-from epochmq.spark.jobs.replay_plan import Filters, load_state, save_state
+from epochmq.spark.jobs.replay_plan import ReplayFilters, load_state, save_state
 from epochmq.spark.jobs.snapshot import snapshot_files
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]  # a busy machine is ten times slower
@@ -103,7 +103,7 @@ def test_backfill_has_each_message_once_and_the_same_tomorrow(
 def test_replay_keeps_order_and_origin_and_goes_on_where_it_was(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    filters = Filters(ORDERS, tags=("even",), keys=("all",))
+    filters = ReplayFilters(ORDERS, tags=("even",), keys=("all",))
     job = Replay(lake.table, AGAIN, lake.namesrv, tmp_path / "state", filters, 400.0, 8)
     plan = replay(spark, job, dry_run=True)
     assert (plan.rows, plan.details["batches"], job.state.exists()) == (20, 3, False)
@@ -146,7 +146,7 @@ def test_replays_that_cannot_be(spark: SparkSession, lake: Lake, tmp_path: Path)
     job = Replay(lake.table, "nowhere", lake.namesrv, tmp_path / "state")
     with pytest.raises(NotFound, match="nowhere"):
         replay(spark, job)
-    none = replace(job, target=AGAIN, filters=Filters(tags=("none",)))
+    none = replace(job, target=AGAIN, filters=ReplayFilters(tags=("none",)))
     with pytest.raises(NotFound, match="no message of the table passes"):
         replay(spark, none)
 

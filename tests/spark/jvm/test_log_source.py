@@ -11,7 +11,7 @@ from tests.store.replicas import fill
 from tests.store.world import SMALL
 
 from epochmq.runtime.disk import RealDisk
-from epochmq.spark.log_files import Replica
+from epochmq.spark.log_files import StoreDirectory
 from epochmq.store.epochs import EpochFile
 
 from ..logs import WALL, snapshot, written
@@ -48,7 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def damaged(root: Path) -> tuple[int, int]:
     """Where the second replica is damaged."""
-    with Replica(root / "b") as replica:
+    with StoreDirectory(root / "b") as replica:
         offset, size = list(replica.records(0, replica.end))[10]
         file = replica.file_at(offset)
         assert file is not None
@@ -79,7 +79,7 @@ def read(spark: SparkSession, *paths: Path, **options: str) -> DataFrame:
 def test_replicas_are_one_table_and_stay_as_they_are(spark: SparkSession, root: Path) -> None:
     before = snapshot(root / "a")
     frame = read(spark, root / "a")
-    with Replica(root / "a") as replica:
+    with StoreDirectory(root / "a") as replica:
         offsets = [offset for offset, _ in replica.records(0, replica.end)]
         spans = replica.epochs
     assert frame.columns[-5:] == ["epoch", "file", "replica", "cut", "confirmed"]

@@ -16,7 +16,7 @@ from epochmq.spark.decode_native import RowsArgs
 from epochmq.spark.decode_packed import PairsArgs
 from epochmq.spark.decode_whole import WholeArgs
 from epochmq.store.native import library
-from epochmq.store.native.batch import Batch, NativeBatch
+from epochmq.store.native.batch import CheckedBatch, NativeBatch
 from epochmq.store.native.index import IndexPut
 from epochmq.store.native.library import RemakeArgs
 from epochmq.store.native.records import NativeRecords
@@ -166,7 +166,7 @@ def run(native: library.Library, seed: int, rounds: int) -> int:
     for _ in range(rounds):
         tail, key = b"\x02CLUSTER\x01c", b""
         body = a_body(rng)
-        request = Batch("T", 0, body, 0, 0, HOST, 0, tail, tail + b"\x02UNIQ_KEY\x01K", key)
+        request = CheckedBatch("T", 0, body, 0, 0, HOST, 0, tail, tail + b"\x02UNIQ_KEY\x01K", key)
         place = (rng.randrange(1 << 40), rng.choice((1 << 20, 300)), rng.randrange(100))
         made = maker.make(request, head, b"\x01T", 7, place, 1000)
         if made is not None:

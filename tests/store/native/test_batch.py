@@ -14,7 +14,7 @@ from epochmq.model import batch
 from epochmq.model.record import decode_all
 from epochmq.store.draft import Draft
 from epochmq.store.native import library
-from epochmq.store.native.batch import Batch, Placed
+from epochmq.store.native.batch import CheckedBatch, Placed
 from epochmq.store.store import Store
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
@@ -34,9 +34,11 @@ def opened(**changes: object) -> tuple[SimDisk, Store]:
     return disk, store
 
 
-def request(body: bytes, topic: str = "T1", tail: bytes = b"\x02C\x01c", key: bytes = b"") -> Batch:
+def request(
+    body: bytes, topic: str = "T1", tail: bytes = b"\x02C\x01c", key: bytes = b""
+) -> CheckedBatch:
     born = bytes((10, 0, 0, 2)) + (40000).to_bytes(4, "big")
-    return Batch(topic, 3, body, 0, 1_663_545_600_000, born, 1, tail, tail, key)
+    return CheckedBatch(topic, 3, body, 0, 1_663_545_600_000, born, 1, tail, tail, key)
 
 
 def entry(body: bytes, properties: bytes, flag: int = 7) -> bytes:

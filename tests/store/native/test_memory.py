@@ -9,7 +9,7 @@ from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.store.native import library
-from epochmq.store.native.memory import Memory
+from epochmq.store.native.memory import NativeMemory
 from epochmq.store.store import Store
 
 
@@ -24,7 +24,7 @@ def resident_bytes() -> int:
 
 
 def test_it_is_zero_shared_and_outlives_its_owner() -> None:
-    memory = Memory(1 << 16)
+    memory = NativeMemory(1 << 16)
     assert not any(memory.view)
     ctypes.memset(memory.address + 5, 7, 2)
     part = memory.view[4:8]
@@ -36,7 +36,7 @@ def test_it_is_zero_shared_and_outlives_its_owner() -> None:
 def test_only_what_is_touched_takes_room() -> None:
     size = 64 << 20  # the C library keeps none of this size, of those that others gave back
     before = resident_bytes()
-    many = [Memory(size) for _ in range(8)]
+    many = [NativeMemory(size) for _ in range(8)]
     for memory in many:
         memory.view[0] = 1
     assert resident_bytes() - before < size
@@ -44,7 +44,7 @@ def test_only_what_is_touched_takes_room() -> None:
 
 def test_what_there_is_not_is_not_given() -> None:
     with pytest.raises(MemoryError, match="no 1152921504606846976 bytes"):
-        Memory(1 << 60)
+        NativeMemory(1 << 60)
 
 
 @pytest.mark.skipif(library.library() is None, reason=library.which())

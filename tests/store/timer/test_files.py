@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim.disk import PowerCut, SimDisk
 
-from epochmq.store.timer.files import Link, TimerFiles
+from epochmq.store.timer.files import SlotLink, TimerFiles
 from epochmq.store.timer.layout import DEFAULT, TimerDamaged
 from epochmq.store.timer.log import FOLDER, TimerLog
 from epochmq.store.timer.wheel import FILE, Wheel
@@ -26,8 +26,8 @@ def opened(disk: SimDisk, position: int) -> TimerFiles:
     return files
 
 
-def link(seconds: int, offset: int) -> Link:
-    return Link(WALL + seconds * 1000, DEFAULT, offset, 100, 7, WALL + seconds * 1000 + 1)
+def link(seconds: int, offset: int) -> SlotLink:
+    return SlotLink(WALL + seconds * 1000, DEFAULT, offset, 100, 7, WALL + seconds * 1000 + 1)
 
 
 def offsets(files: TimerFiles, seconds: int) -> list[int]:
@@ -55,7 +55,7 @@ def test_messages_hang_in_their_slots() -> None:
 
 def test_a_delay_wider_than_its_field() -> None:
     files = opened(SimDisk(), 0)
-    far = Link(WALL - (1 << 32), DEFAULT, 1, 100, 7, WALL)
+    far = SlotLink(WALL - (1 << 32), DEFAULT, 1, 100, 7, WALL)
     files.add([far], WALL)
     ((_, unit),) = files.walk(far.slot_ms)
     assert unit.write_wall_ms + unit.delay_ms == far.slot_ms

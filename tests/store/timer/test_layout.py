@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from epochmq.store.timer.layout import (
     SLOT_BYTES,
     UNIT_BYTES,
-    Slot,
     TimerDamaged,
+    TimerSlot,
     Unit,
     decode_slot,
     decode_unit,
 )
 
-SLOT = Slot(1_700_000_000, 104, 1040, 3)
+SLOT = TimerSlot(1_700_000_000, 104, 1040, 3)
 UNIT = Unit(52, 1, 1_700_000_000_000, 5000, 123_456, 300, -7, 1_700_000_005_500)
 
 

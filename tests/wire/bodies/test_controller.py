@@ -16,4 +16,6 @@ def test_round_trip(cls: type, data: st.DataObject) -> None:
 
 
 def test_an_open_epoch_ends_at_the_largest_long() -> None:
-    assert encode_body(controller.EpochEntry(1, 0)).endswith(b'"endOffset":9223372036854775807}')
+    assert encode_body(controller.EpochEntryBody(1, 0)).endswith(
+        b'"endOffset":9223372036854775807}'
+    )

@@ -82,7 +82,7 @@ def _play(
     directory: Path, source: Path, count: int, rate: float, *, spark: bool
 ) -> dict[str, object]:
     from epochmq.admin.demo.display import Display
-    from epochmq.admin.demo.ending import Ending
+    from epochmq.admin.demo.ending import DemoEnding
     from epochmq.admin.demo.failovers import Failovers
     from epochmq.admin.demo.flights import flights
     from epochmq.admin.demo.replicas import compare, confirmed_end
@@ -94,12 +94,12 @@ def _play(
 
     began = time.monotonic()
     cluster = LocalCluster(directory)
-    ending: Ending | None = None
+    ending: DemoEnding | None = None
     with Display(count) as display:
         try:
             cluster.start(choose_anywhere(REPLICAS))
             display.say(_where(cluster))
-            ending = Ending(directory, cluster.namesrv, display.say, spark=spark)
+            ending = DemoEnding(directory, cluster.namesrv, display.say, spark=spark)
             plan = Plan(
                 cluster.namesrv, directory, flights(source, count), count, rate, ending.begin
             )

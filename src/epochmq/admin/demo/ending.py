@@ -9,11 +9,11 @@ from epochmq.admin.demo import lake
 from epochmq.admin.demo.delays import Delay, of_flights
 from epochmq.admin.demo.flights import Flight
 from epochmq.admin.demo.lake import Facts, Lake
-from epochmq.admin.demo.picture import Mark, draw
-from epochmq.admin.demo.run import TOPIC, Outcome
+from epochmq.admin.demo.picture import CurveMark, draw
+from epochmq.admin.demo.run import TOPIC, DemoOutcome
 
 
-class Ending:
+class DemoEnding:
     """`begin` once the topic is there, `finish` when all has arrived, `judge` last."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Ending:
         self._lake.stop()
 
     def judge(
-        self, outcome: Outcome, source: Iterable[Flight], picture: Path
+        self, outcome: DemoOutcome, source: Iterable[Flight], picture: Path
     ) -> dict[str, Any] | None:
         """Put what is wrong with the table into the verdict; what was found, for the report."""
         facts = self._facts
@@ -69,13 +69,13 @@ def _delays(facts: Facts | None) -> list[Delay]:
     return [] if facts is None else facts.delays
 
 
-def marks(outcome: Outcome) -> list[Mark]:
+def marks(outcome: DemoOutcome) -> list[CurveMark]:
     """Each kill, until the first acknowledgement after it, on the curve's time."""
-    found: list[Mark] = []
+    found: list[CurveMark] = []
     for each in outcome.timelines:
         at = outcome.curve.since_start(each.killed_s)
         text, pause_ms = f"{each.master} killed", each.first_ack_ms or 0.0
         if each.first_ack_ms is not None:
             text += f": epoch {each.new_epoch} after {pause_ms:.0f} ms"
-        found.append(Mark(at, at + pause_ms / 1_000, text))
+        found.append(CurveMark(at, at + pause_ms / 1_000, text))
     return found

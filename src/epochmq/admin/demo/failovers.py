@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from epochmq.admin.local.cluster import LocalCluster, Part
+from epochmq.admin.local.cluster import LocalCluster, LocalServer
 from epochmq.admin.local.roles import find
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.client.aio import Admin
@@ -20,7 +20,7 @@ _LOOK_S = 0.02
 
 
 @dataclass(slots=True)
-class Timeline:
+class KillTimeline:
     """One kill; all times in ms since the kill, None for what was not seen."""
 
     master: str
@@ -43,8 +43,8 @@ class Failovers:
         self._cluster = cluster
         self._say = say
         self._watches: list[asyncio.Task[None]] = []
-        self._unanswered: list[tuple[float, Timeline]] = []
-        self.timelines: list[Timeline] = []
+        self._unanswered: list[tuple[float, KillTimeline]] = []
+        self.timelines: list[KillTimeline] = []
 
     @property
     def group_size(self) -> int:
@@ -67,7 +67,7 @@ class Failovers:
             state = await self._state(admin)
         assert victim.pid is not None
         killed_s = time.monotonic()
-        timeline = Timeline(victim.name, state.master_epoch, killed_s)
+        timeline = KillTimeline(victim.name, state.master_epoch, killed_s)
         self.timelines.append(timeline)
         os.kill(victim.pid, signal.SIGKILL)
         self._unanswered.append((killed_s, timeline))
@@ -80,7 +80,7 @@ class Failovers:
         for watch in watches:
             await watch
 
-    async def _watch(self, victim: Part, timeline: Timeline, killed_s: float) -> None:
+    async def _watch(self, victim: LocalServer, timeline: KillTimeline, killed_s: float) -> None:
         async with Admin(self._cluster.namesrv) as admin:
             found = await self._elected(admin, timeline, killed_s)
             self._place(found, timeline, killed_s)
@@ -96,7 +96,7 @@ class Failovers:
             later = await self._elected(admin, timeline, killed_s)
             self._place(later, timeline, killed_s)
 
-    async def _elected(self, admin: Admin, timeline: Timeline, killed_s: float) -> FailoverData:
+    async def _elected(self, admin: Admin, timeline: KillTimeline, killed_s: float) -> FailoverData:
         """The election that followed, as the leading controller tells it."""
         deadline = time.monotonic() + ELECTED_S
         while time.monotonic() < deadline:
@@ -111,7 +111,7 @@ class Failovers:
             await asyncio.sleep(_LOOK_S)
         raise EnvironmentFault(f"no new master within {ELECTED_S:.0f} s after {timeline.master}")
 
-    def _place(self, told: FailoverData, timeline: Timeline, killed_s: float) -> None:
+    def _place(self, told: FailoverData, timeline: KillTimeline, killed_s: float) -> None:
         """Ages, as of now, become times since the kill."""
         since_ms = (time.monotonic() - killed_s) * 1_000
 

@@ -33,7 +33,7 @@ class Life:
         return f"{self.name}.{self.generation}"
 
 
-class Members:
+class DemoMembers:
     """Starts, kills and stops members; `distinct` counts different messages noted by all."""
 
     def __init__(self, namesrv: str, topic: str, group: str, directory: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from epochmq.admin.demo.delays import Delay, worst
 
 
-class Mark(NamedTuple):
+class CurveMark(NamedTuple):
     """What happened from when to when, in seconds on the curve."""
 
     begin_s: float
@@ -18,7 +18,7 @@ class Mark(NamedTuple):
 def draw(
     path: Path,
     points: Sequence[tuple[float, float]],
-    marks: Sequence[Mark],
+    marks: Sequence[CurveMark],
     delays: Sequence[Delay],
 ) -> bool:
     """Write the PNG; False when matplotlib is not installed."""
@@ -36,7 +36,7 @@ def draw(
     return True
 
 
-def _rates(axes: Any, points: Sequence[tuple[float, float]], marks: Sequence[Mark]) -> None:
+def _rates(axes: Any, points: Sequence[tuple[float, float]], marks: Sequence[CurveMark]) -> None:
     axes.plot([at for at, _ in points], [rate for _, rate in points], color="#2a6f97")
     axes.set(title="Acknowledged sends", xlabel="seconds", ylabel="messages a second")
     axes.set_ylim(bottom=0)

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from epochmq.admin.demo.failovers import Timeline
-from epochmq.admin.demo.run import Outcome
+from epochmq.admin.demo.failovers import KillTimeline
+from epochmq.admin.demo.run import DemoOutcome
 from epochmq.admin.figures import rate, size
 
 Report = Mapping[str, Any]
 
 
 def build(
-    outcome: Outcome, seconds: float, archive: Mapping[str, Any] | None = None
+    outcome: DemoOutcome, seconds: float, archive: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Everything that was found; latencies in ms, rates in messages a second.
 
@@ -48,7 +48,7 @@ def build(
     }
 
 
-def _failover(timeline: Timeline) -> dict[str, Any]:
+def _failover(timeline: KillTimeline) -> dict[str, Any]:
     stages = {
         name: None if at is None else round(at, 1)
         for name, at in (

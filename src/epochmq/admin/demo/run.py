@@ -9,16 +9,16 @@ from itertools import islice
 from pathlib import Path
 
 from epochmq.admin.demo.display import Display
-from epochmq.admin.demo.failovers import Failovers, Timeline
+from epochmq.admin.demo.failovers import Failovers, KillTimeline
 from epochmq.admin.demo.flights import Flight
-from epochmq.admin.demo.members import Members, last_words
+from epochmq.admin.demo.members import DemoMembers, last_words
 from epochmq.admin.demo.rate_curve import RateCurve
 from epochmq.admin.demo.records import key_of
-from epochmq.admin.demo.verdict import Verdict, judge
+from epochmq.admin.demo.verdict import DemoVerdict, judge
 from epochmq.admin.figures import Latencies
 from epochmq.admin.messages.lines import Outbound
-from epochmq.admin.messages.pace import Pace
-from epochmq.admin.messages.sender import Sender
+from epochmq.admin.messages.pace import SendPace
+from epochmq.admin.messages.sender import RateSender
 from epochmq.base.errors import EnvironmentFault
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
@@ -56,10 +56,10 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Outcome:
+class DemoOutcome:
     """What was measured."""
 
-    verdict: Verdict
+    verdict: DemoVerdict
     flood_count: int = 0
     flood_s: float = 0.0
     down_s: float = 0.0
@@ -68,7 +68,7 @@ class Outcome:
     flood_sends: Latencies = field(default_factory=Latencies)
     steady_sends: Latencies = field(default_factory=Latencies)
     steady_end_to_end: Latencies = field(default_factory=Latencies)
-    timelines: list[Timeline] = field(default_factory=list)
+    timelines: list[KillTimeline] = field(default_factory=list)
     curve: RateCurve = field(default_factory=RateCurve)
     sent_bytes: int = 0
 
@@ -80,14 +80,14 @@ class Demo:
         self._plan = plan
         self._display = display
         self._failovers = failovers
-        self._members = Members(plan.namesrv, TOPIC, GROUP, plan.directory)
+        self._members = DemoMembers(plan.namesrv, TOPIC, GROUP, plan.directory)
         self._sent: Counter[str] = Counter()
-        self._outcome = Outcome(Verdict(0))
+        self._outcome = DemoOutcome(DemoVerdict(0))
         self._steady_from: Counter[str] = Counter()
         self._killed = ""
         self._rejoining: asyncio.Task[None] | None = None
 
-    async def run(self) -> Outcome:
+    async def run(self) -> DemoOutcome:
         """All parts in turn; errors: `EnvironmentFault` when it cannot even be played."""
         async with Admin(self._plan.namesrv) as admin:
             config = TopicConfig(TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
@@ -123,9 +123,9 @@ class Demo:
         self._steady_from = Counter(self._sent)
         self._display.say(f"now {steady:,} at a steady {self._plan.rate:,.0f} a second")
         began = time.monotonic()
-        async with Sender(producer, TOPIC) as sender:
+        async with RateSender(producer, TOPIC) as sender:
             sender.on_ack = self._acknowledged
-            pace = Pace(self._plan.rate)
+            pace = SendPace(self._plan.rate)
             for flight in flights:
                 await pace.next()
                 await self._put(sender, flight)
@@ -141,7 +141,7 @@ class Demo:
         shares = MASTER_KILL_SHARES if self._failovers else ()
         failover_at = {int(count * share) for share in shares}
         began = time.monotonic()
-        async with Sender(producer, TOPIC) as sender:
+        async with RateSender(producer, TOPIC) as sender:
             sender.on_ack = self._acknowledged
             for index, flight in enumerate(islice(flights, count)):
                 if index == kill_at:
@@ -163,7 +163,7 @@ class Demo:
         if self._failovers:
             self._failovers.acknowledged(began_s)
 
-    async def _put(self, sender: Sender, flight: Flight) -> None:
+    async def _put(self, sender: RateSender, flight: Flight) -> None:
         key = key_of(flight.carrier, flight.number)
         message = Message(TOPIC, flight.body, tags=flight.carrier, keys=(key,))
         await sender.put(Outbound(message, flight.carrier))
@@ -206,7 +206,7 @@ class Demo:
                     raise EnvironmentFault(f"{life.label} ended by itself: {last_words(life)}")
             await asyncio.sleep(LOOK_S)
 
-    def _conclude(self) -> Outcome:
+    def _conclude(self) -> DemoOutcome:
         runs = [(life.label, life.records) for life in self._members.lives]
         outcome = self._outcome
         outcome.verdict = judge(self._sent, runs, self._killed)

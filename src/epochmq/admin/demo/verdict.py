@@ -11,7 +11,7 @@ Run = tuple[str, Sequence[Received]]
 
 
 @dataclass(slots=True)
-class Verdict:
+class DemoVerdict:
     """`problems` is empty when all is well; a repeat alone is none: delivery is at least once."""
 
     sent: int
@@ -37,14 +37,14 @@ class Verdict:
         return not self.problems
 
 
-def judge(sent: Mapping[str, int], runs: Sequence[Run], killed: str) -> Verdict:
+def judge(sent: Mapping[str, int], runs: Sequence[Run], killed: str) -> DemoVerdict:
     """Compare what was sent (flights by carrier, numbered from 0) with what members were given.
 
     Order counts at first delivery: the first time that flight n of a carrier is given to anybody,
     all before it were given. `killed` is the life that was ended: what it had been given and the
     broker had not yet heard of comes again.
     """
-    verdict = Verdict(sent=sum(sent.values()), keys=len(sent))
+    verdict = DemoVerdict(sent=sum(sent.values()), keys=len(sent))
     first: dict[tuple[str, int], str] = {}
     expected: dict[str, int] = defaultdict(int)
     for name, record in _in_time(runs):
@@ -75,7 +75,7 @@ def _in_time(runs: Sequence[Run]) -> list[tuple[str, Received]]:
     return [(name, record) for *_, name, record in flat]
 
 
-def _problems(verdict: Verdict) -> list[str]:
+def _problems(verdict: DemoVerdict) -> list[str]:
     counts = {
         "sent and never received": verdict.missing,
         "received and never sent": verdict.unknown,

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from epochmq.admin import where
 from epochmq.admin.local import config_files, port_block, processes
-from epochmq.admin.local.port_block import HOST, Choice, PortBlock
+from epochmq.admin.local.port_block import HOST, PortBlock, PortChoice
 from epochmq.admin.local.ready import all_copied, brokers_known
 from epochmq.base.errors import EnvironmentFault
 
@@ -32,7 +32,7 @@ _ALONE = ("namesrv", "broker")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LocalServer:
     """One of the servers; `pid` is None while it does not run."""
 
     name: str
@@ -46,7 +46,7 @@ class Started:
     """What `start` found and did."""
 
     was_running: bool
-    choice: Choice | None = None
+    choice: PortChoice | None = None
     moved_from: str | None = None
     """The directory that the files named until now."""
 
@@ -75,19 +75,19 @@ class LocalCluster:
         return config_files.names(self.directory) or _ALONE
 
     @property
-    def brokers(self) -> list[Part]:
+    def brokers(self) -> list[LocalServer]:
         """All brokers; the first is a master, or the one broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "broker"]
 
     @property
-    def controllers(self) -> list[Part]:
+    def controllers(self) -> list[LocalServer]:
         """The controllers; none beside a single broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "controller"]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[LocalServer]:
         """All servers as they are now."""
         return [
-            Part(
+            LocalServer(
                 name,
                 processes.running(self._pid_file(name)),
                 config_files.address_of(self.directory, name),
@@ -184,7 +184,7 @@ class LocalCluster:
                 " choose another directory with --dir, or remove this one"
             )
 
-    def _choose_ports(self, wanted: PortBlock) -> Choice:
+    def _choose_ports(self, wanted: PortBlock) -> PortChoice:
         found = config_files.names(self.directory)
         fresh = not any(config_files.kind_of(name) == "broker" for name in found)
         choice = port_block.choose(wanted if fresh else self.ports)

@@ -12,7 +12,7 @@ from epochmq.admin.local import processes
 from epochmq.admin.local.cluster import LocalCluster
 from epochmq.admin.output import note
 from epochmq.runtime.main import run
-from epochmq.runtime.signals import Stop, stop_on_signals
+from epochmq.runtime.signals import StopSignal, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,7 +57,7 @@ async def _watch(cluster: LocalCluster) -> int:
             return await _until_stop(cluster, stop, live.update)
 
 
-async def _until_stop(cluster: LocalCluster, stop: Stop, draw: object) -> int:
+async def _until_stop(cluster: LocalCluster, stop: StopSignal, draw: object) -> int:
     while not stop.asked:
         if cluster.is_given_up:
             return exits.OK

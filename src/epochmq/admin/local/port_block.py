@@ -65,14 +65,14 @@ class PortBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PortChoice:
     """The block to use, and for each port that was taken who holds it."""
 
     ports: PortBlock
     taken: tuple[str, ...] = ()
 
 
-def choose(wanted: PortBlock) -> Choice:
+def choose(wanted: PortBlock) -> PortChoice:
     """`wanted`, or the nearest block above it that is free as a whole.
 
     Errors: `PortInUse` when a hundred blocks are not.
@@ -82,7 +82,7 @@ def choose(wanted: PortBlock) -> Choice:
         block = wanted.shifted(step * STEP)
         busy = [port for port in block.all() if not is_free(port)]
         if not busy:
-            return Choice(block, taken)
+            return PortChoice(block, taken)
         taken = taken or tuple(_holder(port) for port in busy)
     raise PortInUse(f"no free block of ports above {wanted.namesrv}: {'; '.join(taken)}")
 

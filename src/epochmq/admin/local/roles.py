@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from epochmq.admin.local.cluster import LocalCluster, Part
+from epochmq.admin.local.cluster import LocalCluster, LocalServer
 from epochmq.base.errors import EpochError, NotFound
 from epochmq.client.aio import Admin
 
@@ -10,7 +10,7 @@ ROLES = ("master", "slave", "controller-leader", "controller-follower")
 _TIMEOUT_MS = 1_000
 
 
-async def find(cluster: LocalCluster, role: str) -> list[Part]:
+async def find(cluster: LocalCluster, role: str) -> list[LocalServer]:
     """The parts that `role` means: a role, the name of a part, or `all`.
 
     Errors: `NotFound` when there is none, saying what there is.
@@ -34,7 +34,7 @@ async def find(cluster: LocalCluster, role: str) -> list[Part]:
     return found
 
 
-async def _brokers(admin: Admin, cluster: LocalCluster, role: str) -> list[Part]:
+async def _brokers(admin: Admin, cluster: LocalCluster, role: str) -> list[LocalServer]:
     """The master, or the living slave with the smallest number."""
     brokers = cluster.brokers
     master = await master_address(admin, cluster)
@@ -58,7 +58,7 @@ async def master_address(admin: Admin, cluster: LocalCluster) -> str | None:
     return None
 
 
-async def _controllers(admin: Admin, cluster: LocalCluster, role: str) -> list[Part]:
+async def _controllers(admin: Admin, cluster: LocalCluster, role: str) -> list[LocalServer]:
     living = _living(cluster.controllers)
     leader = None
     for part in living:
@@ -71,5 +71,5 @@ async def _controllers(admin: Admin, cluster: LocalCluster, role: str) -> list[P
     return [part for part in living if part.address != leader][:1]
 
 
-def _living(parts: Sequence[Part]) -> list[Part]:
+def _living(parts: Sequence[LocalServer]) -> list[LocalServer]:
     return [part for part in parts if part.pid is not None]

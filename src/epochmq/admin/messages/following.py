@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from epochmq.admin.messages.merging import Span, merged
-from epochmq.admin.messages.position import Kind, Position
+from epochmq.admin.messages.merging import PulledSpan, merged
+from epochmq.admin.messages.position import PositionKind, StartPosition
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import PullConsumer, Sql
 from epochmq.model.message import StoredMessage
@@ -23,29 +23,29 @@ Take = Callable[[list[StoredMessage]], bool]
 """Given messages; False when no more are wanted."""
 
 
-async def spans_of(consumer: PullConsumer, topic: str, position: Position) -> list[Span]:
+async def spans_of(consumer: PullConsumer, topic: str, position: StartPosition) -> list[PulledSpan]:
     """Each queue of `topic` from `position` to where it ends now; `NotFound` without a topic."""
     queues = await consumer.queues(topic)
     return list(await asyncio.gather(*(_span(consumer, queue, position) for queue in queues)))
 
 
-async def _span(consumer: PullConsumer, queue: MessageQueue, position: Position) -> Span:
+async def _span(consumer: PullConsumer, queue: MessageQueue, position: StartPosition) -> PulledSpan:
     low = await consumer.min_offset(queue)
     high = await consumer.max_offset(queue)
-    if position.kind is Kind.TIME:
+    if position.kind is PositionKind.TIME:
         begin = await consumer.offset_at(queue, position.value)
     else:
         begin = {
-            Kind.FIRST: low,
-            Kind.LAST: high,
-            Kind.OFFSET: position.value,
-            Kind.BACK: high - position.value,
+            PositionKind.FIRST: low,
+            PositionKind.LAST: high,
+            PositionKind.OFFSET: position.value,
+            PositionKind.BACK: high - position.value,
         }[position.kind]
-    return Span(queue, max(begin, low), high)
+    return PulledSpan(queue, max(begin, low), high)
 
 
 async def read_to_end(
-    consumer: PullConsumer, spans: list[Span], expression: str | Sql, take: Take
+    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
 ) -> bool:
     """Everything that is there, in the order stored; False when `take` had enough."""
     async for message in merged(consumer, spans, expression):
@@ -55,7 +55,7 @@ async def read_to_end(
 
 
 async def follow(
-    consumer: PullConsumer, spans: list[Span], expression: str | Sql, take: Take
+    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
 ) -> None:
     """Whatever comes after `spans`, for ever or until `take` has enough; new queues as well."""
     enough = asyncio.Event()

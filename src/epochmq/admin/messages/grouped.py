@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from epochmq.admin.messages.following import GROUP, Take, spans_of
-from epochmq.admin.messages.position import LAST, Kind, Position
+from epochmq.admin.messages.position import LAST, PositionKind, StartPosition
 from epochmq.base.errors import UsageError
 from epochmq.client.aio import ConsumeResult, PopConsumer, PullConsumer, PushConsumer, Sql
 from epochmq.model.message import StoredMessage
@@ -13,18 +13,18 @@ from epochmq.model.queue import MessageQueue
 _LOOK_S = 0.05
 
 
-def start_of(position: Position) -> str | int:
+def start_of(position: StartPosition) -> str | int:
     """Where a group without offsets begins; errors: `UsageError` for what only a pull can do."""
-    if position.kind in (Kind.FIRST, Kind.LAST):
+    if position.kind in (PositionKind.FIRST, PositionKind.LAST):
         return str(position.kind.value)
-    if position.kind is Kind.TIME:
+    if position.kind is PositionKind.TIME:
         return position.value
     raise UsageError("with --group, --from is first, last or a time; offsets are the group's own")
 
 
-def pop_start_of(position: Position) -> str:
+def pop_start_of(position: StartPosition) -> str:
     """Where a group that never popped begins; errors: `UsageError` for what only a pull can do."""
-    if position.kind in (Kind.FIRST, Kind.LAST):
+    if position.kind in (PositionKind.FIRST, PositionKind.LAST):
         return str(position.kind.value)
     raise UsageError("with --pop, --from is first or last; offsets are the group's own")
 
@@ -68,14 +68,14 @@ async def consume(
         raise failed[0]
 
 
-class Ends:
+class QueueEnds:
     """Where the queues ended when we began, for `--exit`."""
 
     def __init__(self, ends: dict[MessageQueue, int]) -> None:
         self._ends = ends
 
     @classmethod
-    async def of(cls, namesrv: str, topic: str) -> "Ends":
+    async def of(cls, namesrv: str, topic: str) -> "QueueEnds":
         async with PullConsumer(namesrv, GROUP) as looker:
             return cls({span.queue: span.end for span in await spans_of(looker, topic, LAST)})
 

@@ -13,7 +13,7 @@ AHEAD_MAX = 512
 PULL_COUNT = 256
 
 
-class Span:
+class PulledSpan:
     """The messages of one queue in [`next_offset`, `end`), pulled ahead by a task."""
 
     def __init__(self, queue: MessageQueue, next_offset: int, end: int) -> None:
@@ -63,7 +63,7 @@ class Span:
 
 
 async def merged(
-    consumer: PullConsumer, spans: Sequence[Span], expression: str | Sql
+    consumer: PullConsumer, spans: Sequence[PulledSpan], expression: str | Sql
 ) -> AsyncIterator[StoredMessage]:
     """All messages of `spans`, the one stored first coming first."""
     tasks = [asyncio.create_task(span.fill(consumer, expression)) for span in spans]
@@ -81,7 +81,9 @@ async def merged(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _push(heads: list[tuple[int, int, int, StoredMessage]], index: int, span: Span) -> None:
+async def _push(
+    heads: list[tuple[int, int, int, StoredMessage]], index: int, span: PulledSpan
+) -> None:
     message = await span.next()
     if message is not None:
         heapq.heappush(heads, (message.store_wall_ms, message.offset, index, message))

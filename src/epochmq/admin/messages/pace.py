@@ -6,7 +6,7 @@ import time
 _SLICE_S = 0.005
 
 
-class Pace:
+class SendPace:
     """`await pace.next()` before each message; 0 a second means as fast as it goes."""
 
     def __init__(self, per_second: float) -> None:

@@ -11,7 +11,7 @@ _AGO = re.compile(r"([0-9]+)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Kind(Enum):
+class PositionKind(Enum):
     FIRST = "first"
     LAST = "last"
     OFFSET = "offset"
@@ -20,18 +20,18 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class StartPosition:
     """`value` is an offset, a number of messages before the end of each queue, or wall ms."""
 
-    kind: Kind
+    kind: PositionKind
     value: int = 0
 
 
-FIRST = Position(Kind.FIRST)
-LAST = Position(Kind.LAST)
+FIRST = StartPosition(PositionKind.FIRST)
+LAST = StartPosition(PositionKind.LAST)
 
 
-def parse(text: str, now_wall_ms: int) -> Position:
+def parse(text: str, now_wall_ms: int) -> StartPosition:
     """What `--from` says; errors: `UsageError` that shows every form.
 
     `first`, `last`; `100` an offset; `-10` the last ten of each queue; `15m` so long ago;
@@ -40,16 +40,16 @@ def parse(text: str, now_wall_ms: int) -> Position:
     if text in ("first", "last"):
         return FIRST if text == "first" else LAST
     if re.fullmatch(r"[0-9]{1,18}", text):
-        return Position(Kind.OFFSET, int(text))
+        return StartPosition(PositionKind.OFFSET, int(text))
     if re.fullmatch(r"-[0-9]{1,18}", text):
-        return Position(Kind.BACK, int(text[1:]))
+        return StartPosition(PositionKind.BACK, int(text[1:]))
     if re.fullmatch(r"@[0-9]{1,15}", text):
-        return Position(Kind.TIME, int(text[1:]))
+        return StartPosition(PositionKind.TIME, int(text[1:]))
     if ago := _AGO.fullmatch(text):
-        return Position(Kind.TIME, now_wall_ms - int(ago[1]) * _UNIT_MS[ago[2]])
+        return StartPosition(PositionKind.TIME, now_wall_ms - int(ago[1]) * _UNIT_MS[ago[2]])
     try:
         moment = datetime.datetime.fromisoformat(text)
-        return Position(Kind.TIME, int(moment.timestamp() * 1_000))
+        return StartPosition(PositionKind.TIME, int(moment.timestamp() * 1_000))
     except (ValueError, OverflowError, OSError):
         raise UsageError(
             f"--from '{text}' is no position; write first, last, an offset (100), a number from"

@@ -44,7 +44,7 @@ class _QueueSender:
         return batch
 
 
-class Sender:
+class RateSender:
     """Use as `async with Sender(producer, topic) as sender`; leaving waits until all are held."""
 
     def __init__(self, producer: Producer, topic: str) -> None:

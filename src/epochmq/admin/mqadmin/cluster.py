@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.broker_figures import Broker, brokers
+from epochmq.admin.broker_figures import BrokerFigures, brokers
 from epochmq.admin.mqadmin.java_text import text_of
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
 from epochmq.admin.output import note
@@ -70,7 +70,7 @@ async def cluster_list(
         await asyncio.sleep(interval)
 
 
-def base_line(broker: Broker, now_wall_ms: int) -> str:
+def base_line(broker: BrokerFigures, now_wall_ms: int) -> str:
     """One broker with its rates, queue lengths, timer and disk."""
 
     def figure(key: str, default: str = "") -> str:
@@ -104,7 +104,7 @@ def base_line(broker: Broker, now_wall_ms: int) -> str:
     )
 
 
-def _totals(broker: Broker) -> str:
+def _totals(broker: BrokerFigures) -> str:
     return _MORE.format(
         broker.cluster,
         broker.name,

@@ -8,7 +8,7 @@ from epochmq.client.core.release_names import release_name
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.wire.bodies.client import Connection
+    from epochmq.wire.bodies.client import ClientConnection
 
 _MEMBER = "{:<36} {:<22} {:<10} {}"
 _TOPIC = "{:<20} {}"
@@ -54,7 +54,7 @@ async def producer_connection(admin: "Admin", out: Out, producer_group: str, top
         out.line(f"{text} {release_name(each.version)}", _row(each))
 
 
-def _row(each: "Connection") -> dict[str, object]:
+def _row(each: "ClientConnection") -> dict[str, object]:
     return {
         "client": each.client_id,
         "address": each.client_addr,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from epochmq.admin import group_figures
-from epochmq.admin.group_figures import OFFLINE, Position, Summary
+from epochmq.admin.group_figures import OFFLINE, QueuePosition, Summary
 from epochmq.admin.mqadmin.java_text import second
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
 from epochmq.admin.progress_bar import Bar
@@ -60,7 +60,7 @@ async def _one_group(admin: "Admin", out: Out, group: str, topic: str | None, ow
     out.line(f"Consume Inflight Total: {found.in_flight}")
 
 
-def queue_line(at: Position, owners: bool) -> str:
+def queue_line(at: QueuePosition, owners: bool) -> str:
     """One queue of a group."""
     return (_QUEUE_IP if owners else _QUEUE).format(
         at.queue.topic[:64],

@@ -14,7 +14,7 @@ from epochmq.admin.where import namesrv_option
 from epochmq.base.errors import EpochError
 
 if TYPE_CHECKING:
-    from epochmq.admin.broker_figures import Broker
+    from epochmq.admin.broker_figures import BrokerFigures
     from epochmq.client.aio import Admin
 
 Row = dict[str, object]
@@ -73,7 +73,7 @@ async def _name_server_row(admin: "Admin", address: str) -> Row:
     return _row("name server", address, address, None)
 
 
-def _broker_row(broker: "Broker") -> Row:
+def _broker_row(broker: "BrokerFigures") -> Row:
     name = f"{broker.name}:{broker.broker_id}"
     return _row("broker", name, broker.address, broker.trouble)
 

@@ -143,10 +143,10 @@ def _in_a_line(row: Row) -> Row:
 
 
 def _time(text: str, now_wall_ms: int) -> int:
-    from epochmq.admin.messages.position import Kind, parse
+    from epochmq.admin.messages.position import PositionKind, parse
 
     position = parse(text, now_wall_ms)
-    if position.kind is not Kind.TIME:
+    if position.kind is not PositionKind.TIME:
         raise UsageError(f"'{text}' is no time; write 15m, 2024-05-01T12:00 or @1714564800000")
     return position.value
 

@@ -1,6 +1,6 @@
 """Moving a group: to a time by its brokers, to offsets queue by queue."""
 
-from epochmq.admin.messages.position import Kind, Position, parse
+from epochmq.admin.messages.position import PositionKind, StartPosition, parse
 from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio import Admin
 from epochmq.client.aio.admin_groups import is_offline
@@ -8,7 +8,7 @@ from epochmq.client.aio.admin_progress import TO_END
 from epochmq.model.queue import MessageQueue
 
 
-def position_of(text: str, now_wall_ms: int) -> Position:
+def position_of(text: str, now_wall_ms: int) -> StartPosition:
     """What `--to` says, see `messages.position`."""
     try:
         return parse(text, now_wall_ms)
@@ -16,11 +16,13 @@ def position_of(text: str, now_wall_ms: int) -> Position:
         raise UsageError(str(error).replace("--from", "--to")) from None
 
 
-async def move(admin: Admin, group: str, topic: str, position: Position) -> dict[MessageQueue, int]:
+async def move(
+    admin: Admin, group: str, topic: str, position: StartPosition
+) -> dict[MessageQueue, int]:
     """Move `group`; the new offset of every queue."""
-    if position.kind in (Kind.OFFSET, Kind.BACK):
+    if position.kind in (PositionKind.OFFSET, PositionKind.BACK):
         return await _move_to_offsets(admin, group, topic, position)
-    wall_ms = {Kind.FIRST: 0, Kind.LAST: TO_END}.get(position.kind, position.value)
+    wall_ms = {PositionKind.FIRST: 0, PositionKind.LAST: TO_END}.get(position.kind, position.value)
     try:
         return await admin.reset_offsets(group, topic, wall_ms)
     except Refused as error:
@@ -31,7 +33,7 @@ async def move(admin: Admin, group: str, topic: str, position: Position) -> dict
 
 
 async def _move_to_offsets(
-    admin: Admin, group: str, topic: str, position: Position
+    admin: Admin, group: str, topic: str, position: StartPosition
 ) -> dict[MessageQueue, int]:
     """Offsets outside of a queue are taken to its nearer end."""
     moved: dict[MessageQueue, int] = {}
@@ -39,7 +41,7 @@ async def _move_to_offsets(
         bounds, _ = await admin.topic_stats_of(address, topic)
         for queue in sorted(bounds):
             low, high = max(bounds[queue].min_offset, 0), bounds[queue].max_offset
-            wanted = high - position.value if position.kind is Kind.BACK else position.value
+            wanted = high - position.value if position.kind is PositionKind.BACK else position.value
             target = min(max(wanted, low), high)
             await admin.reset_queue(address, group, topic, queue.queue_id, target)
             moved[queue] = target

@@ -13,7 +13,7 @@ from epochmq.admin.where import namesrv_option
 from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from epochmq.spark.jobs.audit import Digester, Replica
+    from epochmq.spark.jobs.audit import AuditedReplica, Digester
     from epochmq.spark.jobs.audit_files import StoreReplica
 
 
@@ -81,7 +81,7 @@ def command(
     if spark and not stores:
         raise UsageError("--spark is for --store: running brokers compute digests themselves")
     with ExitStack() as stack:
-        replicas: Sequence[Replica]
+        replicas: Sequence[AuditedReplica]
         digester = None
         if stores:
             held = open_stores(stores)

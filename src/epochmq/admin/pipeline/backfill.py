@@ -14,7 +14,7 @@ from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:
     from epochmq.spark.jobs.backfill import Backfill
-    from epochmq.spark.jobs.report import Report
+    from epochmq.spark.jobs.report import JobReport
 
 VIEW = "messages"
 COUNTS = f"select topic, source, count(*) as messages from {VIEW} group by 1, 2 order by 1, 2"
@@ -56,9 +56,9 @@ def command(
     """
     from epochmq.spark.jobs.backfill import backfill, ranges_of
     from epochmq.spark.jobs.framework import parse_conf, spark_session
-    from epochmq.spark.jobs.report import Report
+    from epochmq.spark.jobs.report import JobReport
 
-    report = Report("backfill")
+    report = JobReport("backfill")
     if to is not None and to.exists():
         raise UsageError(f"{to} is there already; name a new directory")
     with spark_session("epochmq backfill", master, parse_conf(conf)) as session:
@@ -82,7 +82,7 @@ def command(
 
 
 def _answer(
-    found: "Backfill", sql: str, to: Path | None, limit: int, output: str, report: "Report"
+    found: "Backfill", sql: str, to: Path | None, limit: int, output: str, report: "JobReport"
 ) -> None:
     found.frame.createOrReplaceTempView(VIEW)
     rows = found.frame.sparkSession.sql(sql)

@@ -10,7 +10,7 @@ import click
 
 from epochmq.admin.output import JSON, note, output_option, print_json
 from epochmq.admin.progress_bar import Bar
-from epochmq.spark.jobs.report import Progress, Report
+from epochmq.spark.jobs.report import JobReport, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,7 +61,7 @@ def progress(title: str, *, total: bool = True) -> Iterator[Progress]:
         yield show
 
 
-def print_report(report: Report, output: str, file: Path | None) -> None:
+def print_report(report: JobReport, output: str, file: Path | None) -> None:
     """What the job ends with."""
     if file is not None:
         file.write_text(json.dumps(report.as_json(), indent=2, default=str) + "\n")

@@ -71,7 +71,7 @@ def command(
     from epochmq.admin.messages.names import checked_group, checked_topic
     from epochmq.spark.jobs.framework import parse_conf, spark_session
     from epochmq.spark.jobs.reconcile import Reconcile, reconcile
-    from epochmq.spark.jobs.report import Report
+    from epochmq.spark.jobs.report import JobReport
 
     job = Reconcile(
         namesrv,
@@ -90,7 +90,7 @@ def command(
     if dry_run:
         from dataclasses import asdict
 
-        report = Report("reconcile", "dry-run", details={"wouldCompare": asdict(job)})
+        report = JobReport("reconcile", "dry-run", details={"wouldCompare": asdict(job)})
         return print_report(report.finish(), output, report_file)
     with progress("comparing", total=False) as show:
         show(0, None, topic)

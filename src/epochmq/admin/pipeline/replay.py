@@ -64,11 +64,11 @@ def command(
     What was cut off goes on with the same --state; brokers of EpochMQ drop what they have already.
     """
     from epochmq.admin.messages.names import checked_topic
-    from epochmq.spark.jobs.framework import Stop, parse_conf, spark_session
+    from epochmq.spark.jobs.framework import JobStop, parse_conf, spark_session
     from epochmq.spark.jobs.replay import Replay, replay
-    from epochmq.spark.jobs.replay_plan import Filters, parse_offsets
+    from epochmq.spark.jobs.replay_plan import ReplayFilters, parse_offsets
 
-    filters = Filters(topic, since, until, keys, tags, parse_offsets(offsets))
+    filters = ReplayFilters(topic, since, until, keys, tags, parse_offsets(offsets))
     job = Replay(
         table,
         checked_topic(target),
@@ -81,7 +81,7 @@ def command(
     )
     with (
         spark_session("epochmq replay", master, parse_conf(conf)) as session,
-        Stop() as stop,
+        JobStop() as stop,
         progress("replaying") as bar,
     ):
         report = replay(session, job, dry_run=dry_run, progress=bar, stop=stop)

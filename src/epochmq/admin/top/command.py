@@ -61,9 +61,9 @@ async def _live(looker: "Looker", interval: float) -> None:
     from rich.live import Live
 
     from epochmq.admin.top.screen import draw
-    from epochmq.admin.top.view import Timeline
+    from epochmq.admin.top.view import TopTimeline
 
-    timeline = Timeline()
+    timeline = TopTimeline()
     with Live(auto_refresh=False) as live:
         while True:
             view = await looker.look()
@@ -74,9 +74,9 @@ async def _live(looker: "Looker", interval: float) -> None:
 
 async def _follow(looker: "Looker", interval: float, output: str) -> None:
     """Only what changes, a line each."""
-    from epochmq.admin.top.view import Timeline
+    from epochmq.admin.top.view import TopTimeline
 
-    timeline = Timeline()
+    timeline = TopTimeline()
     timeline.compare_view(await looker.look())
     if output != JSON:
         click.echo("watching; changes are told as they happen")

@@ -5,7 +5,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Mapping
 
-from epochmq.admin.top.view import Group, Replica, View
+from epochmq.admin.top.view import BrokerGroupView, ClusterView, ReplicaView
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import Admin
 from epochmq.model.route import BrokerData
@@ -15,24 +15,24 @@ CONTROLLER_ADDR = "controllerAddr"
 
 
 class Looker:
-    """Takes a `View` at a time; finds the controllers by itself."""
+    """Takes a `ClusterView` at a time; finds the controllers by itself."""
 
     def __init__(self, admin: Admin, controllers: Iterable[str] = ()) -> None:
         self._admin = admin
         self._controllers = list(controllers)
 
-    async def look(self) -> View:
+    async def look(self) -> ClusterView:
         """What is now; a name server that is away is told in `problem`."""
         wall = time.time_ns() // 1_000_000
         try:
             brokers = await self._admin.broker_groups()
         except EpochError as error:
-            return View(wall, None, problem=str(error))
+            return ClusterView(wall, None, problem=str(error))
         if not self._controllers:
             self._controllers = await self._ask_brokers(brokers.values())
         leader, states = await self._states(brokers)
         groups = [await self._group(name, data, states) for name, data in brokers.items()]
-        return View(wall, leader, tuple(self._controllers), tuple(groups))
+        return ClusterView(wall, leader, tuple(self._controllers), tuple(groups))
 
     async def _ask_brokers(self, groups: Iterable[BrokerData]) -> list[str]:
         """The controllers' addresses as any broker has them configured."""
@@ -55,18 +55,20 @@ class Looker:
                 continue
         return None, {}
 
-    async def _group(self, name: str, data: BrokerData, states: dict[str, ReplicasInfo]) -> Group:
+    async def _group(
+        self, name: str, data: BrokerData, states: dict[str, ReplicasInfo]
+    ) -> BrokerGroupView:
         state = states.get(name)
         if state is None:
             master = data.broker_addrs.get(0)
             plain = (
-                self._plain(Replica(address, broker_id, True, None, broker_id == 0))
+                self._plain(ReplicaView(address, broker_id, True, None, broker_id == 0))
                 for broker_id, address in sorted(data.broker_addrs.items())
             )
-            return Group(name, master, 0, 0, tuple(await asyncio.gather(*plain)))
+            return BrokerGroupView(name, master, 0, 0, tuple(await asyncio.gather(*plain)))
         master = state.master_address or None
         replicas = [
-            Replica(
+            ReplicaView(
                 each.broker_address or "",
                 each.broker_id,
                 each.alive,
@@ -81,9 +83,11 @@ class Looker:
         ]
         replicas.sort(key=lambda replica: replica.broker_id)
         measured = await self._measured(replicas)
-        return Group(name, master, state.master_epoch, state.sync_state_set_epoch, measured)
+        return BrokerGroupView(
+            name, master, state.master_epoch, state.sync_state_set_epoch, measured
+        )
 
-    async def _plain(self, replica: Replica) -> Replica:
+    async def _plain(self, replica: ReplicaView) -> ReplicaView:
         """A replica without controllers: its own figures, what a stand-in has to hand over too.
 
         It is alive if it answers: name servers keep one that fell silent for a while.
@@ -101,10 +105,10 @@ class Looker:
             backlog=_sum(figures, "epochmqEscapeWaiting", "epochmqEscapeInFlight"),
         )
 
-    async def _measured(self, replicas: list[Replica]) -> tuple[Replica, ...]:
+    async def _measured(self, replicas: list[ReplicaView]) -> tuple[ReplicaView, ...]:
         return tuple(await asyncio.gather(*map(self._measure, replicas)))
 
-    async def _measure(self, replica: Replica) -> Replica:
+    async def _measure(self, replica: ReplicaView) -> ReplicaView:
         """With the end of its log and its last epoch, if it says so."""
         if not replica.alive:
             return replica
@@ -113,7 +117,7 @@ class Looker:
         except EpochError:
             return replica
         last = epochs.epoch_list[-1].epoch if epochs.epoch_list else None
-        return Replica(
+        return ReplicaView(
             replica.address,
             replica.broker_id,
             replica.alive,

@@ -1,9 +1,15 @@
-"""A `View` and its timeline as one screen, or as rows."""
+"""A `ClusterView` and its timeline as one screen, or as rows."""
 
 import time
 from typing import TYPE_CHECKING
 
-from epochmq.admin.top.view import Event, Group, Replica, Timeline, View
+from epochmq.admin.top.view import (
+    BrokerGroupView,
+    ClusterView,
+    ReplicaView,
+    TimelineEvent,
+    TopTimeline,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -12,7 +18,7 @@ EVENTS_SHOWN = 12
 COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes", "backlog")
 
 
-def rows(view: View) -> list[dict[str, object]]:
+def rows(view: ClusterView) -> list[dict[str, object]]:
     """One row a replica."""
     return [
         {
@@ -31,7 +37,7 @@ def rows(view: View) -> list[dict[str, object]]:
     ]
 
 
-def role(replica: Replica) -> str:
+def role(replica: ReplicaView) -> str:
     """One word, or two."""
     if not replica.alive:
         return "dead"
@@ -40,7 +46,7 @@ def role(replica: Replica) -> str:
     return "master" if replica.is_master else "slave"
 
 
-def draw(view: View, timeline: Timeline) -> "RenderableType":
+def draw(view: ClusterView, timeline: TopTimeline) -> "RenderableType":
     """One screen."""
     from rich.console import Group as Lines
     from rich.text import Text
@@ -53,14 +59,14 @@ def draw(view: View, timeline: Timeline) -> "RenderableType":
     return Lines(*parts)
 
 
-def _head(view: View) -> str:
+def _head(view: ClusterView) -> str:
     if not view.controllers:
         return f"{_clock(view.wall_ms)}  no controllers"
     leader = view.controller_leader or "NONE"
     return f"{_clock(view.wall_ms)}  controllers {len(view.controllers)}, leader {leader}"
 
 
-def _table(group: Group) -> "RenderableType":
+def _table(group: BrokerGroupView) -> "RenderableType":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -82,7 +88,7 @@ def _table(group: Group) -> "RenderableType":
     return table
 
 
-def _title(group: Group) -> str:
+def _title(group: BrokerGroupView) -> str:
     if group.acting is not None:
         return f"{group.name}  no master, {group.acting.address} stands in for it"
     if not group.set_epoch:
@@ -98,7 +104,7 @@ def _text(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
-def _line(event: Event) -> str:
+def _line(event: TimelineEvent) -> str:
     return f"{_clock(event.wall_ms)}  {event.text}"
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaView:
     """One broker of a group."""
 
     address: str
@@ -25,21 +25,21 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BrokerGroupView:
     """One broker group; without controllers its epochs are 0."""
 
     name: str
     master: str | None
     master_epoch: int
     set_epoch: int
-    replicas: tuple[Replica, ...]
+    replicas: tuple[ReplicaView, ...]
 
     @property
-    def acting(self) -> Replica | None:
+    def acting(self) -> ReplicaView | None:
         """Who stands in for the master."""
         return next((replica for replica in self.replicas if replica.acting), None)
 
-    def lag_bytes(self, replica: Replica) -> int | None:
+    def lag_bytes(self, replica: ReplicaView) -> int | None:
         """How much of the master's log a replica has not; None when one of them is silent."""
         ends = {each.address: each.max_offset for each in self.replicas}
         end = ends.get(self.master or "")
@@ -49,18 +49,18 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ClusterView:
     """All groups at one moment."""
 
     wall_ms: int
     controller_leader: str | None
     controllers: tuple[str, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[BrokerGroupView, ...] = ()
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineEvent:
     """One line of the timeline."""
 
     wall_ms: int
@@ -68,13 +68,13 @@ class Event:
 
 
 @dataclass(slots=True)
-class Timeline:
+class TopTimeline:
     """What happened since `top` looks on; of each moment in the order of the groups."""
 
-    events: list[Event] = field(default_factory=list)
-    _last: View | None = None
+    events: list[TimelineEvent] = field(default_factory=list)
+    _last: ClusterView | None = None
 
-    def compare_view(self, view: View) -> None:
+    def compare_view(self, view: ClusterView) -> None:
         """Compare with what was seen before."""
         last, self._last = self._last, view
         if last is None:
@@ -86,14 +86,14 @@ class Timeline:
         for group in view.groups:
             if group.name in before:
                 texts += _changes(before[group.name], group)
-        self.events += [Event(view.wall_ms, text) for text in texts]
+        self.events += [TimelineEvent(view.wall_ms, text) for text in texts]
 
 
-def _arrow(last: View, view: View) -> str:
+def _arrow(last: ClusterView, view: ClusterView) -> str:
     return f"{last.controller_leader or 'none'} -> {view.controller_leader or 'none'}"
 
 
-def _changes(old: Group, new: Group) -> list[str]:
+def _changes(old: BrokerGroupView, new: BrokerGroupView) -> list[str]:
     texts = []
     if (old.master, old.master_epoch) != (new.master, new.master_epoch):
         masters = f"master {old.master or 'none'} -> {new.master or 'none'}"
@@ -115,7 +115,7 @@ def _changes(old: Group, new: Group) -> list[str]:
     return texts
 
 
-def _acting_changes(old: Group, new: Group) -> list[str]:
+def _acting_changes(old: BrokerGroupView, new: BrokerGroupView) -> list[str]:
     was, now = (group.acting.address if group.acting else None for group in (old, new))
     if was == now:
         return []

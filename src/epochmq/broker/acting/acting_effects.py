@@ -35,7 +35,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class RegisterFully:
     """Register fully at this name server, now: it does not know us (H2)."""
 
     address: str
@@ -74,10 +74,10 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ActingReport:
     """One line for the log, when something changed."""
 
     text: str
 
 
-Effect = Beat | Poll | Probe | Register | Act | FetchProgress | Cease | Return | Report
+Effect = Beat | Poll | Probe | RegisterFully | Act | FetchProgress | Cease | Return | ActingReport

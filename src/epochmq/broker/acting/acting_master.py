@@ -26,18 +26,18 @@ from dataclasses import dataclass
 
 from epochmq.broker.acting.acting_effects import (
     Act,
+    ActingReport,
     Beat,
     Cease,
     Effect,
     FetchProgress,
     Poll,
     Probe,
-    Register,
-    Report,
+    RegisterFully,
     Return,
 )
 from epochmq.broker.acting.member_question import failed, question, read
-from epochmq.broker.acting.view import Answer, GroupView
+from epochmq.broker.acting.view import GroupView, NameServerAnswer
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -300,7 +300,7 @@ class Acting:
             "the master serves and did not take back what was done here: it delivers from its own"
             " progress on; where this slave's is further it stays here"
         )
-        return [Report(text)]
+        return [ActingReport(text)]
 
     @property
     def _leads(self) -> bool:
@@ -345,7 +345,7 @@ class Acting:
         if last is not None and now - last < pause:
             return []
         self._registered_at[address, why] = now
-        return [Register(address)]
+        return [RegisterFully(address)]
 
     def _beat(self, address: str) -> Beat:
         options = self._options
@@ -362,7 +362,7 @@ class Acting:
         options = self._options
         return question(options.cluster, options.name, compat=options.compat)
 
-    def _read(self, answer: Command) -> Answer:
+    def _read(self, answer: Command) -> NameServerAnswer:
         options = self._options
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and not options.compat:
             return failed(OLD_SERVER)
@@ -373,7 +373,7 @@ class Acting:
         if self._said.get(about) == text:
             return []
         self._said[about] = text
-        return [Report(text)]
+        return [ActingReport(text)]
 
     # Figures ---------------------------------------------------------------------------------
 

@@ -13,14 +13,14 @@ from typing import Any
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.broker.acting.acting_effects import (
     Act,
+    ActingReport,
     Beat,
     Cease,
     Effect,
     FetchProgress,
     Poll,
     Probe,
-    Register,
-    Report,
+    RegisterFully,
     Return,
 )
 from epochmq.broker.acting.acting_master import Acting, ActingOptions
@@ -199,10 +199,10 @@ class ActingService:
                     self._spawn(self._poll(effect))
                 case Probe():
                     self._spawn(self._probe(effect))
-                case Register():
+                case RegisterFully():
                     log.info("registering anew at name server %s", effect.address)
                     self._register(effect.address)
-                case Report():
+                case ActingReport():
                     log.warning("%s", effect.text)
                 case _:
                     self._take(effect)

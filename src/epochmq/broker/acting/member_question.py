@@ -7,7 +7,7 @@ compatibleWithOldNameSrv it is asked for the route (105) of a topic that every m
 
 from epochmq.base import limits
 from epochmq.base.errors import EpochError
-from epochmq.broker.acting.view import Answer, Said
+from epochmq.broker.acting.view import NameServerAnswer, Said
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.route import TopicRouteData
@@ -27,10 +27,10 @@ def question(cluster: str, name: str, *, compat: bool) -> Command:
     return request(RequestCode.GET_BROKER_MEMBER_GROUP, header)
 
 
-def read(answer: Command, cluster: str, name: str, *, compat: bool) -> Answer:
+def read(answer: Command, cluster: str, name: str, *, compat: bool) -> NameServerAnswer:
     """What a name server answered; never raises, for a bad answer is a failed one."""
     if compat and answer.code == ResponseCode.TOPIC_NOT_EXIST:
-        return Answer(Said.EMPTY)
+        return NameServerAnswer(Said.EMPTY)
     if answer.code != ResponseCode.SUCCESS:
         return failed(f"{answer.code} {answer.remark or ''}".rstrip())
     try:
@@ -40,8 +40,8 @@ def read(answer: Command, cluster: str, name: str, *, compat: bool) -> Answer:
         return failed(f"no list of members: {error}")
 
 
-def failed(problem: str) -> Answer:
-    return Answer(Said.FAILED, problem=problem)
+def failed(problem: str) -> NameServerAnswer:
+    return NameServerAnswer(Said.FAILED, problem=problem)
 
 
 def _natively(answer: Command) -> dict[int, str]:
@@ -57,7 +57,7 @@ def _by_route(answer: Command, cluster: str, name: str) -> dict[int, str]:
     return found
 
 
-def _checked(members: dict[int, str]) -> Answer:
+def _checked(members: dict[int, str]) -> NameServerAnswer:
     """Only what can be a member: it will be asked, and perhaps believed."""
     if len(members) > limits.REPLICAS_MAX:
         return failed(f"{len(members)} members, more than {limits.REPLICAS_MAX}")
@@ -68,4 +68,4 @@ def _checked(members: dict[int, str]) -> Answer:
             return failed(f"member {number}: {error}")
         if number < 0:
             return failed(f"a member with the id {number}")
-    return Answer(Said.MEMBERS if members else Said.EMPTY, members)
+    return NameServerAnswer(Said.MEMBERS if members else Said.EMPTY, members)

@@ -34,7 +34,7 @@ class Said(Enum):
     """No answer, an error, or nothing that can be understood."""
 
 
-class Answer(NamedTuple):
+class NameServerAnswer(NamedTuple):
     """`members` is empty unless MEMBERS; `problem` says why FAILED."""
 
     said: Said
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     problem: str = ""
 
 
-class Verdict(Enum):
+class NameServersVerdict(Enum):
     """All answers taken together."""
 
     OTHERS = auto()
@@ -62,7 +62,7 @@ class Heard(NamedTuple):
 
 
 @dataclass(slots=True)
-class Server:
+class ObservedNameServer:
     """One name server, since it began to answer without a failure in between."""
 
     said: Said = Said.FAILED
@@ -87,7 +87,7 @@ class GroupView:
     def __init__(
         self, servers: Iterable[str], own_id: int, own_address: str, quiet_ms: int
     ) -> None:
-        self.servers = {address: Server() for address in servers}
+        self.servers = {address: ObservedNameServer() for address in servers}
         self.own_id = own_id
         self.own_address = own_address
         self._quiet_ms = quiet_ms
@@ -100,7 +100,9 @@ class GroupView:
 
     # What happens ----------------------------------------------------------------------------
 
-    def heard(self, address: str, answer: Answer, now: int, asked_ms: int | None = None) -> Heard:
+    def heard(
+        self, address: str, answer: NameServerAnswer, now: int, asked_ms: int | None = None
+    ) -> Heard:
         """A question ended that was sent at `asked_ms` (just now, if not told); an address that is
         no name server of ours changes nothing."""
         server = self.servers.get(address)
@@ -144,7 +146,7 @@ class GroupView:
         if len(self.known) > limits.REPLICAS_MAX:
             self.known = dict(members)
 
-    def _failed(self, server: Server, problem: str) -> None:
+    def _failed(self, server: ObservedNameServer, problem: str) -> None:
         server.said, server.problem = Said.FAILED, problem
         server.members = {}
         server.showed_senior = False
@@ -168,14 +170,14 @@ class GroupView:
             if number != self.own_id and address != self.own_address
         }
 
-    def verdict(self, now: int) -> Verdict:
+    def verdict(self, now: int) -> NameServersVerdict:
         """Whether there are others, nobody else, or nobody knows."""
         if self.others():
-            return Verdict.OTHERS
+            return NameServersVerdict.OTHERS
         if not self.servers:
-            return Verdict.ALONE
+            return NameServersVerdict.ALONE
         trusted = sum(self._names_nobody(server, now) for server in self.servers.values())
-        return Verdict.ALONE if trusted >= self.majority else Verdict.UNKNOWN
+        return NameServersVerdict.ALONE if trusted >= self.majority else NameServersVerdict.UNKNOWN
 
     def asked_ms(self, now: int) -> int:
         """A majority has answered questions that were sent then, or later; now without servers."""
@@ -203,7 +205,7 @@ class GroupView:
             return ""
         return f"they name nobody else; that is believed in {left[self.majority - 1]} ms"
 
-    def _names_nobody(self, server: Server, now: int) -> bool:
+    def _names_nobody(self, server: ObservedNameServer, now: int) -> bool:
         """For so long that a member that lost only its registration would have come back."""
         return self._is_trusted(server, now) and now - server.other_ms >= self._quiet_ms
 
@@ -226,7 +228,7 @@ class GroupView:
         """Whether the group may have lost its master: it is worth looking closely."""
         return self.confirming() > 0
 
-    def _is_trusted(self, server: Server, now: int) -> bool:
+    def _is_trusted(self, server: ObservedNameServer, now: int) -> bool:
         """Every living member registered, or sent a heartbeat, at this server by now."""
         return server.said is not Said.FAILED and now - server.since_ms >= self._quiet_ms
 

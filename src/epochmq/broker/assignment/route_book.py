@@ -23,7 +23,7 @@ RETRY_MS = 1_000
 
 
 @dataclass(slots=True)
-class _Topic:
+class _BookTopic:
     wanted_at_ms: int
     due_at_ms: int
     asking: bool = False
@@ -36,7 +36,7 @@ class RouteBook:
 
     def __init__(self, poll_ms: int) -> None:
         self._poll_ms = poll_ms
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _BookTopic] = {}
 
     def find(self, topic: str, now: int, waiter: Waiter) -> None:
         """Tell `waiter` the queues of `topic`: now when they are known, else once they came."""
@@ -45,7 +45,7 @@ class RouteBook:
             if len(self._topics) >= limits.ROUTES_WATCHED_MAX:
                 waiter(None)
                 return
-            known = self._topics[topic] = _Topic(now, now)
+            known = self._topics[topic] = _BookTopic(now, now)
         known.wanted_at_ms = now
         if known.queues is not None:
             waiter(known.queues)
@@ -87,7 +87,7 @@ class RouteBook:
             "waiting": sum(len(known.waiters) for known in self._topics.values()),
         }
 
-    def _finish_lookup(self, known: _Topic, due_at_ms: int) -> None:
+    def _finish_lookup(self, known: _BookTopic, due_at_ms: int) -> None:
         known.asking = False
         known.due_at_ms = due_at_ms
         waiters, known.waiters = known.waiters, []

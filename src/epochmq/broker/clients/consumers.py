@@ -1,14 +1,15 @@
 """Who consumes: consumer groups, their members and what they subscribe to.
 
-Methods return effects (`Notice`, `Expired`); the caller sends them. Subscriptions belong to the
-group, not to the member: the larger version wins, and a topic that a heartbeat leaves out is gone.
+Methods return effects (`NotifyMembers`, `Expired`); the caller sends them. Subscriptions belong to
+the group, not to the member: the larger version wins, and a topic that a heartbeat leaves out is
+gone.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from epochmq.base import limits
-from epochmq.broker.clients.members import EXPIRY_MS, Expired, Member, Notice
+from epochmq.broker.clients.members import EXPIRY_MS, ClientMember, Expired, NotifyMembers
 from epochmq.model.subscription import SubscriptionData
 from epochmq.wire.session import Session
 
@@ -32,7 +33,7 @@ class Manner:
 class ConsumerGroup:
     name: str
     manner: Manner = Manner()
-    members: dict[int, Member] = field(default_factory=dict)
+    members: dict[int, ClientMember] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     fingerprint: int = 0
     """Of the last heartbeat, when clients send only that while nothing changed (5.1+)."""
@@ -45,7 +46,7 @@ class ConsumerGroup:
         """Ids of all members, each once: two connections of one client are one consumer."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
-    def find(self, client_id: str) -> Member | None:
+    def find(self, client_id: str) -> ClientMember | None:
         for member in self.members.values():
             if member.client_id == client_id:
                 return member
@@ -89,19 +90,19 @@ class ConsumerManager:
         found = self.groups.get(group)
         return 0 if found is None else len(found.subscriptions)
 
-    def find(self, group: str, client_id: str) -> Member | None:
+    def find(self, group: str, client_id: str) -> ClientMember | None:
         found = self.groups.get(group)
         return None if found is None else found.find(client_id)
 
     def heartbeat(
         self,
         group: str,
-        member: Member,
+        member: ClientMember,
         manner: Manner,
         subscriptions: Sequence[SubscriptionData] | None,
         *,
         notify: bool = True,
-    ) -> list[Notice]:
+    ) -> list[NotifyMembers]:
         """A member says it lives and what it wants; None leaves the subscriptions as they are.
 
         A new member or a changed set of topics is told to all members, unless the group is not
@@ -122,7 +123,9 @@ class ConsumerManager:
             changed = found.subscribe(subscriptions) or changed
         return _notices(found) if changed and notify else []
 
-    def unregister(self, group: str, session: Session, *, notify: bool = True) -> list[Notice]:
+    def unregister(
+        self, group: str, session: Session, *, notify: bool = True
+    ) -> list[NotifyMembers]:
         """A member takes its leave."""
         mine = self._groups_of.get(session.id)
         if mine is not None:
@@ -132,14 +135,14 @@ class ConsumerManager:
         notices = self._remove(group, session.id)
         return notices if notify else []
 
-    def session_closed(self, session: Session) -> list[Notice]:
+    def session_closed(self, session: Session) -> list[NotifyMembers]:
         """A connection is gone: so are its memberships, at once."""
-        notices: list[Notice] = []
+        notices: list[NotifyMembers] = []
         for group in sorted(self._groups_of.pop(session.id, ())):
             notices += self._remove(group, session.id)
         return notices
 
-    def _remove(self, group: str, session_id: int) -> list[Notice]:
+    def _remove(self, group: str, session_id: int) -> list[NotifyMembers]:
         found = self.groups.get(group)
         if found is None or found.members.pop(session_id, None) is None:
             return []
@@ -155,7 +158,7 @@ class ConsumerManager:
             for member in group.members.values()
             if now - member.seen_at_ms > self.expiry_ms
         }
-        notices: list[Notice] = []
+        notices: list[NotifyMembers] = []
         for session in dead.values():
             notices += self.session_closed(session)
         return Expired(tuple(dead.values()), tuple(_merge(notices, dead)))
@@ -165,17 +168,17 @@ class ConsumerManager:
         return {g.name for g in self.groups.values() if topic in g.subscriptions}
 
 
-def _notices(group: ConsumerGroup) -> list[Notice]:
+def _notices(group: ConsumerGroup) -> list[NotifyMembers]:
     if group.broadcasting or not group.members:
         return []
-    return [Notice(group.name, tuple(member.session for member in group.members.values()))]
+    return [NotifyMembers(group.name, tuple(member.session for member in group.members.values()))]
 
 
-def _merge(notices: Iterable[Notice], dead: dict[int, Session]) -> list[Notice]:
+def _merge(notices: Iterable[NotifyMembers], dead: dict[int, Session]) -> list[NotifyMembers]:
     """One notice a group, the last, without the sessions that went in the meantime."""
     last = {notice.group: notice for notice in notices}
     alive = (
-        Notice(n.group, tuple(session for session in n.sessions if session.id not in dead))
+        NotifyMembers(n.group, tuple(session for session in n.sessions if session.id not in dead))
         for n in last.values()
     )
     return [notice for notice in alive if notice.sessions]

@@ -12,7 +12,7 @@ SCAN_MS = 10_000
 
 
 @dataclass(slots=True)
-class Member:
+class ClientMember:
     session: Session
     client_id: str
     language: str
@@ -22,7 +22,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class NotifyMembers:
     """Effect: tell these sessions that the members or subscriptions of `group` changed."""
 
     group: str
@@ -34,4 +34,4 @@ class Expired:
     """Effect: these sessions sent no heartbeat for too long and are to be closed."""
 
     sessions: tuple[Session, ...]
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[NotifyMembers, ...] = ()

@@ -1,7 +1,7 @@
 """Who produces: groups of connected producers, for transaction checks and for admins."""
 
 from epochmq.base import limits
-from epochmq.broker.clients.members import EXPIRY_MS, Expired, Member
+from epochmq.broker.clients.members import EXPIRY_MS, ClientMember, Expired
 from epochmq.wire.session import Session
 
 
@@ -10,11 +10,11 @@ class ProducerManager:
 
     def __init__(self, *, expiry_ms: int = EXPIRY_MS) -> None:
         self.expiry_ms = expiry_ms
-        self.groups: dict[str, dict[int, Member]] = {}
+        self.groups: dict[str, dict[int, ClientMember]] = {}
         self._groups_of: dict[int, set[str]] = {}
         self._turn = 0
 
-    def heartbeat(self, group: str, member: Member) -> bool:
+    def heartbeat(self, group: str, member: ClientMember) -> bool:
         """Note that `member` produces for `group`; whether that is new."""
         session_id = member.session.id
         mine = self._groups_of.setdefault(session_id, set())
@@ -59,7 +59,7 @@ class ProducerManager:
             self.session_closed(session)
         return Expired(tuple(dead.values()))
 
-    def members(self, group: str) -> list[Member]:
+    def members(self, group: str) -> list[ClientMember]:
         return list(self.groups.get(group, {}).values())
 
     def pick(self, group: str) -> Session | None:

@@ -21,7 +21,7 @@ from epochmq.base.options import change, describe, render_properties
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.broker_server import Broker, calm_collector
 from epochmq.broker.container.inner import (
-    Identity,
+    InnerBrokerId,
     checked_path,
     folders_of,
     identity_of,
@@ -68,9 +68,9 @@ class Container:
         self.options = options
         self.port = options.listen_port
         self.roster = Roster(options.listen_port)
-        self.brokers: dict[Identity, Broker] = {}
+        self.brokers: dict[InnerBrokerId, Broker] = {}
         """Those that run."""
-        self._close_logs: dict[Identity, Callable[[], None]] = {}
+        self._close_logs: dict[InnerBrokerId, Callable[[], None]] = {}
         self._env = env
         idle_ms = options.server_channel_max_idle_time_seconds * 1000
         self._server = RemotingServer(Bounds(idle_ms=idle_ms))
@@ -119,7 +119,7 @@ class Container:
 
     # Brokers ---------------------------------------------------------------------------------
 
-    async def add(self, path: str) -> Identity:
+    async def add(self, path: str) -> InnerBrokerId:
         """Start the broker of a properties file; errors leave the others as they are.
 
         `Refused` when it cannot live beside the others, `ConfigError` for its file, and all errors
@@ -155,7 +155,7 @@ class Container:
             lines = [line if path in line else f"{path}: {line}" for line in error.problems]
             raise ConfigError(lines) from None
 
-    def _open_log(self, identity: Identity, options: BrokerOptions) -> None:
+    def _open_log(self, identity: InnerBrokerId, options: BrokerOptions) -> None:
         if not options.isolate_log_enable:
             return
         file = log_file_of(identity, self.options)
@@ -165,10 +165,10 @@ class Container:
             text = f"isolateLogEnable: cannot write {file}: {error.strerror}"
             raise EnvironmentFault(text) from None
 
-    def _close_log(self, identity: Identity) -> None:
+    def _close_log(self, identity: InnerBrokerId) -> None:
         self._close_logs.pop(identity, lambda: None)()
 
-    async def _start(self, identity: Identity, options: BrokerOptions) -> Broker:
+    async def _start(self, identity: InnerBrokerId, options: BrokerOptions) -> Broker:
         spoken_of.set(str(identity))
         broker = Broker(options, label=str(identity))
         await broker.start()
@@ -178,7 +178,7 @@ class Container:
     def _nodes(self) -> list[BrokerNode]:
         return [self.brokers[inner.identity].node for inner in self.roster.running()]
 
-    async def remove(self, identity: Identity) -> None:
+    async def remove(self, identity: InnerBrokerId) -> None:
         """Stop a broker; `Refused` 211 when it is not there."""
         async with self._change:
             if not self.roster.remove(identity):
@@ -208,7 +208,7 @@ class Container:
 
     def _handle_remove(self, command: Command, session: Session, now: int) -> Held:
         header = decode_header(RemoveBrokerHeader, command.ext)
-        identity = Identity(header.brokerClusterName, header.brokerName, header.brokerId)
+        identity = InnerBrokerId(header.brokerClusterName, header.brokerName, header.brokerId)
         log.warning("%s removes broker %s", session.peer, identity)
         return self._answer_after(command, session, self.remove(identity))
 

@@ -35,7 +35,7 @@ _OURS = (
 """Keys that the container decides for all its brokers."""
 
 
-class Identity(NamedTuple):
+class InnerBrokerId(NamedTuple):
     """Which broker it is; there is one of it in a container."""
 
     cluster: str
@@ -46,9 +46,9 @@ class Identity(NamedTuple):
         return f"{self.cluster}_{self.name}_{self.number}"
 
 
-def identity_of(options: BrokerOptions) -> Identity:
+def identity_of(options: BrokerOptions) -> InnerBrokerId:
     """Of options whose name is settled."""
-    return Identity(options.broker_cluster_name, options.broker_name, options.broker_id)
+    return InnerBrokerId(options.broker_cluster_name, options.broker_name, options.broker_id)
 
 
 def checked_path(path: str | None, folders: Iterable[str]) -> str:
@@ -120,7 +120,7 @@ def _network(container: ContainerOptions) -> dict[str, str]:
     }
 
 
-def log_file_of(identity: Identity, container: ContainerOptions) -> str:
+def log_file_of(identity: InnerBrokerId, container: ContainerOptions) -> str:
     """Of a broker with isolateLogEnable; RocketMQ's directory."""
     folder = Path(container.broker_log_dir or Path.home() / "logs")
     return str(folder / f"{identity}_rocketmqlogs" / "broker.log")

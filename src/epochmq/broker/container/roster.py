@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from epochmq.base.errors import Refused
-from epochmq.broker.container.inner import Identity
+from epochmq.broker.container.inner import InnerBrokerId
 from epochmq.wire.codes import ResponseCode
 
 INNER_BROKERS_MAX = 64
 
 
-class State(Enum):
+class InnerBrokerState(Enum):
     """Where a broker is between being added and being gone."""
 
     STARTING = auto()
@@ -27,13 +27,13 @@ class State(Enum):
 class Inner:
     """One broker; `order` is when it was added, counted from 1."""
 
-    identity: Identity
+    identity: InnerBrokerId
     path: str
     is_slave: bool
     ports: frozenset[int]
     folders: tuple[str, ...]
     order: int = 0
-    state: State = State.STARTING
+    state: InnerBrokerState = InnerBrokerState.STARTING
     problem: str = ""
 
 
@@ -42,13 +42,13 @@ class Roster:
 
     def __init__(self, own_port: int) -> None:
         self._own_port = own_port
-        self._inners: dict[Identity, Inner] = {}
+        self._inners: dict[InnerBrokerId, Inner] = {}
         self._added = 0
 
     def add(self, inner: Inner) -> None:
         """Begin with a broker; `Refused` when it cannot live beside the others."""
         present = self._inners.get(inner.identity)
-        if present is not None and present.state is not State.FAILED:
+        if present is not None and present.state is not InnerBrokerState.FAILED:
             doing = present.state.name.lower()
             raise _no(f"broker {inner.identity} is {doing} already, from {present.path}")
         others = [each for each in self._living() if each.identity != inner.identity]
@@ -63,16 +63,16 @@ class Roster:
         self._inners[inner.identity] = inner
 
     def _living(self) -> list[Inner]:
-        return [each for each in self._inners.values() if each.state is not State.FAILED]
+        return [each for each in self._inners.values() if each.state is not InnerBrokerState.FAILED]
 
-    def started(self, identity: Identity) -> None:
-        self._inners[identity].state = State.RUNNING
+    def started(self, identity: InnerBrokerId) -> None:
+        self._inners[identity].state = InnerBrokerState.RUNNING
 
-    def failed(self, identity: Identity, problem: str) -> None:
+    def failed(self, identity: InnerBrokerId, problem: str) -> None:
         inner = self._inners[identity]
-        inner.state, inner.problem = State.FAILED, problem
+        inner.state, inner.problem = InnerBrokerState.FAILED, problem
 
-    def remove(self, identity: Identity) -> bool:
+    def remove(self, identity: InnerBrokerId) -> bool:
         """Begin to stop a broker; False when it failed, and is only forgotten.
 
         `Refused` (211) for one that is not there, or is on its way in or out.
@@ -80,22 +80,22 @@ class Roster:
         inner = self._inners.get(identity)
         if inner is None:
             raise Refused(ResponseCode.BROKER_NOT_EXIST, f"broker {identity} not exist")
-        if inner.state is State.FAILED:
+        if inner.state is InnerBrokerState.FAILED:
             del self._inners[identity]
             return False
-        if inner.state is not State.RUNNING:
+        if inner.state is not InnerBrokerState.RUNNING:
             raise _no(f"broker {identity} is {inner.state.name.lower()}; try again")
-        inner.state = State.STOPPING
+        inner.state = InnerBrokerState.STOPPING
         return True
 
-    def gone(self, identity: Identity) -> None:
+    def gone(self, identity: InnerBrokerId) -> None:
         del self._inners[identity]
 
     def running(self) -> list[Inner]:
         """In the order in which they were added."""
-        return [each for each in self._in_order() if each.state is State.RUNNING]
+        return [each for each in self._in_order() if each.state is InnerBrokerState.RUNNING]
 
-    def stop_order(self) -> list[Identity]:
+    def stop_order(self) -> list[InnerBrokerId]:
         """Slaves first, while the masters that they copy and write to are there; the last added
         of each kind before the others."""
         last_first = reversed(self.running())

@@ -25,10 +25,10 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from epochmq.base import limits
-from epochmq.broker.escape.forward_batch import Batch, ForwardItem, Item, Where
+from epochmq.broker.escape.forward_batch import ForwardBatch, ForwardedMessage, ForwardItem, Where
 from epochmq.broker.escape.masters import Masters, Wants
 from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
-from epochmq.broker.internal_writes.internal_writer import Done, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, WriteOutcome
 from epochmq.model.names import is_retry_topic
 
 IN_FLIGHT_MAX = 256
@@ -42,7 +42,7 @@ UNKNOWN_MS = 50
 """Pause while the name servers are being asked."""
 
 
-class Verdict(Enum):
+class SendOutcome(Enum):
     """What came of sending one message."""
 
     HELD = auto()
@@ -57,7 +57,7 @@ class Verdict(Enum):
     """Sent, and nobody knows."""
 
 
-class Send(NamedTuple):
+class ForwardItems(NamedTuple):
     """Send the parcel to the master `name`; report it by `answered`."""
 
     forward_item: ForwardItem
@@ -73,7 +73,7 @@ class Escape:
         self.active = False
         """Whether this broker stands in: masters are kept known before they are needed."""
         self._own = own_name
-        self._batches: dict[int, Batch] = {}
+        self._batches: dict[int, ForwardBatch] = {}
         self._plan: list[tuple[int, int, ForwardItem]] = []
         self._ids = 0
         self._turn = 0
@@ -84,28 +84,28 @@ class Escape:
 
     # Work ------------------------------------------------------------------------------------
 
-    def put(self, items: Sequence[Item], done: Done, now: int) -> None:
+    def put(self, items: Sequence[ForwardedMessage], done: Done, now: int) -> None:
         """Hand `items` over; `done` gets their outcomes in order, later or at once."""
         if not items or self._open + len(items) > limits.ESCAPES_MAX:
-            done([Outcome.LATER] * len(items))
+            done([WriteOutcome.LATER] * len(items))
             return
         first = self._ids
         self._ids += len(items)
         self._open += len(items)
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
+        def settled(outcomes: Sequence[WriteOutcome]) -> None:
             self._open -= len(items)
             self._batches.pop(first, None)
             done(outcomes)
 
-        batch = self._batches[first] = Batch(items, first, settled, now)
+        batch = self._batches[first] = ForwardBatch(items, first, settled, now)
         for forward_item in batch.forward_items:
             self._push(forward_item, now)
 
-    def sends(self, now: int) -> list[Send]:
+    def sends(self, now: int) -> list[ForwardItems]:
         """What to send now; gives up what nobody took for too long."""
         self._give_up(now)
-        found: list[Send] = []
+        found: list[ForwardItems] = []
         postponed: list[tuple[int, ForwardItem]] = []
         plan = self._plan
         while plan and plan[0][0] <= now and self._has_room:
@@ -121,7 +121,7 @@ class Escape:
             self._flying_bytes += forward_item.item.size
             self._counts["again"] += forward_item.tries > 0
             forward_item.tries += 1
-            found.append(Send(forward_item, name, self.masters.addresses[name]))
+            found.append(ForwardItems(forward_item, name, self.masters.addresses[name]))
         for at_ms, forward_item in postponed:
             self._push(forward_item, at_ms)
         return found
@@ -130,33 +130,33 @@ class Escape:
     def _has_room(self) -> bool:
         return self._flying < IN_FLIGHT_MAX and self._flying_bytes < IN_FLIGHT_BYTES_MAX
 
-    def answered(self, send: Send, verdict: Verdict, now: int) -> None:
+    def answered(self, send: ForwardItems, verdict: SendOutcome, now: int) -> None:
         """What came of one send."""
         forward_item, name, _ = send
         forward_item.batch.flying -= 1
         self._flying -= 1
         self._flying_bytes -= forward_item.item.size
-        if verdict in (Verdict.UNREACHED, Verdict.LOST):
+        if verdict in (SendOutcome.UNREACHED, SendOutcome.LOST):
             self.masters.failed(name, now)
         else:
             self.masters.served(name)
         if forward_item.over:  # nobody stands in any more
             return
-        if verdict is Verdict.HELD:
+        if verdict is SendOutcome.HELD:
             self._counts["stored"] += 1
             forward_item.batch.touched = True
-            forward_item.set_outcome(Outcome.STORED)
+            forward_item.set_outcome(WriteOutcome.STORED)
             return
         at_ms = now
-        if verdict is Verdict.WEAK:
+        if verdict is SendOutcome.WEAK:
             forward_item.batch.touched = True
             forward_item.held_by, forward_item.lost_at_ms = name, now
             at_ms = self._pause(forward_item, now)
-        elif verdict is Verdict.LOST:
+        elif verdict is SendOutcome.LOST:
             forward_item.batch.touched = True
             if forward_item.held_by != name:
                 forward_item.held_by, forward_item.lost_at_ms = name, now
-        elif verdict is Verdict.REFUSED:
+        elif verdict is SendOutcome.REFUSED:
             self._counts["refused"] += 1
             forward_item.held_by = ""
             forward_item.refused_by.add(name)
@@ -262,7 +262,7 @@ class Escape:
             return None, min(map(masters.rests_until, left))
         return favourite(forward_item.item.name, awake), 0
 
-    def _candidates(self, item: Item, now: int) -> list[str] | None:
+    def _candidates(self, item: ForwardedMessage, now: int) -> list[str] | None:
         """Who may take it; None when that is not known yet."""
         masters = self.masters
         if not masters.known:
@@ -280,7 +280,7 @@ class Escape:
             return [] if name is None else [name]
         return names or masters.making(now)
 
-    def _impatient(self) -> Iterator[Batch]:
+    def _impatient(self) -> Iterator[ForwardBatch]:
         """Batches that may be given up, the oldest first: nothing of them was taken, or is under
         way."""
         return (batch for batch in self._batches.values() if not (batch.touched or batch.flying))
@@ -290,8 +290,8 @@ class Escape:
         for batch in list(late):
             self._fail_open(batch)
 
-    def _fail_open(self, batch: Batch) -> None:
+    def _fail_open(self, batch: ForwardBatch) -> None:
         for forward_item in batch.forward_items:
             if not forward_item.over:
                 self._counts["given_up"] += 1
-                forward_item.set_outcome(Outcome.LATER)
+                forward_item.set_outcome(WriteOutcome.LATER)

@@ -11,13 +11,13 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.escape.escape_bridge import Escape, Send, Verdict
-from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.escape_bridge import Escape, ForwardItems, SendOutcome
+from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
 from epochmq.broker.escape.forward_request import forward_request, item_of
 from epochmq.broker.escape.handed_over_halves import HandedOverHalves
-from epochmq.broker.escape.local_routes import Neighbour, Neighbours, NobodyNear
+from epochmq.broker.escape.local_routes import ContainerBrokers, Neighbour, NobodyNear
 from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.transaction.ending import Answer
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
@@ -57,11 +57,11 @@ class EscapeService:
         peers: Peers,
         addresses: Sequence[str],
         *,
-        neighbours: Neighbours | None = None,
+        neighbours: ContainerBrokers | None = None,
     ) -> None:
         options = node.options
         self.core = Escape(options.broker_name)
-        self.neighbours: Neighbours = neighbours or NobodyNear()
+        self.neighbours: ContainerBrokers = neighbours or NobodyNear()
         self.near = 0
         """Messages that neighbours took."""
         self._node = node
@@ -82,7 +82,7 @@ class EscapeService:
         name = self._node.options.broker_name
         items = [item for draft in drafts if (item := item_of(draft, name)) is not None]
         if self._stopped or len(items) < len(drafts):
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
             return
         near = self._near(items)
         if near is not None:
@@ -91,9 +91,9 @@ class EscapeService:
             self.core.put(items, done, self._node.clock.now_ms())
             self._soon()
         else:
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
 
-    def _near(self, items: Sequence[Item]) -> Neighbour | None:
+    def _near(self, items: Sequence[ForwardedMessage]) -> Neighbour | None:
         """The neighbour that takes all of them; they are of one kind, mostly of one topic."""
         wanted = items[0]
         masters = {near.name: near for near in self.neighbours.masters()}
@@ -105,8 +105,8 @@ class EscapeService:
         return None if name is None else masters[name]
 
     def _counted(self, done: Done) -> Done:
-        def counted(outcomes: Sequence[Outcome]) -> None:
-            self.near += sum(outcome is Outcome.STORED for outcome in outcomes)
+        def counted(outcomes: Sequence[WriteOutcome]) -> None:
+            self.near += sum(outcome is WriteOutcome.STORED for outcome in outcomes)
             done(outcomes)
 
         return counted
@@ -210,8 +210,8 @@ class EscapeService:
 
     # Sending ---------------------------------------------------------------------------------
 
-    async def _send(self, send: Send) -> None:
-        verdict = Verdict.LOST
+    async def _send(self, send: ForwardItems) -> None:
+        verdict = SendOutcome.LOST
         try:
             verdict = await self._deliver(send)
         finally:
@@ -219,33 +219,33 @@ class EscapeService:
                 self.core.answered(send, verdict, self._node.clock.now_ms())
                 self._soon()
 
-    async def _deliver(self, send: Send) -> Verdict:
+    async def _deliver(self, send: ForwardItems) -> SendOutcome:
         try:
             async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
                 peer = await self._peers.get(send.address)
         except (NotReachable, TimeoutError) as error:
             log.info("cannot escape to %s (%s): %s", send.name, send.address, error)
-            return Verdict.UNREACHED
+            return SendOutcome.UNREACHED
         command = forward_request(send.forward_item.item, self._group)
         try:
             answer = await peer.invoke(command, SEND_TIMEOUT_MS)
         except EpochError as error:
             log.warning("escape to %s: nobody knows whether it is stored: %s", send.name, error)
-            return Verdict.LOST
+            return SendOutcome.LOST
         verdict = self._judge(send, answer)
-        if verdict is Verdict.HELD:
+        if verdict is SendOutcome.HELD:
             self._halves.note(send.forward_item.item, send.address, answer)
         return verdict
 
-    def _judge(self, send: Send, answer: Command) -> Verdict:
+    def _judge(self, send: ForwardItems, answer: Command) -> SendOutcome:
         if answer.code == ResponseCode.SUCCESS:
-            return Verdict.HELD
+            return SendOutcome.HELD
         topic = send.forward_item.item.topic
         text = f"{send.name} answers {answer.code} for {topic}: {answer.remark}"
         if text != self._refusal:
             self._refusal = text
             log.warning("escape: %s", text)
-        return Verdict.WEAK if answer.code in _WEAK else Verdict.REFUSED
+        return SendOutcome.WEAK if answer.code in _WEAK else SendOutcome.REFUSED
 
     def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
         """End a transaction whose half message was handed over, there; False when nobody knows."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from epochmq.broker.internal_writes.internal_writer import Done, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, WriteOutcome
 from epochmq.store.draft import Draft
 
 
@@ -22,7 +22,7 @@ class Where(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ForwardedMessage:
     """One message to hand over; `size` in bytes bounds what is under way.
 
     `name` is its ESCAPE_ID, empty where it needs none: repeats go to the same master by it.
@@ -36,18 +36,18 @@ class Item:
     name: str = ""
 
 
-class Batch:
+class ForwardBatch:
     """What came in one put; `done` hears once, when each of its messages has an outcome."""
 
     __slots__ = ("_done", "_open", "flying", "forward_items", "outcomes", "since_ms", "touched")
 
-    def __init__(self, items: Sequence[Item], first: int, done: Done, now: int) -> None:
+    def __init__(self, items: Sequence[ForwardedMessage], first: int, done: Done, now: int) -> None:
         self.since_ms = now
         self.touched = False
         """Whether a peer holds, or may hold, anything of it."""
         self.flying = 0
         """How many of it are under way."""
-        self.outcomes: list[Outcome | None] = [None] * len(items)
+        self.outcomes: list[WriteOutcome | None] = [None] * len(items)
         self.forward_items = [
             ForwardItem(self, number, first + number, item) for number, item in enumerate(items)
         ]
@@ -58,7 +58,7 @@ class Batch:
     def over(self) -> bool:
         return not self._open
 
-    def set_outcome(self, number: int, outcome: Outcome) -> None:
+    def set_outcome(self, number: int, outcome: WriteOutcome) -> None:
         """The outcome of one; the first counts."""
         if self.outcomes[number] is not None:
             return
@@ -74,7 +74,9 @@ class ForwardItem:
     __slots__ = ("batch", "failures", "held_by", "id", "item", "lost_at_ms", "number", "refused_by",
                  "tries")  # fmt: skip
 
-    def __init__(self, batch: Batch, number: int, ident: int, item: Item) -> None:
+    def __init__(
+        self, batch: ForwardBatch, number: int, ident: int, item: ForwardedMessage
+    ) -> None:
         self.batch = batch
         self.number = number
         self.id = ident
@@ -93,5 +95,5 @@ class ForwardItem:
     def over(self) -> bool:
         return self.batch.outcomes[self.number] is not None
 
-    def set_outcome(self, outcome: Outcome) -> None:
+    def set_outcome(self, outcome: WriteOutcome) -> None:
         self.batch.set_outcome(self.number, outcome)

@@ -9,7 +9,7 @@ of ours drops a repeat by it and does not store it; any other keeps it as it kee
 import msgspec
 
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
-from epochmq.broker.escape.forward_batch import Item, Where
+from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
 from epochmq.broker.escape.revive_routing import is_pinned, unpinned
 from epochmq.broker.handlers.send_properties import encode_loosely
 from epochmq.model import names
@@ -31,7 +31,7 @@ _KEPT_TIMES = (prop.DELAY, prop.TIMER_DELAY_SEC, prop.TIMER_DELAY_MS, prop.TIMER
 _MARK_ROOM = 256
 
 
-def item_of(draft: Draft, broker: str) -> Item | None:
+def item_of(draft: Draft, broker: str) -> ForwardedMessage | None:
     """Where a draft of group `broker` may go; None when it belongs in the own log only."""
     topic = draft.topic
     size = len(draft.body) + len(draft.properties)
@@ -41,13 +41,13 @@ def item_of(draft: Draft, broker: str) -> Item | None:
         if not is_pinned(draft.queue_id):
             return None
         # No name: check points and acknowledgements cancel each other by their own keys.
-        return Item(draft, topic, size, Where.PINNED, unpinned(draft.queue_id)[0])
+        return ForwardedMessage(draft, topic, size, Where.PINNED, unpinned(draft.queue_id)[0])
     where = Where.TOPIC
     if topic == names.TIMER_TOPIC:
         where = Where.ONE  # where it meets those that take it back (TIMER_DEL_UNIQKEY)
     elif names.is_retry_topic(topic) or names.is_dlq_topic(topic):
         where = Where.ANY
-    return Item(draft, topic, size, where, name=_name(draft, broker))
+    return ForwardedMessage(draft, topic, size, where, name=_name(draft, broker))
 
 
 def _name(draft: Draft, broker: str) -> str:
@@ -63,7 +63,7 @@ def _name(draft: Draft, broker: str) -> str:
     )
 
 
-def forward_request(item: Item, group: str) -> Command:
+def forward_request(item: ForwardedMessage, group: str) -> Command:
     """The request that hands `item` over; `group` sends what has no producer group of its own."""
     draft = item.draft
     properties = decode_bytes(draft.properties)
@@ -110,7 +110,7 @@ def level_to_wait(draft: Draft) -> int:
     return int(level) if level.isascii() and level.isdecimal() and not waited else 0
 
 
-def _queue(item: Item) -> int:
+def _queue(item: ForwardedMessage) -> int:
     if item.where is Where.PINNED:
         return unpinned(item.draft.queue_id)[1]
     return 0 if item.where is Where.ONE else ANY_QUEUE

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError
-from epochmq.broker.escape.forward_batch import Item
+from epochmq.broker.escape.forward_batch import ForwardedMessage
 from epochmq.model import property_names as prop
 from epochmq.model.message_id import BadMessageId, parse_offset_id
 from epochmq.model.properties import decode_bytes
@@ -33,7 +33,7 @@ class HandedOverHalves:
     def __init__(self) -> None:
         self._places: OrderedDict[tuple[str, str], _Place] = OrderedDict()
 
-    def note(self, item: Item, address: str, answer: Command) -> None:
+    def note(self, item: ForwardedMessage, address: str, answer: Command) -> None:
         """A master holds `item`, which may be a half message; its answer says where."""
         if not item.draft.sys_flag & TX_PREPARED:
             return

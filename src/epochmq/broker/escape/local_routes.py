@@ -12,7 +12,7 @@ import msgspec
 
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.escape.forward_request import here, level_to_wait
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.transaction.half import prepare
 from epochmq.model import property_names as prop
@@ -49,7 +49,7 @@ class Neighbour(Protocol):
         ...
 
 
-class Neighbours(Protocol):
+class ContainerBrokers(Protocol):
     """Who else is in this process; a container gives it to each of its brokers."""
 
     def masters(self) -> Sequence[Neighbour]:
@@ -107,7 +107,7 @@ class NodeNear:
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         node = self._node
         if not self.may_write:
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
             return
         node.internal_writer.put(
             [self._placed(here(draft)) for draft in drafts], origin, wall, done

@@ -30,7 +30,7 @@ class Wants(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Topic:
+class _TopicMasters:
     wanted_at_ms: int
     due_ms: int = 0
     asking: bool = False
@@ -53,7 +53,7 @@ class Masters:
         """Address by name of the group."""
         self.known = False
         """Whether name servers ever said who there is."""
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _TopicMasters] = {}
         self._rests: dict[str, _Rest] = {}
         self._due_ms = 0
         self._asking = False
@@ -122,7 +122,7 @@ class Masters:
         if known is None:
             if len(self._topics) >= limits.ROUTES_WATCHED_MAX:
                 return False
-            known = self._topics[topic] = _Topic(now)
+            known = self._topics[topic] = _TopicMasters(now)
         known.wanted_at_ms = now
         return known.known and self.known
 

@@ -12,32 +12,32 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.model.escape_mark import PART
 from epochmq.model.sink_mark import SinkMark
-from epochmq.store.sink_runs import Place, Run
+from epochmq.store.sink_runs import MessagePosition, SinkRun
 
 
-class Memory(Protocol):
+class MarkedInLog(Protocol):
     """What of marked messages is in the log."""
 
     repeats: int
     """How many were dropped."""
 
-    def find(self, mark: SinkMark) -> Place | None: ...
+    def find(self, mark: SinkMark) -> MessagePosition | None: ...
 
-    def note(self, mark: SinkMark, place: Place) -> None: ...
+    def note(self, mark: SinkMark, place: MessagePosition) -> None: ...
 
     def is_new(self, mark: SinkMark, count: int) -> bool: ...
 
-    def note_run(self, run: Run) -> None: ...
+    def note_run(self, run: SinkRun) -> None: ...
 
 
 class Repeats:
     """The memory of sinks, and that of escapes before it; `time` tells one master's time."""
 
-    def __init__(self, sinks: Memory, time: Callable[[], object]) -> None:
+    def __init__(self, sinks: MarkedInLog, time: Callable[[], object]) -> None:
         self._sinks = sinks
         self._time = time
         self._seen_in = time()
-        self._places: OrderedDict[SinkMark, Place] = OrderedDict()
+        self._places: OrderedDict[SinkMark, MessagePosition] = OrderedDict()
 
     @property
     def repeats(self) -> int:
@@ -47,14 +47,14 @@ class Repeats:
     def repeats(self, count: int) -> None:
         self._sinks.repeats = count
 
-    def find(self, mark: SinkMark) -> Place | None:
+    def find(self, mark: SinkMark) -> MessagePosition | None:
         """Where the first one is; None for a new one."""
         if mark.key.part != PART:
             return self._sinks.find(mark)
         self._look()
         return self._places.get(mark)
 
-    def note(self, mark: SinkMark, place: Place) -> None:
+    def note(self, mark: SinkMark, place: MessagePosition) -> None:
         """It is in the log."""
         if mark.key.part != PART:
             self._sinks.note(mark, place)
@@ -68,7 +68,7 @@ class Repeats:
         """Whether none of so many messages of a sink from `mark` on is known."""
         return self._sinks.is_new(mark, count)
 
-    def note_run(self, run: Run) -> None:
+    def note_run(self, run: SinkRun) -> None:
         """Such messages of a sink are in the log."""
         self._sinks.note_run(run)
 

@@ -45,7 +45,7 @@ class ConsumerFilter(msgspec.Struct, rename="camel"):
     client_version: int = 0
 
 
-class Filters:
+class ConsumerFilters:
     """`enabled` is enablePropertyFilter: off, anything but tags is refused, as upstream does."""
 
     file = "config/consumerFilter.json"

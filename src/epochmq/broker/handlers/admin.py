@@ -3,7 +3,7 @@
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.stats.item import Span
+from epochmq.broker.stats.item import StatsSpan
 from epochmq.model import names
 from epochmq.wire.bodies.namesrv import TopicList
 from epochmq.wire.bodies.runtime import BrokerStatsData, BrokerStatsItem
@@ -30,7 +30,7 @@ def handle_stats(node: BrokerNode, command: Command, session: Session, now: int)
     return ok(BrokerStatsData(*map(_stats_item, spans)))
 
 
-def _stats_item(span: Span) -> BrokerStatsItem:
+def _stats_item(span: StatsSpan) -> BrokerStatsItem:
     return BrokerStatsItem(span.sum, span.tps, span.avgpt)
 
 

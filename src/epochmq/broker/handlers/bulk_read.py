@@ -41,14 +41,14 @@ _PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL})
 """There is nothing to give here, but there may be further on."""
 
 
-class Filter(NamedTuple):
+class BulkFilter(NamedTuple):
     """Which records are wanted; a unit's tags code is a hash, and hashes collide."""
 
     accept: Accept | None = None
     verify: Verify | None = None
 
 
-EVERYTHING = Filter()
+EVERYTHING = BulkFilter()
 
 
 def handle_bulk_read(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
@@ -101,7 +101,7 @@ def _wanted_bytes(asked: int | None) -> int:
     return min(asked, limits.BULK_READ_BYTES_MAX)
 
 
-def filter_of(tags: str | None) -> Filter:
+def filter_of(tags: str | None) -> BulkFilter:
     """The filter for a tag expression, `Refused` 23 for one that says nothing."""
     wanted = split_expression(tags)
     if wanted is None:
@@ -112,10 +112,10 @@ def filter_of(tags: str | None) -> Filter:
     def verify(raw: memoryview) -> bool:
         return props.find(record.properties_at(raw, 0), _TAGS) in names
 
-    return Filter(codes.__contains__, verify)
+    return BulkFilter(codes.__contains__, verify)
 
 
-def gather(node: BrokerNode, header: BulkReadHeader, size: int, wanted: Filter) -> ReadResult:
+def gather(node: BrokerNode, header: BulkReadHeader, size: int, wanted: BulkFilter) -> ReadResult:
     """Records of `size` bytes in all, but one at least where there is one."""
     stop = _FAR if header.endOffset is None else header.endOffset
     at, last = header.offset, header.offset + limits.BULK_READ_RECORDS_MAX

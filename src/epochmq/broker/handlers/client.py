@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.wire.bodies.client import (
-    Connection,
+    ClientConnection,
     ConsumerConnection,
     ConsumerList,
     ProducerConnection,
@@ -34,8 +34,8 @@ def handle_consumer_list(node: BrokerNode, command: Command, session: Session, n
     return ok(ConsumerList(group.client_ids()))
 
 
-def _connections(members: Iterable[Member]) -> list[Connection]:
-    return [Connection(m.client_id, m.session.peer, m.language, m.version) for m in members]
+def _connections(members: Iterable[ClientMember]) -> list[ClientConnection]:
+    return [ClientConnection(m.client_id, m.session.peer, m.language, m.version) for m in members]
 
 
 def handle_consumer_connections(

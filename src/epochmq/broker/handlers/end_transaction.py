@@ -6,7 +6,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.transaction.ending import nobody
-from epochmq.store.native.send import Ends
+from epochmq.store.native.send import StagedEnds
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.headers.base import decode_header
@@ -46,7 +46,7 @@ def end(
     return HELD
 
 
-def end_together(node: BrokerNode, ends: Ends, now: int) -> None:
+def end_together(node: BrokerNode, ends: StagedEnds, now: int) -> None:
     """All one-way commits and rollbacks of a turn that the native code has kept; nobody is
     answered."""
     with suppress(Refused):

@@ -4,7 +4,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_topic, ok
 from epochmq.wire.bodies.bulk import EpochOffsets
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.headers.base import decode_header
@@ -26,7 +26,7 @@ def handle_epoch_offsets(node: BrokerNode, command: Command, session: Session, n
     return ok(EpochOffsets(offsets))
 
 
-def epochs_of(node: BrokerNode) -> list[EpochEntry]:
+def epochs_of(node: BrokerNode) -> list[EpochEntryBody]:
     """The epochs of the broker's log, `Refused` 1 when it is not in controller mode."""
     if node.replica is None or not node.options.enable_controller_mode:
         raise Refused(
@@ -35,7 +35,7 @@ def epochs_of(node: BrokerNode) -> list[EpochEntry]:
     return node.replica.epochs()
 
 
-def start_of(epochs: list[EpochEntry], epoch: int) -> int:
+def start_of(epochs: list[EpochEntryBody], epoch: int) -> int:
     """The log offset at which `epoch` begins; `Refused` 29 for one that has not begun."""
     for entry in epochs:
         if entry.epoch >= epoch:

@@ -6,7 +6,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.clients.consumers import ACTIVELY, Manner
-from epochmq.broker.clients.members import Member, Notice
+from epochmq.broker.clients.members import ClientMember, NotifyMembers
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.model import names
 from epochmq.model.topic import PERM_READ_WRITE
@@ -44,7 +44,7 @@ def handle_heartbeat(node: BrokerNode, command: Command, session: Session, now: 
     session.client_id = data.client_id
     session.language, session.version = command.language, command.version
     wall = node.clock.wall_ms()
-    member = Member(session, data.client_id, command.language, command.version, now, wall)
+    member = ClientMember(session, data.client_id, command.language, command.version, now, wall)
     changed = False
     for consumer in data.consumer_data_set:
         changed = _consumer(node, member, consumer, data) or changed
@@ -55,7 +55,7 @@ def handle_heartbeat(node: BrokerNode, command: Command, session: Session, now: 
 
 
 def _consumer(
-    node: BrokerNode, member: Member, consumer: ConsumerData, data: HeartbeatData
+    node: BrokerNode, member: ClientMember, consumer: ConsumerData, data: HeartbeatData
 ) -> bool:
     """One consumer group; whether its members should send their subscriptions in full again."""
     group = consumer.group_name
@@ -121,7 +121,7 @@ def handle_check_client(node: BrokerNode, command: Command, session: Session, no
     return Reply()
 
 
-def send_notices(notices: Iterable[Notice]) -> None:
+def send_notices(notices: Iterable[NotifyMembers]) -> None:
     """Carry out the effect of `ConsumerManager`: NOTIFY_CONSUMER_IDS_CHANGED 40 to each session."""
     for notice in notices:
         header = NotifyConsumerIdsChangedHeader(consumerGroup=notice.group)

@@ -12,10 +12,10 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.pop_gate import PopRequest, admit_pop
 from epochmq.broker.handlers.pop_orders import when_copied
-from epochmq.broker.handlers.pop_take import Part, Taking, take
+from epochmq.broker.handlers.pop_take import QueuePart, Taking, take
 from epochmq.broker.pop.handle import Infos
 from epochmq.broker.pop.polls import PollKey
-from epochmq.broker.pop.state import Taken
+from epochmq.broker.pop.state import PoppedCheckPoint
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
@@ -59,7 +59,7 @@ class PopHandler:
             return False
         name = node.options.broker_name
         taken = [
-            Taken(
+            PoppedCheckPoint(
                 part.check_point(taking.pop_time, request.invisible_time, name),
                 taking.revive_queue,
                 part.window,
@@ -101,7 +101,7 @@ class PopHandler:
         if not finished:
             taking.keep_bytes()
 
-    def _answer(self, request: PopRequest, taking: Taking, parts: Sequence[Part]) -> None:
+    def _answer(self, request: PopRequest, taking: Taking, parts: Sequence[QueuePart]) -> None:
         if not parts:
             reply = Reply(ResponseCode.SYSTEM_ERROR, NOT_KEPT)
             request.session.answer(request.command, reply)
@@ -125,7 +125,7 @@ class PopHandler:
         request.session.answer(request.command, Reply(0, "FOUND", header, chunks))
         self._count(request, parts)
 
-    def _count(self, request: PopRequest, parts: Sequence[Part]) -> None:
+    def _count(self, request: PopRequest, parts: Sequence[QueuePart]) -> None:
         for part in parts:
             size = sum(map(len, part.chunks))
             self._node.stats.read(

@@ -16,12 +16,12 @@ from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.send_topics import invalid_code
-from epochmq.broker.pop.handle import Handle, parse_handle
-from epochmq.broker.pop.order.ordered_pop import Verdict
+from epochmq.broker.pop.handle import ReceiptHandle, parse_handle
+from epochmq.broker.pop.order.ordered_pop import AckRefusal
 from epochmq.broker.pop.pop_names import ORDER_QUEUE, retry_name
 from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import Seen
-from epochmq.broker.pop.state import Taken
+from epochmq.broker.pop.revive.revive import MessageState
+from epochmq.broker.pop.state import PoppedCheckPoint
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
@@ -71,7 +71,7 @@ def handle_ack(node: BrokerNode, command: Command, session: Session, now: int) -
         when_copied(node, now, lambda kept: session.answer(command, Reply() if kept else NOT_KEPT))
         return HELD
     key = _key(header, handle)
-    if _known(node, key, handle, header.offset, now) is Seen.ACKED:
+    if _known(node, key, handle, header.offset, now) is MessageState.ACKED:
         return Reply()
 
     def done(kept: bool) -> None:
@@ -107,7 +107,7 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
         when_copied(node, now, lambda kept: session.answer(command, changed if kept else NOT_KEPT))
         return HELD
     old = _key(header, handle)
-    if _known(node, old, handle, header.offset, now) is Seen.ACKED:
+    if _known(node, old, handle, header.offset, now) is MessageState.ACKED:
         raise Refused(ResponseCode.NO_MESSAGE, "the message is acknowledged already")
     wall = max(node.clock.wall_ms(), handle.pop_time + 1)  # another key than the old one's
     new = CheckPoint(
@@ -143,7 +143,7 @@ def handle_change(node: BrokerNode, command: Command, session: Session, now: int
                 command, Reply(ResponseCode.SYSTEM_ERROR, "the new check point was not kept")
             )
 
-    taken = [Taken(new, revive_queue, None)]
+    taken = [PoppedCheckPoint(new, revive_queue, None)]
     node.pop.keep(taken, node.clock.now_ms(), wall, lambda kept: written(list(kept)))
     return HELD
 
@@ -225,7 +225,7 @@ def _batch_topic(one: BatchAck) -> str:
 # Checks --------------------------------------------------------------------------------------
 
 
-def _checked(node: BrokerNode, header: HandleFields) -> Handle:
+def _checked(node: BrokerNode, header: HandleFields) -> ReceiptHandle:
     """The handle, which agrees with the rest of the request; raises `Refused`."""
     _check_queue(node, header.topic, header.queueId)
     low, high = node.store.queue_bounds(header.topic, header.queueId)
@@ -266,7 +266,7 @@ def _check_revive_queue(node: BrokerNode, queue_id: int) -> None:
         )
 
 
-def _key(header: HandleFields, handle: Handle) -> Key:
+def _key(header: HandleFields, handle: ReceiptHandle) -> Key:
     return Key(
         header.topic,
         header.consumerGroup,
@@ -277,16 +277,18 @@ def _key(header: HandleFields, handle: Handle) -> Key:
     )
 
 
-def _known(node: BrokerNode, key: Key, handle: Handle, offset: int, now: int) -> Seen | None:
+def _known(
+    node: BrokerNode, key: Key, handle: ReceiptHandle, offset: int, now: int
+) -> MessageState | None:
     """What is known of the message. `Refused` 13 for a forged handle, 208 when it is too late."""
     wall = node.clock.wall_ms()
     over = handle.pop_time + handle.invisible_time <= wall
     seen = node.pop.seen(key, handle.revive_queue_id, offset, now, wall)
-    if seen is Seen.FOREIGN:
+    if seen is MessageState.FOREIGN:
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL, "no such message was given out under this receipt handle"
         )
-    if seen is Seen.DELIVERED or (seen is Seen.UNKNOWN and over):
+    if seen is MessageState.DELIVERED or (seen is MessageState.UNKNOWN and over):
         raise Refused(ResponseCode.NO_MESSAGE, OVER)
     return seen
 
@@ -294,23 +296,25 @@ def _known(node: BrokerNode, key: Key, handle: Handle, offset: int, now: int) ->
 # Ordered -------------------------------------------------------------------------------------
 
 
-def _ack_in_order(node: BrokerNode, header: AckHeader, handle: Handle) -> None:
+def _ack_in_order(node: BrokerNode, header: AckHeader, handle: ReceiptHandle) -> None:
     queue = QueueKey(header.consumerGroup, header.topic, header.queueId)
     verdict = _move_in_order(node, queue, header.offset, handle.pop_time)
-    if verdict is Verdict.ILLEGAL:
+    if verdict is AckRefusal.ILLEGAL:
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL,
             f"offset is illegal, key:{header.topic}@{header.consumerGroup}@{header.queueId},"
             f" commit:{header.offset}",
         )
-    if verdict is Verdict.STALE:
+    if verdict is AckRefusal.STALE:
         raise Refused(ResponseCode.NO_MESSAGE, OVER)
 
 
-def _move_in_order(node: BrokerNode, queue: QueueKey, offset: int, pop_time: int) -> Verdict | None:
+def _move_in_order(
+    node: BrokerNode, queue: QueueKey, offset: int, pop_time: int
+) -> AckRefusal | None:
     """Commit what an acknowledgement allows; who waits for the queue looks again."""
     found = node.pop.orders.ack(queue, offset, pop_time)
-    if isinstance(found, Verdict):
+    if isinstance(found, AckRefusal):
         return found
     if not node.offsets.has_reset(*queue) and found > node.offsets.get(*queue):
         node.offsets.commit(*queue, found, node.clock.wall_ms())
@@ -319,7 +323,7 @@ def _move_in_order(node: BrokerNode, queue: QueueKey, offset: int, pop_time: int
 
 
 def _change_in_order(
-    node: BrokerNode, header: ChangeInvisibleTimeHeader, handle: Handle, now: int
+    node: BrokerNode, header: ChangeInvisibleTimeHeader, handle: ReceiptHandle, now: int
 ) -> Reply:
     wall = node.clock.wall_ms()
     queue = QueueKey(header.consumerGroup, header.topic, header.queueId)

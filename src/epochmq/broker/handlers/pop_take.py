@@ -15,7 +15,7 @@ from epochmq.broker.pop.pop_names import (
     retry_name,
 )
 from epochmq.broker.pop.pop_records import CheckPoint
-from epochmq.broker.pop.windows.pop_windows import QueueKey, Window
+from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey
 from epochmq.model import record
 from epochmq.model.names import is_retry_topic
 from epochmq.model.topic import PERM_READ_WRITE
@@ -33,7 +33,7 @@ _ELSEWHERE = frozenset(
 _FAR = 1 << 62
 
 
-class Part:
+class QueuePart:
     """What a pop takes of one queue; `window` None for an ordered pop."""
 
     __slots__ = ("chunks", "counts", "key", "mark", "offsets", "start", "window")
@@ -45,7 +45,7 @@ class Part:
         self.offsets: list[int] = []
         self.chunks: list[memoryview | bytes] = []
         self.counts: tuple[dict[int, int], int] | None = None
-        self.window: Window | None = None
+        self.window: PopWindow | None = None
 
     def check_point(self, pop_time: int, invisible_time: int, broker_name: str) -> CheckPoint:
         group, topic, queue_id = self.key
@@ -73,7 +73,7 @@ class Taking:
         self.room = request.count
         self.rest = 0
         """Messages that are left in the queues looked at."""
-        self.parts: list[Part] = []
+        self.parts: list[QueuePart] = []
         self.pop_time = node.clock.wall_ms()
         topic = request.topic
         self.revive_queue = ORDER_QUEUE if request.order else node.pop.next_revive_queue(topic)
@@ -218,7 +218,7 @@ class Taking:
         pop.finish_window(window, self.pop_time)
 
     def _pop_found(self, key: QueueKey, offset: int, found: ReadResult) -> None:
-        part = Part(key, mark_of(key.topic), offset)
+        part = QueuePart(key, mark_of(key.topic), offset)
         for chunk in found.chunks:
             at = 0
             while at < len(chunk):

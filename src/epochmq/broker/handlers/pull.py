@@ -10,7 +10,7 @@ import logging
 from epochmq.base.errors import Refused
 from epochmq.base.limits import HOLD_MS_MAX
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.handlers.pull_gate import Forbidden, PullFields, admit
+from epochmq.broker.handlers.pull_gate import AnyPullHeader, Forbidden, admit
 from epochmq.broker.locks.votes import another_holds
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.model import record
@@ -61,7 +61,7 @@ class PullHandler:
         code: int,
         version: int,
         opaque: int,
-        header: PullFields,
+        header: AnyPullHeader,
         now: int,
         *,
         binary: bool = False,

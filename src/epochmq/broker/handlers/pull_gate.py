@@ -28,7 +28,7 @@ _PROPERTY_BYTES = 16
 """Bytes of properties that cost as much to read as a node of a filter to evaluate."""
 
 
-class PullFields(Protocol):
+class AnyPullHeader(Protocol):
     """A pull's header, whichever way it was read."""
 
     @property
@@ -76,7 +76,7 @@ class Forbidden(Refused):
 
 
 def admit(
-    node: BrokerNode, code: int, version: int, header: PullFields, session: Session, opaque: int
+    node: BrokerNode, code: int, version: int, header: AnyPullHeader, session: Session, opaque: int
 ) -> PullRequest:
     """The request to execute; raises `Refused`, or `Forbidden`, which is one."""
     check_broker(node)
@@ -145,7 +145,7 @@ def readable_topic(node: BrokerNode, name: str) -> TopicConfig:
 
 
 def _check_topic(
-    node: BrokerNode, header: PullFields, version: int, session: Session
+    node: BrokerNode, header: AnyPullHeader, version: int, session: Session
 ) -> TopicConfig:
     name, queue_id = header.topic, header.queueId
     topic = readable_topic(node, name)
@@ -164,7 +164,7 @@ def _check_topic(
 
 
 def _set_filter(
-    node: BrokerNode, header: PullFields, group: SubscriptionGroupConfig, request: PullRequest
+    node: BrokerNode, header: AnyPullHeader, group: SubscriptionGroupConfig, request: PullRequest
 ) -> None:
     """What of the topic this pull wants; the common `*` costs nothing."""
     if header.sysFlag & SUBSCRIPTION:
@@ -185,7 +185,7 @@ def _set_filter(
 
 
 def _registered(
-    node: BrokerNode, header: PullFields, group: SubscriptionGroupConfig
+    node: BrokerNode, header: AnyPullHeader, group: SubscriptionGroupConfig
 ) -> SubscriptionData:
     """The subscription that the group's heartbeats brought."""
     name = header.consumerGroup

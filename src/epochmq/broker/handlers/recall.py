@@ -10,7 +10,7 @@ from epochmq.base.errors import PeerError, Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.send_special import timed_draft
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.roles import Role
 from epochmq.model import property_names as prop
 from epochmq.model.properties import encode
@@ -41,8 +41,8 @@ def handle_recall(node: BrokerNode, command: Command, session: Session, now: int
 
     answer = RecallResponseHeader(handle.uniq_key, node.options.region_id)
 
-    def done(outcomes: Sequence[Outcome]) -> None:
-        if outcomes[0] is Outcome.STORED:
+    def done(outcomes: Sequence[WriteOutcome]) -> None:
+        if outcomes[0] is WriteOutcome.STORED:
             session.answer(command, Reply(header=answer))
         else:
             text = "recall failed, execute error"

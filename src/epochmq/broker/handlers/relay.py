@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import Member
+from epochmq.broker.clients.members import ClientMember
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.handlers.reset import check_version
 from epochmq.model.message_id import BadMessageId, parse_offset_id
@@ -64,7 +64,7 @@ def _message(node: BrokerNode, message_id: str) -> bytes:
     return bytes(record)
 
 
-def _member(node: BrokerNode, group: str, client_id: str) -> Member:
+def _member(node: BrokerNode, group: str, client_id: str) -> ClientMember:
     member = node.consumers.find(group, client_id)
     if member is None:
         text = f"The Consumer <{group}> <{client_id}> not online"
@@ -79,7 +79,7 @@ def _member(node: BrokerNode, group: str, client_id: str) -> Member:
 
 
 def _relay(
-    command: Command, session: Session, member: Member, ext: Mapping[str, str], body: bytes
+    command: Command, session: Session, member: ClientMember, ext: Mapping[str, str], body: bytes
 ) -> Held:
     """Pass the request on; the asker gets the client's answer, or 207 when none came in time."""
 
@@ -130,7 +130,7 @@ class _Survey:
     missing: int
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def ask(self, member: Member, question: GetConsumerStatusHeader) -> None:
+    def ask(self, member: ClientMember, question: GetConsumerStatusHeader) -> None:
         ask = request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question)
         client_id = member.client_id
         member.session.request(

@@ -2,7 +2,7 @@
 
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.group_position import Replica
+from epochmq.broker.group_position import GroupStatus
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.broker.roles import Role
 from epochmq.wire.bodies.controller import EpochEntryCache
@@ -53,7 +53,7 @@ def handle_exchange(node: BrokerNode, command: Command, session: Session, now: i
     )
 
 
-def _returning(node: BrokerNode, replica: Replica, header: ExchangeHAInfoHeader) -> Reply:
+def _returning(node: BrokerNode, replica: GroupStatus, header: ExchangeHAInfoHeader) -> Reply:
     """A master announces its return; one of RocketMQ's says nothing of a hand-over, and means it.
 
     Its flush offset is shown by 907 only.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.transaction.half import resumed
 from epochmq.model import record
 from epochmq.model.host import BadAddress
@@ -29,8 +29,8 @@ def handle_resume(node: BrokerNode, command: Command, session: Session, now: int
     header = decode_header(ResumeCheckHalfHeader, command.ext)
     draft = _given_up(node, header.msgId or "")
 
-    def done(outcomes: Sequence[Outcome]) -> None:
-        held = outcomes[0] is Outcome.STORED
+    def done(outcomes: Sequence[WriteOutcome]) -> None:
+        held = outcomes[0] is WriteOutcome.STORED
         session.answer(command, Reply() if held else Reply(ResponseCode.SYSTEM_ERROR, FAILED))
 
     node.internal_writer.put([draft], Origin.RETRY, node.clock.wall_ms(), done)

@@ -26,7 +26,7 @@ from epochmq.broker.handlers.send_run import RunStage, settle
 from epochmq.broker.handlers.send_sink import SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.handlers.send_special import special_draft
 from epochmq.broker.handlers.send_sync import Settle, SyncWaits, failure
-from epochmq.broker.handlers.send_topics import SendFields, SendTopic, SendTopics, invalid_code
+from epochmq.broker.handlers.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
 from epochmq.broker.timer.timed import recall_handle
 from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE
@@ -36,7 +36,7 @@ from epochmq.model.sink_mark import mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.native import library
-from epochmq.store.native.send import Ends
+from epochmq.store.native.send import StagedEnds
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.session import Session
@@ -128,7 +128,7 @@ class SendStage:
         self._run = run = RunStage(self.native, self.node, self.send_topics, self.answers, tail)
         return run if run.in_step() else None
 
-    def ends(self) -> Ends | None:
+    def ends(self) -> StagedEnds | None:
         """Ends of transactions that the native code has kept; `drop_ends` when they are done."""
         run = self._run
         return run.ends() if run is not None and run.has_ends else None
@@ -145,7 +145,7 @@ class SendStage:
         session: Session,
         opaque: int,
         version: int,
-        header: SendFields,
+        header: AnySendHeader,
         body: bytes,
         command: Command | None = None,
     ) -> None:
@@ -201,7 +201,7 @@ class SendStage:
             self._newest = session
             self._sessions.add(session.id)
 
-    def _is_repeat(self, header: SendFields, asked: Parsed, ticket: Ticket) -> bool:
+    def _is_repeat(self, header: AnySendHeader, asked: Parsed, ticket: Ticket) -> bool:
         """Whether a sink, or a broker that escapes, sent this one before; its answer comes when the
         turn ends.
         """
@@ -214,7 +214,7 @@ class SendStage:
         self._sessions.add(ticket.session.id)
         return True
 
-    def open_send_topic(self, header: SendFields, version: int) -> SendTopic:
+    def open_send_topic(self, header: AnySendHeader, version: int) -> SendTopic:
         """The state of a topic that has none yet; raises `Refused`."""
         node = self.node
         wall = node.clock.wall_ms()

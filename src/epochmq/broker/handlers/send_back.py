@@ -12,7 +12,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_properties import encode_loosely
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.schedule.delayed import delay, index_keys
 from epochmq.broker.stats import stat_names as stat
 from epochmq.model import record
@@ -79,8 +79,8 @@ def _send_back(node: BrokerNode, command: Command, session: Session) -> Reply | 
     dead = _is_dead(message, group, header, command.version)
     draft = _draft(node, message, group, header, dead=dead, wall=wall)
 
-    def done(outcomes: Sequence[Outcome]) -> None:
-        if dead and outcomes[0] is Outcome.STORED:
+    def done(outcomes: Sequence[WriteOutcome]) -> None:
+        if dead and outcomes[0] is WriteOutcome.STORED:
             node.stats.add(stat.DLQ_PUT_NUMS, f"{message.topic}@{header.group}", 1)
         session.answer(command, _reply(outcomes[0]))
 
@@ -152,7 +152,7 @@ def _draft(
     return delay(draft, level) if waits_here else draft
 
 
-def _reply(outcome: Outcome) -> Reply:
-    if outcome is Outcome.STORED:
+def _reply(outcome: WriteOutcome) -> Reply:
+    if outcome is WriteOutcome.STORED:
         return Reply()
     return Reply(ResponseCode.SYSTEM_ERROR, f"the message was not kept: {outcome.name}")

@@ -14,7 +14,7 @@ from epochmq.broker.handlers.send_packed import take_packed
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sink import appended_at, furthest, merged
 from epochmq.broker.handlers.send_sync import failure
-from epochmq.broker.handlers.send_topics import SendFields
+from epochmq.broker.handlers.send_topics import AnySendHeader
 from epochmq.model import batch
 from epochmq.model.properties import decode_bytes
 from epochmq.model.sink_mark import SINK_ID, SinkMark, mark_of
@@ -31,7 +31,7 @@ def take_batch(
     stage: SendStage,
     session: Session,
     command: Command,
-    header: SendFields,
+    header: AnySendHeader,
     body: bytes | memoryview,
     now: int,
 ) -> None:
@@ -127,7 +127,7 @@ def _append_marked(
 def _drafts(
     stage: SendStage,
     session: Session,
-    header: SendFields,
+    header: AnySendHeader,
     place: tuple[str, int],
     body: bytes | memoryview,
     tail: BatchTail,

@@ -9,7 +9,7 @@ from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_properties import Parsed, put
 from epochmq.broker.handlers.send_sync import failure
-from epochmq.broker.handlers.send_topics import SendFields, SendTopic
+from epochmq.broker.handlers.send_topics import AnySendHeader, SendTopic
 from epochmq.model import batch
 from epochmq.model.property_names import INNER_NUM
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
@@ -24,7 +24,7 @@ def take_inner_batch(
     stage: SendStage,
     session: Session,
     command: Command,
-    header: SendFields,
+    header: AnySendHeader,
     place: tuple[SendTopic, int],
     body: bytes | memoryview,
     common: Parsed,
@@ -56,7 +56,7 @@ def take_inner_batch(
 
 def _draft(
     session: Session,
-    header: SendFields,
+    header: AnySendHeader,
     send_topic: SendTopic,
     queue_id: int,
     body: bytes | memoryview,

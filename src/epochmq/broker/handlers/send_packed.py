@@ -8,9 +8,9 @@ from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sync import failure
-from epochmq.broker.handlers.send_topics import SendFields
+from epochmq.broker.handlers.send_topics import AnySendHeader
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.native.batch import Batch, Placed
+from epochmq.store.native.batch import CheckedBatch, Placed
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 
@@ -19,7 +19,7 @@ def take_packed(
     stage: SendStage,
     session: Session,
     command: Command,
-    header: SendFields,
+    header: AnySendHeader,
     place: tuple[str, int],
     body: bytes | memoryview,
     tail: BatchTail,
@@ -31,7 +31,7 @@ def take_packed(
     if tail.tags or tail.keys or b"\0" in tail.whole:
         return False
     topic, queue_id = place
-    batch = Batch(
+    batch = CheckedBatch(
         topic,
         queue_id,
         body,

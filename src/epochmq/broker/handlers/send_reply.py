@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_properties import Parsed, put
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.model.properties import decode
 from epochmq.model.property_names import PUSH_REPLY_TIME, REPLY_TO_CLIENT
 from epochmq.store.draft import Draft, PutStatus
@@ -123,5 +123,5 @@ class _Pushing:
         self._session.answer(self._command, reply)
 
 
-def _stored(outcomes: Sequence[Outcome]) -> None:
+def _stored(outcomes: Sequence[WriteOutcome]) -> None:
     """The copy is a record for operators; nobody waits for it."""

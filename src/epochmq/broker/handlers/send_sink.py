@@ -6,11 +6,11 @@ replicas, so does it. An answer says nothing that the first one's answer could n
 
 from collections.abc import Sequence
 
-from epochmq.broker.escape.repeats import Memory
+from epochmq.broker.escape.repeats import MarkedInLog
 from epochmq.broker.handlers.send_answers import SendAnswers, Ticket
 from epochmq.model.sink_mark import SinkMark
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.sink_runs import Place
+from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SETTLED
 from epochmq.wire.command import Command, Reply
 
@@ -20,7 +20,7 @@ Repeat = tuple[Ticket, SinkMark]
 class SinkGate:
     """The sinks' messages of the running turn."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MarkedInLog) -> None:
         self._memory = memory
         self._staged: dict[SinkMark, Ticket] = {}
         self.repeats: list[Repeat] = []
@@ -49,10 +49,10 @@ class SinkGate:
         """Nothing of this turn was appended."""
         self._staged.clear()
 
-    def pop_repeats(self) -> tuple[list[tuple[Ticket, Place]], list[Ticket]]:
+    def pop_repeats(self) -> tuple[list[tuple[Ticket, MessagePosition]], list[Ticket]]:
         """(repeats with the places of the first ones, repeats whose first one was not stored)."""
         repeats, self.repeats = self.repeats, []
-        found: list[tuple[Ticket, Place]] = []
+        found: list[tuple[Ticket, MessagePosition]] = []
         lost: list[Ticket] = []
         for ticket, mark in repeats:
             place = self._memory.find(mark)
@@ -65,12 +65,12 @@ class SinkGate:
 
     # Batches ---------------------------------------------------------------------------------
 
-    def places(self, marks: Sequence[SinkMark | None]) -> list[Place | None]:
+    def places(self, marks: Sequence[SinkMark | None]) -> list[MessagePosition | None]:
         """For each message of a batch where its first one is; None for a new one.
 
         One that comes twice in the batch itself has its first one there: `SETTLED`.
         """
-        places: list[Place | None] = []
+        places: list[MessagePosition | None] = []
         here: set[SinkMark] = set()
         for mark in marks:
             place = None if mark is None else self._memory.find(mark)
@@ -91,16 +91,16 @@ class SinkGate:
                 self._memory.note(mark, place_of(result, queue_id))
 
 
-def place_of(result: Appended, queue_id: int) -> Place:
-    return Place(result.offset, result.size, queue_id, result.queue_offset)
+def place_of(result: Appended, queue_id: int) -> MessagePosition:
+    return MessagePosition(result.offset, result.size, queue_id, result.queue_offset)
 
 
-def appended_at(place: Place) -> Appended:
+def appended_at(place: MessagePosition) -> Appended:
     """What an answer says of a repeat: its first one's place, zeros when nobody remembers it."""
     return Appended(max(place.offset, 0), place.size, max(place.queue_offset, 0), 0)
 
 
-def answer_repeat(answers: SendAnswers, ticket: Ticket, place: Place, code: int) -> None:
+def answer_repeat(answers: SendAnswers, ticket: Ticket, place: MessagePosition, code: int) -> None:
     """The answer of a stored message, and that it was a repeat."""
     queue_id = ticket.queue_id if place.queue_id < 0 else place.queue_id
     header = answers.header(queue_id, [appended_at(place)], ticket.uniq_key)
@@ -109,13 +109,13 @@ def answer_repeat(answers: SendAnswers, ticket: Ticket, place: Place, code: int)
     ticket.session.answer(command, Reply(code, header=header))
 
 
-def furthest(places: Sequence[Place | None]) -> Place | None:
+def furthest(places: Sequence[MessagePosition | None]) -> MessagePosition | None:
     """The last of the first ones in the log: who is confirmed up to there has confirmed them."""
     waiting = [place for place in places if place is not None and place is not SETTLED]
     return max(waiting, default=None)
 
 
-def merged(places: Sequence[Place | None], added: Sequence[Appended]) -> list[Appended]:
+def merged(places: Sequence[MessagePosition | None], added: Sequence[Appended]) -> list[Appended]:
     """What became of each message of a batch of which only the new ones were appended."""
     made = iter(added)
     return [next(made) if place is None else appended_at(place) for place in places]

@@ -8,7 +8,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.retry_limit import retry_limit
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_properties import DLQ_DELAY, Parsed, put
-from epochmq.broker.handlers.send_topics import SendFields, SendTopic, check_group
+from epochmq.broker.handlers.send_topics import AnySendHeader, SendTopic, check_group
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.timer.timed import timed
 from epochmq.broker.transaction.half import prepare
@@ -26,7 +26,7 @@ def special_draft(
     draft: Draft,
     asked: Parsed,
     send_topic: SendTopic,
-    header: SendFields,
+    header: AnySendHeader,
     version: int,
 ) -> tuple[Draft, int]:
     """The draft as it is to be stored, and the queue id to answer; raises `Refused`.
@@ -106,7 +106,9 @@ def dead_letter(node: BrokerNode, draft: Draft, group: str) -> Draft:
     return msgspec.structs.replace(draft, topic=topic, queue_id=0, properties=text.encode())
 
 
-def _is_dead(node: BrokerNode, draft: Draft, group: str, header: SendFields, version: int) -> bool:
+def _is_dead(
+    node: BrokerNode, draft: Draft, group: str, header: AnySendHeader, version: int
+) -> bool:
     """Whether a copy that a consumer sent is a dead letter: its message is tried out.
 
     Java's consumers in order send a copy only of what is tried out, and count no retry to come: a

@@ -47,7 +47,7 @@ class Acking(Protocol):
         ...
 
 
-class Group:
+class ReplyGroup:
     """Stored messages whose answers wait together; `awaited` says for how many things."""
 
     __slots__ = ("_awaited", "_settle", "deadline", "settled")
@@ -78,7 +78,7 @@ class SyncWaits:
 
     def __init__(self, store: Syncing) -> None:
         self._store = store
-        self._groups: deque[Group] = deque()
+        self._groups: deque[ReplyGroup] = deque()
 
     def park(
         self,
@@ -91,7 +91,7 @@ class SyncWaits:
         ack_deadline: int = 0,
     ) -> None:
         """Settle when the log is kept up to `end` as asked, at a deadline, or at a failure."""
-        group = Group(settle, deadline, int(sync) + (acks is not None))
+        group = ReplyGroup(settle, deadline, int(sync) + (acks is not None))
         if sync:
             self._groups.append(group)
 

@@ -29,7 +29,7 @@ def invalid_code(version: int) -> int:
     return ResponseCode.SYSTEM_ERROR
 
 
-class SendFields(Protocol):
+class AnySendHeader(Protocol):
     """A send request's header, whichever form it came in."""
 
     @property
@@ -135,7 +135,7 @@ class SendTopics:
             self._options = node.options
             self._role = node.role
 
-    def open(self, header: SendFields, version: int, wall: int) -> SendTopic:
+    def open(self, header: AnySendHeader, version: int, wall: int) -> SendTopic:
         """The state of the topic that `header` names; creates the topic if need be. `Refused`."""
         node = self._node
         topic = header.topic
@@ -198,7 +198,7 @@ class SendTopics:
             stats.add(stat.TOPIC_PUT_NUMS, send_topic.topic, total, total)
             stats.add(stat.TOPIC_PUT_SIZE, send_topic.topic, total_bytes, total)
 
-    def _create(self, header: SendFields, wall: int) -> TopicConfig | None:
+    def _create(self, header: AnySendHeader, wall: int) -> TopicConfig | None:
         topics = self._node.topics
         if names.is_retry_topic(header.topic):
             check_group(self._node, header.topic.removeprefix(names.RETRY), wall)

@@ -48,7 +48,7 @@ class Origin(Enum):
     """Takes a timed message back: a client asked for it by its handle."""
 
 
-class Outcome(Enum):
+class WriteOutcome(Enum):
     """What became of one draft."""
 
     STORED = auto()
@@ -81,7 +81,7 @@ ANSWERED_IN_TIME = {
 }
 """They hear LATER after `slaveTimeout` of what was appended, and why twice does no harm."""
 
-Done = Callable[[Sequence[Outcome]], None]
+Done = Callable[[Sequence[WriteOutcome]], None]
 
 
 class Route(Protocol):
@@ -131,7 +131,7 @@ class OwnLogRoute:
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         if not self._writable():
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
             return
         outcomes, end = self._append(drafts, wall)
         if not end:
@@ -139,7 +139,7 @@ class OwnLogRoute:
             return
 
         def kept(ok: bool) -> None:
-            done(outcomes if ok else [Outcome.LATER] * len(outcomes))
+            done(outcomes if ok else [WriteOutcome.LATER] * len(outcomes))
 
         is_patient = origin in PATIENT
         if origin in FOR_CLIENTS and len(self.pending_writes) >= PATIENT_REQUESTS_MAX:
@@ -147,12 +147,12 @@ class OwnLogRoute:
         wait = self.pending_writes.wait if is_patient else self._kept
         wait(end, kept)
 
-    def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[Outcome], int]:
+    def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[WriteOutcome], int]:
         """What became of each, and where the last record ends; 0: none was appended."""
         if isinstance(drafts, Remade):
             end = self._store.append_run(drafts.run, wall)
             if end:
-                return [Outcome.STORED] * len(drafts), end
+                return [WriteOutcome.STORED] * len(drafts), end
             drafts = drafts.drafts()
         results = self._store.append(drafts, wall)
         end = max((r.offset + r.size for r in results if isinstance(r, Appended)), default=0)
@@ -164,10 +164,10 @@ def _at_once(end: int, done: Callable[[bool], None]) -> None:
     done(True)
 
 
-def _outcome(result: Appended | PutStatus) -> Outcome:
+def _outcome(result: Appended | PutStatus) -> WriteOutcome:
     if isinstance(result, Appended):
-        return Outcome.STORED
-    return Outcome.ILLEGAL if result in ILLEGAL else Outcome.LATER
+        return WriteOutcome.STORED
+    return WriteOutcome.ILLEGAL if result in ILLEGAL else WriteOutcome.LATER
 
 
 class InternalWriter:
@@ -183,9 +183,9 @@ class InternalWriter:
         """Write `drafts` in order; `done` gets their outcomes, possibly before this returns."""
         self._waiting += len(drafts)
 
-        def settled(outcomes: Sequence[Outcome]) -> None:
+        def settled(outcomes: Sequence[WriteOutcome]) -> None:
             self._waiting -= len(drafts)
-            stored = sum(outcome is Outcome.STORED for outcome in outcomes)
+            stored = sum(outcome is WriteOutcome.STORED for outcome in outcomes)
             self._stored[origin] += stored
             self._refused[origin] += len(outcomes) - stored
             done(outcomes)

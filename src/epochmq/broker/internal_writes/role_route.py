@@ -9,7 +9,7 @@ handed over while a slave was the acting master.
 from collections.abc import Callable, Sequence
 
 from epochmq.broker.escape.revive_routing import is_pinned
-from epochmq.broker.internal_writes.internal_writer import Done, Origin, Outcome, Route
+from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
 from epochmq.broker.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
 from epochmq.store.draft import Draft
@@ -34,7 +34,7 @@ class RoleRoute:
         elif self.away is not None and (rights.writable or rights.secondary):
             self.away.put(drafts, origin, wall, done)
         else:
-            done([Outcome.LATER] * len(drafts))
+            done([WriteOutcome.LATER] * len(drafts))
 
 
 def _is_foreign(draft: Draft) -> bool:

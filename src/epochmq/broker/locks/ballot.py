@@ -12,7 +12,7 @@ they give is its own vote from then on, for it is by that vote that commits are 
 from collections.abc import Collection, Iterable
 
 from epochmq.broker.locks.queue_locks import Attempt, QueueLocks
-from epochmq.broker.locks.quorum import Ballot
+from epochmq.broker.locks.quorum import LockBallot
 from epochmq.model.queue import MessageQueue
 
 AGAIN_WITHIN_MS = 300
@@ -22,10 +22,10 @@ PAUSE_MS = 20, 120
 lost (H23)."""
 
 
-class Asking:
+class LockRequest:
     """`granted` is the answer once the last ballot has ended."""
 
-    ballot: Ballot
+    ballot: LockBallot
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Asking:
         refused = [q for q in left if q not in own] if len(members) >= self._quorum else []
         self._refused = frozenset(refused)
         self._members, self._attempt = members, attempt
-        self.ballot = Ballot(own, members, self._quorum, renewed, refused)
+        self.ballot = LockBallot(own, members, self._quorum, renewed, refused)
         return own + refused
 
     def end(self, now: int) -> dict[int, list[MessageQueue]]:

@@ -12,9 +12,9 @@ from typing import Any
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Rng
 from epochmq.broker.broker_node import BrokerNode, Told
-from epochmq.broker.locks.ballot import PAUSE_MS, Asking
+from epochmq.broker.locks.ballot import PAUSE_MS, LockRequest
 from epochmq.broker.locks.queue_locks import Attempt
-from epochmq.broker.locks.quorum import Ballot, quorum_of
+from epochmq.broker.locks.quorum import LockBallot, quorum_of
 from epochmq.broker.locks.votes import save_votes
 from epochmq.model.queue import MessageQueue
 from epochmq.runtime.peers import Peers
@@ -82,7 +82,9 @@ class LockVotes:
     ) -> None:
         clock = self._node.clock
         group, client_id = wanted.consumer_group, wanted.client_id
-        asking = Asking(self._node.locks, group, client_id, queues, self._quorum, clock.now_ms())
+        asking = LockRequest(
+            self._node.locks, group, client_id, queues, self._quorum, clock.now_ms()
+        )
         try:
             await self._ask(wanted, asking)
             if asking.tries_again(clock.now_ms()):
@@ -94,7 +96,7 @@ class LockVotes:
             return
         done(Reply(body=encode_body(LockBatchResponse(asking.granted))))
 
-    async def _ask(self, wanted: LockBatchRequest, asking: Asking) -> None:
+    async def _ask(self, wanted: LockBatchRequest, asking: LockRequest) -> None:
         """One ballot to its end; what it did not win is taken back everywhere."""
         attempt, members = self._next_attempt(), self._asked()
         wanted_of_all = asking.begin(members.keys(), attempt, self._node.clock.now_ms())
@@ -199,7 +201,7 @@ class LockVotes:
         return task
 
 
-def _count(ballot: Ballot, member: int, vote: tuple[list[MessageQueue], bool] | None) -> None:
+def _count(ballot: LockBallot, member: int, vote: tuple[list[MessageQueue], bool] | None) -> None:
     if vote is None:
         ballot.silent(member)
     else:

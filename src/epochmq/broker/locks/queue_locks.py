@@ -60,7 +60,7 @@ class _Held:
         return max(lease.until_ms for lease in self.leases.values())
 
 
-class _Row(msgspec.Struct, rename="camel"):
+class _LockRow(msgspec.Struct, rename="camel"):
     """One lock as it is saved."""
 
     group: str
@@ -71,8 +71,8 @@ class _Row(msgspec.Struct, rename="camel"):
     askers: list[str] = []
 
 
-class _File(msgspec.Struct):
-    locks: list[_Row] = []
+class _LocksFile(msgspec.Struct):
+    locks: list[_LockRow] = []
 
 
 class QueueLocks:
@@ -248,19 +248,19 @@ class QueueLocks:
             for group, held in self._groups.items()
             for queue, lock in held.items()
         ]
-        return msgspec.json.encode(_File(rows))
+        return msgspec.json.encode(_LocksFile(rows))
 
     def load(self, content: dict[str, Any]) -> None:
-        for row in msgspec.convert(content, _File).locks:
+        for row in msgspec.convert(content, _LocksFile).locks:
             queue = MessageQueue(row.topic, row.broker_name, row.queue_id)
             until_ms = self._start_ms + self.life_ms
             leases = {asker: _Lease(until_ms, None) for asker in row.askers or (NOBODY,)}
             self._groups.setdefault(row.group, {})[queue] = _Held(row.client_id, leases)
 
 
-def _row(group: str, queue: MessageQueue, lock: _Held) -> _Row:
+def _row(group: str, queue: MessageQueue, lock: _Held) -> _LockRow:
     place = (group, queue.topic, queue.broker_name, queue.queue_id)
-    return _Row(*place, lock.client_id, list(lock.leases))
+    return _LockRow(*place, lock.client_id, list(lock.leases))
 
 
 def _end(held: dict[MessageQueue, _Held], queue: MessageQueue, asker: str) -> None:

@@ -15,7 +15,7 @@ def quorum_of(replicas: int, safe: Safeguards = SAFE) -> int:
     return replicas // 2 + 1 if safe.lock_quorum else 1
 
 
-class Ballot:
+class LockBallot:
     """`own` are the queues that the asking broker itself votes for, `members` those it asks.
 
     `refused` are others, for which it has no vote left: a majority may be found without it.

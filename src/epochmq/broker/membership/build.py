@@ -6,7 +6,7 @@ from collections.abc import Callable
 from epochmq.base.ports import Blocking
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.membership.identity import UNCLEAN, IdentityFiles
-from epochmq.broker.membership.member import Member
+from epochmq.broker.membership.member import ControllerModeMember
 from epochmq.broker.replica_options import (
     epoch_file,
     identity_file,
@@ -22,7 +22,9 @@ from epochmq.store.store import Store
 log = logging.getLogger(__name__)
 
 
-def build_member(node: BrokerNode, blocking: Blocking, changed: Callable[[], None]) -> Member:
+def build_member(
+    node: BrokerNode, blocking: Blocking, changed: Callable[[], None]
+) -> ControllerModeMember:
     """The membership of a broker in controller mode; `changed` is called after a change of role.
 
     Errors: `StoreDamaged` when the identity is another's or cannot be read, `ConfigError`.
@@ -40,7 +42,7 @@ def build_member(node: BrokerNode, blocking: Blocking, changed: Callable[[], Non
             " this replica the master before it caught up"
         )
     upgraded = files.broker_id() is None and not files.known().incarnation
-    return Member(
+    return ControllerModeMember(
         node,
         files,
         EpochFile(node.disk, epoch_file(options)),

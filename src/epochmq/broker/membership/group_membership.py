@@ -1,10 +1,10 @@
 """Membership: when a broker is master, follower or fenced, as controllers decide (RIP-44).
 
-The way online: find the active controller; get an id, once in a life; register;
-take the role the group has for us, or ask for an election. Afterwards answers to heartbeats and to
-the poll bring the same thing, a `View` of the group, and `_see` is the one place that acts on it. A
-notice (1008) only makes it ask at once: whoever reaches the broker's port can send one. Rules
-beyond RocketMQ's:
+The way online: find the active controller; get an id, once in a life; register; take the role the
+group has for us, or ask for an election. Afterwards answers to heartbeats and to the poll bring the
+same thing, a `GroupDescription` of the group, and `_see` is the one place that acts on it. A notice
+(1008) only makes it ask at once: whoever reaches the broker's port can send one. Rules beyond
+RocketMQ's:
 
 - An epoch from before this process registered is not taken up, a new one is asked for; only
   under controllers that refuse that (Java's), and only if the log lost nothing, it goes on.
@@ -30,8 +30,8 @@ from epochmq.broker.membership.membership_effects import (
     Effect,
     Fence,
     FloorChanged,
-    Kind,
     ProposalFailed,
+    Question,
     ReplicasTold,
     SaveKnown,
     SetCommitted,
@@ -39,11 +39,17 @@ from epochmq.broker.membership.membership_effects import (
     Tag,
     UncleanRecorded,
 )
-from epochmq.broker.membership.messages import Answer, Messages, View, read_answer, read_view
+from epochmq.broker.membership.messages import (
+    ControllerAnswer,
+    ControllerRequests,
+    GroupDescription,
+    read_answer,
+    read_view,
+)
 from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.proposals import Proposal, Proposals, failures
-from epochmq.broker.membership.register import Register
+from epochmq.broker.membership.register import RegisterQuestion
 from epochmq.broker.membership.request_numbers import Asker, Voice
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 from epochmq.wire.codes import ResponseCode as Code
@@ -79,17 +85,17 @@ class Membership:
         self.stale_epoch = max(self.known.master_epoch, log().epoch)
         """Never to be master under this one again: it was used before, or given back."""
         self._incarnation = self.known.incarnation or options.incarnation
-        self._messages = Messages(options, self._incarnation)
+        self._messages = ControllerRequests(options, self._incarnation)
         self._online = Online(options, self._messages, broker_id, temp)
         self.finder = Finder(options.controllers, options.metadata_ms)
         self.lease = Lease()
         self.jumps = Jumps()
         self._beats = Heartbeats(options, self._messages)
         self._proposals = Proposals()
-        self._register = Register()
+        self._register = RegisterQuestion()
         self.floor = Floor(options.min_in_sync_replicas)
         self._floor_at_ms = 0
-        self.view = View()
+        self.view = GroupDescription()
         self.role: Switch | None = None
         """None: fenced."""
         self._switching: Switch | None = None
@@ -122,7 +128,9 @@ class Membership:
         effects: Effects = self._say("missing", self.finder.problem(now))
         if self.finder.due(now):
             ask, command = self._asker.ask, self._messages.metadata()
-            effects += [ask(Kind.METADATA, command, one, now, 0) for one in self.finder.controllers]
+            effects += [
+                ask(Question.METADATA, command, one, now, 0) for one in self.finder.controllers
+            ]
         if self.broker_id is not None:
             lease, waiting = self.lease, self.is_master and not self.lease.valid(now)
             due = self._beats.due(self.finder.controllers, now, lease, waiting=waiting)
@@ -138,7 +146,7 @@ class Membership:
         if self._talk == tag:
             self._talk = None
         effects: Effects = []
-        if tag.kind is Kind.HEARTBEAT or command.code not in _UNDECIDED:
+        if tag.kind is Question.HEARTBEAT or command.code not in _UNDECIDED:
             effects = self._by_kind(tag, command, read_answer(command), now)
         else:
             if command.code == Code.CONTROLLER_NOT_LEADER:
@@ -150,9 +158,9 @@ class Membership:
         """No answer came. `lost`: the connection was refused or closed, not merely silent."""
         if self._talk == tag:
             self._talk = None
-        if tag.kind is Kind.HEARTBEAT:
+        if tag.kind is Question.HEARTBEAT:
             self._beats.failed(tag)
-        if lost or tag.kind not in (Kind.HEARTBEAT, Kind.METADATA):
+        if lost or tag.kind not in (Question.HEARTBEAT, Question.METADATA):
             self.finder.lost(tag.address, now)
         self._undecided(tag, now)
         return self.tick(now, self._wall)
@@ -221,7 +229,7 @@ class Membership:
     def ha_address_found(self, master_address: str, ha_address: str, now: int) -> Effects:
         """The master's replication address, from a name server or from the master itself."""
         if self.view.master_address == master_address and not self.view.ha_address:
-            self.view = merge(self.view, View(ha_address=ha_address))
+            self.view = merge(self.view, GroupDescription(ha_address=ha_address))
         return self.tick(now, self._wall)
 
     def hold_span_ms(self) -> int:
@@ -292,41 +300,41 @@ class Membership:
             self._floor_at_ms = now + FLOOR_RETRY_MS
             assert self.broker_id is not None
             command = self._messages.register(self.broker_id, self._wall, self.floor.wanted)
-            return self._talk_about(Kind.FLOOR, command, active, now)
+            return self._talk_about(Question.FLOOR, command, active, now)
         if self._wants_election() and now >= self._online.at_ms:
             self._online.wait(now)
             assert self.broker_id is not None
             # A heartbeat first: an election goes by what heartbeats told of the logs.
             beats = [] if self._beats.has_sent_to(active) else self._beat([active], now)
             command = self._messages.elect(self.broker_id, self._wall)
-            return beats + self._talk_about(Kind.ELECT, command, active, now)
+            return beats + self._talk_about(Question.ELECT, command, active, now)
         if now < self._poll_at_ms:
             return []
         self._poll_at_ms = now + self._options.poll_ms
-        return self._talk_about(Kind.REPLICA_INFO, self._messages.replica_info(), active, now)
+        return self._talk_about(Question.REPLICA_INFO, self._messages.replica_info(), active, now)
 
-    def _by_kind(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+    def _by_kind(self, tag: Tag, command: Command, answer: ControllerAnswer, now: int) -> Effects:
         online = self._online
         effects: Effects = []
         match tag.kind:
-            case Kind.METADATA:
+            case Question.METADATA:
                 return self._on_metadata(tag, answer, now)
-            case Kind.HEARTBEAT:
+            case Question.HEARTBEAT:
                 return self._on_heartbeat(tag, command, answer, now)
-            case Kind.ALTER:
+            case Question.ALTER:
                 return self._on_alter(tag, command, answer, now)
-            case Kind.ELECT:
+            case Question.ELECT:
                 return self._on_elected(command, answer, now)
-            case Kind.REPLICA_INFO:
+            case Question.REPLICA_INFO:
                 return self._on_replica_info(command, answer, now)
-            case Kind.REPLICAS:
+            case Question.REPLICAS:
                 ids = self._register.answered(tag.number, command, self._options.broker, now)
                 return [] if ids is None else [ReplicasTold(ids)]
-            case Kind.FLOOR:
+            case Question.FLOOR:
                 return self._on_floor(tag, command)
-            case Kind.NEXT_ID:
+            case Question.NEXT_ID:
                 effects = online.on_next_id(command, answer, now, self._wall)
-            case Kind.APPLY_ID:
+            case Question.APPLY_ID:
                 effects = online.on_applied(command, now)
             case _:
                 effects = self._on_floor(tag, command)
@@ -346,7 +354,7 @@ class Membership:
         changed = self.floor.in_use != before
         return [FloorChanged(self.floor.in_use)] if changed else []
 
-    def _on_metadata(self, tag: Tag, answer: Answer, now: int) -> Effects:
+    def _on_metadata(self, tag: Tag, answer: ControllerAnswer, now: int) -> Effects:
         address = tag.address if answer.isLeader else answer.controllerLeaderAddress
         if not address:
             self.finder.lost(tag.address, now)
@@ -362,7 +370,7 @@ class Membership:
         self._proposals.due_at_ms = now
         return self._say("controller", f"the active controller is {address}", problem=False)
 
-    def _on_elected(self, command: Command, answer: Answer, now: int) -> Effects:
+    def _on_elected(self, command: Command, answer: ControllerAnswer, now: int) -> Effects:
         if command.code in _UNKNOWN_HERE:
             return self._forgotten(now)
         if command.code == Code.SUCCESS:
@@ -377,7 +385,7 @@ class Membership:
                 return self._say("elect", f"{text}; elect another replica")
         return self._say("elect", "") + self._see_in(command, answer, now)
 
-    def _on_replica_info(self, command: Command, answer: Answer, now: int) -> Effects:
+    def _on_replica_info(self, command: Command, answer: ControllerAnswer, now: int) -> Effects:
         if command.code in _UNKNOWN_HERE:
             return self._forgotten(now)
         return self._see_in(command, answer, now) if command.code == Code.SUCCESS else []
@@ -389,27 +397,27 @@ class Membership:
         view, self._void = self.view, self._switching
         if view.master_id == self.broker_id:
             self.stale_epoch = max(self.stale_epoch, view.epoch)
-        self.view = View(epoch=view.epoch, set_epoch=view.set_epoch, term=view.term)
+        self.view = GroupDescription(epoch=view.epoch, set_epoch=view.set_epoch, term=view.term)
         return [] if self.role is None else self._fence("the controllers know this broker no more")
 
     def _undecided(self, tag: Tag, now: int) -> None:
         """No answer: it may have been carried out, and is asked again."""
-        if tag.kind is Kind.ALTER:
+        if tag.kind is Question.ALTER:
             self._proposals.again(tag.number, now)
-        elif tag.kind is Kind.REPLICAS:
+        elif tag.kind is Question.REPLICAS:
             self._register.again(now)
-        elif tag.kind is Kind.REPLICA_INFO:
+        elif tag.kind is Question.REPLICA_INFO:
             self._poll_at_ms = min(self._poll_at_ms, now + PAUSE_MAX_MS)
-        elif tag.kind not in (Kind.METADATA, Kind.HEARTBEAT):
+        elif tag.kind not in (Question.METADATA, Question.HEARTBEAT):
             self._online.wait(now)
 
     # Roles -----------------------------------------------------------------------------------
 
-    def _see_in(self, command: Command, answer: Answer, now: int) -> Effects:
+    def _see_in(self, command: Command, answer: ControllerAnswer, now: int) -> Effects:
         view = read_view(command, answer)
         return self._see(view, now) if view else []
 
-    def _see(self, view: View, now: int) -> Effects:
+    def _see(self, view: GroupDescription, now: int) -> Effects:
         """Somebody described the group: heed it unless it is old news."""
         present = self.view
         if is_old(view, present, self.known):
@@ -473,7 +481,9 @@ class Membership:
     # Heartbeats and the lease ----------------------------------------------------------------
 
     def _beat(self, addresses: Iterable[str], now: int, *, resign: bool = False) -> Effects:
-        tags = [self._asker.tag(Kind.HEARTBEAT, address, now, self._epoch) for address in addresses]
+        tags = [
+            self._asker.tag(Question.HEARTBEAT, address, now, self._epoch) for address in addresses
+        ]
         own_id, log = self.broker_id or 0, self._log()
         return [self._beats.make(tag, own_id, log, resign=resign) for tag in tags]
 
@@ -483,7 +493,9 @@ class Membership:
         self._old_epoch_again = False
         return self._fence(reason) + self._beat(self.finder.controllers, now, resign=True)
 
-    def _on_heartbeat(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+    def _on_heartbeat(
+        self, tag: Tag, command: Command, answer: ControllerAnswer, now: int
+    ) -> Effects:
         if command.code != Code.SUCCESS:
             self._beats.failed(tag)
             return self._on_refused_beat(tag, command, now)
@@ -520,7 +532,7 @@ class Membership:
         text = f"{tag.address} refuses heartbeats: {command.code} {command.remark or ''}"
         return effects + self._say("heartbeat", text)
 
-    def _apply_lease(self, tag: Tag, answer: Answer) -> None:
+    def _apply_lease(self, tag: Tag, answer: ControllerAnswer) -> None:
         self.lease.is_supported(bool(answer.leaseSupported))
         ours = self.is_master and answer.masterBrokerId == self.broker_id
         if answer.leaseMillis is None or not ours or answer.stepDown:
@@ -538,7 +550,7 @@ class Membership:
         if not self.is_master or proposal.epoch != self._epoch:
             return failures(self._proposals.drop())
         command = self._messages.alter(self.broker_id, proposal, self._wall)
-        ask = self._asker.ask(Kind.ALTER, command, active, now, proposal.epoch)
+        ask = self._asker.ask(Question.ALTER, command, active, now, proposal.epoch)
         self._proposals.sent(ask.tag.number)
         return [ask]
 
@@ -547,9 +559,11 @@ class Membership:
         if active is None or not self._register.is_due(now):
             return []
         self._register.asked(now, self._options.call_timeout_ms)
-        return [self._asker.ask(Kind.REPLICAS, self._messages.replicas(), active, now, self._epoch)]
+        return [
+            self._asker.ask(Question.REPLICAS, self._messages.replicas(), active, now, self._epoch)
+        ]
 
-    def _on_alter(self, tag: Tag, command: Command, answer: Answer, now: int) -> Effects:
+    def _on_alter(self, tag: Tag, command: Command, answer: ControllerAnswer, now: int) -> Effects:
         once = self._proposals.asked_once
         proposal = self._proposals.answered(tag.number)
         if proposal is None:
@@ -564,15 +578,15 @@ class Membership:
             # The set is as we wish and was not touched: nothing older is settled by that.
             return [ProposalFailed(proposal), *self._say("alter", "")]
         members, term = proposal.members, self.view.term
-        committed = View(tag.epoch, self.broker_id, "", None, set_epoch, members, term)
+        committed = GroupDescription(tag.epoch, self.broker_id, "", None, set_epoch, members, term)
         return self._say("alter", "") + self._see(committed, now)
 
     # Small things ----------------------------------------------------------------------------
 
-    def _talk_about(self, kind: Kind, command: Command, address: str, now: int) -> Effects:
+    def _talk_about(self, kind: Question, command: Command, address: str, now: int) -> Effects:
         ask = self._asker.ask(kind, command, address, now, self._epoch)
         self._talk = ask.tag
-        if kind in (Kind.REGISTER, Kind.FLOOR):
+        if kind in (Question.REGISTER, Question.FLOOR):
             self.floor.asked(ask.tag.number)
         return [ask]
 

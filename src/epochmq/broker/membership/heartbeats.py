@@ -8,8 +8,8 @@ and then, for it may have been replaced.
 from collections.abc import Sequence
 
 from epochmq.broker.membership.lease import Lease
-from epochmq.broker.membership.membership_effects import Ask, Tag, Tell
-from epochmq.broker.membership.messages import Messages
+from epochmq.broker.membership.membership_effects import SendCommand, Tag, Tell
+from epochmq.broker.membership.messages import ControllerRequests
 from epochmq.broker.membership.options import LogState, MembershipOptions
 
 BEATS_PER_LEASE = 6
@@ -21,7 +21,7 @@ UNANSWERED_MAX = 8
 class Heartbeats:
     """All controllers beat together; what differs is how each is told."""
 
-    def __init__(self, options: MembershipOptions, messages: Messages) -> None:
+    def __init__(self, options: MembershipOptions, messages: ControllerRequests) -> None:
         self._options = options
         self._messages = messages
         self._plain_until: dict[str, int] = {}
@@ -50,14 +50,14 @@ class Heartbeats:
         """Whether `address` was told anything yet."""
         return address in self._unanswered
 
-    def make(self, tag: Tag, broker_id: int, log: LogState, *, resign: bool) -> Ask | Tell:
+    def make(self, tag: Tag, broker_id: int, log: LogState, *, resign: bool) -> SendCommand | Tell:
         plain = tag.sent_at_ms < self._plain_until.get(tag.address, 0)
         command = self._messages.heartbeat(broker_id, log, plain=plain, resign=resign)
         count = self._unanswered.setdefault(tag.address, 0)
         if plain:
             return Tell(tag.address, command)
         self._unanswered[tag.address] = count + 1
-        return Ask(tag.address, command, tag, self._options.heartbeat_timeout_ms)
+        return SendCommand(tag.address, command, tag, self._options.heartbeat_timeout_ms)
 
     def answered(self, tag: Tag, *, ours: bool, now: int) -> None:
         self.failed(tag)

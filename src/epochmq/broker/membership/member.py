@@ -14,7 +14,7 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurBug
 from epochmq.base.ports import Blocking
-from epochmq.broker.acks import Acks
+from epochmq.broker.acks import PendingAcks
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.group_position import FOREVER
 from epochmq.broker.membership import membership_effects as todo
@@ -36,14 +36,14 @@ from epochmq.broker.roles import HELD_MASTER, Role
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
-from epochmq.replication.replication_service import Replication
+from epochmq.replication.replication_service import ReplicationService
 from epochmq.runtime.own_host import boot_id
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
 from epochmq.store.epochs import EpochFile
 from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.bodies.ha import HARuntimeInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -60,7 +60,7 @@ _LONG_MAX = 2**63 - 1
 log = logging.getLogger(__name__)
 
 
-class Member:
+class ControllerModeMember:
     """One broker in controller mode; ticked by the broker. `place.Replica` for the handlers."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Member:
         self.core = Membership(
             options, self._log, broker_id=own_id, temp=files.temp(), known=files.known()
         )
-        self.replication = Replication(
+        self.replication = ReplicationService(
             node.store,
             epochs,
             replication,
@@ -124,7 +124,7 @@ class Member:
         node.change_role(Role.FENCED)
         node.replica = self
         node.group_position.own_id = own_id or 0
-        node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
+        node.acks = PendingAcks(self.replication, lambda: node.rights, waits=waits)
         if waits:
             node.holds = self.replication.node.holds
 
@@ -204,7 +204,7 @@ class Member:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case todo.Ask():
+            case todo.SendCommand():
                 self._spawn(self._ask(effect))
             case todo.Tell():
                 self._spawn(self._tell(effect))
@@ -233,7 +233,7 @@ class Member:
                 self._save(partial(self._files.save_boot, boot_id()))
             case todo.ProposalFailed():
                 self.replication.proposal_failed(effect.proposal, refused=effect.refused)
-            case todo.Report():
+            case todo.MembershipReport():
                 log.log(logging.WARNING if effect.problem else logging.INFO, "%s", effect.text)
             case _:
                 self._spawn(self._change_role(effect))
@@ -272,7 +272,7 @@ class Member:
         if not self._stopped and not self._silent:
             self._run_effects(effects)
 
-    async def _ask(self, ask: todo.Ask) -> None:
+    async def _ask(self, ask: todo.SendCommand) -> None:
         if self._node.role is Role.FENCED:
             await self._saved.wait()  # the id that is asked for, and who asks, come first
         try:
@@ -476,11 +476,11 @@ class Member:
             found = decode_header(ExchangeHAInfoHeader, answer.ext)
             self.master_announced(master, found.masterHaAddress or "", online=True)
 
-    def epochs(self) -> list[EpochEntry]:
+    def epochs(self) -> list[EpochEntryBody]:
         entries = self._epochs.entries
         last = len(entries) - 1
         return [
-            EpochEntry(entry.epoch, entry.start, _LONG_MAX if index == last else entry.end)
+            EpochEntryBody(entry.epoch, entry.start, _LONG_MAX if index == last else entry.end)
             for index, entry in enumerate(entries)
         ]
 

@@ -8,7 +8,7 @@ from epochmq.broker.membership.identity import Known, Temp
 from epochmq.wire.command import Command
 
 
-class Kind(Enum):
+class Question(Enum):
     """What was asked of a controller."""
 
     METADATA = auto()
@@ -28,7 +28,7 @@ class Kind(Enum):
 class Tag:
     """Belongs to one request; comes back with its answer or its failure."""
 
-    kind: Kind
+    kind: Question
     address: str
     number: int
     sent_at_ms: int
@@ -37,7 +37,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SendCommand:
     """Send `command` to the controller at `address`; report `answered` or `failed` once."""
 
     address: str
@@ -142,7 +142,7 @@ class ProposalFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MembershipReport:
     """One line for the log; said once, when something changes."""
 
     text: str
@@ -151,7 +151,7 @@ class Report:
 
 Switch = BecomeMaster | BecomeFollower
 Effect = (
-    Ask
+    SendCommand
     | Tell
     | SaveTemp
     | DropTemp
@@ -165,5 +165,5 @@ Effect = (
     | ReplicasTold
     | UncleanRecorded
     | ProposalFailed
-    | Report
+    | MembershipReport
 )

@@ -27,7 +27,7 @@ from epochmq.wire.headers.controller import (
 )
 
 
-class Answer(Header):
+class ControllerAnswer(Header):
     """Every field that an answer of a controller may bring."""
 
     masterBrokerId: I64 | None = None
@@ -48,7 +48,7 @@ class Answer(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GroupDescription:
     """The group as one controller described it."""
 
     epoch: int = 0
@@ -64,15 +64,15 @@ class View:
     """The last epoch that an unclean election began; 0: none that is known."""
 
 
-def read_answer(command: Command) -> Answer:
+def read_answer(command: Command) -> ControllerAnswer:
     """The header of an answer; one that cannot be read says nothing."""
     try:
-        return decode_header(Answer, command.ext)
+        return decode_header(ControllerAnswer, command.ext)
     except HeaderError:
-        return Answer()
+        return ControllerAnswer()
 
 
-def read_view(command: Command, answer: Answer) -> View | None:
+def read_view(command: Command, answer: ControllerAnswer) -> GroupDescription | None:
     """What an answer says of the group; None when it names no epoch, or one that is none."""
     if answer.masterEpoch is None or not 0 <= answer.masterEpoch <= EPOCH_MAX:
         return None
@@ -84,7 +84,7 @@ def read_view(command: Command, answer: Answer) -> View | None:
             return None
         members = frozenset(body.sync_state_set)
         set_epoch = body.sync_state_set_epoch if set_epoch is None else set_epoch
-    return View(
+    return GroupDescription(
         epoch=answer.masterEpoch,
         master_id=answer.masterBrokerId if (answer.masterBrokerId or 0) > 0 else None,
         master_address=answer.masterAddress or "",
@@ -96,7 +96,7 @@ def read_view(command: Command, answer: Answer) -> View | None:
     )
 
 
-class Messages:
+class ControllerRequests:
     """Makes the requests of one broker."""
 
     def __init__(self, options: MembershipOptions, incarnation: str) -> None:

@@ -10,11 +10,11 @@ from epochmq.broker.membership.identity import Temp
 from epochmq.broker.membership.membership_effects import (
     DropTemp,
     Effect,
-    Kind,
+    Question,
     SaveIdentity,
     SaveTemp,
 )
-from epochmq.broker.membership.messages import Answer, Messages
+from epochmq.broker.membership.messages import ControllerAnswer, ControllerRequests
 from epochmq.broker.membership.options import MembershipOptions
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.command import Command
@@ -29,7 +29,7 @@ class Online:
     def __init__(
         self,
         options: MembershipOptions,
-        messages: Messages,
+        messages: ControllerRequests,
         broker_id: int | None,
         temp: Temp | None,
     ) -> None:
@@ -48,18 +48,20 @@ class Online:
     def done(self) -> bool:
         return self.broker_id is not None and self.registered
 
-    def question(self, now: int, wall: int, floor: int) -> tuple[Kind, Command] | None:
+    def question(self, now: int, wall: int, floor: int) -> tuple[Question, Command] | None:
         """What to ask the active controller now."""
         if self.done or now < self.at_ms:
             return None
         self.at_ms = now + self._pause_ms
         if self.temp is not None:
-            return Kind.APPLY_ID, self._messages.apply_id(self.temp)
+            return Question.APPLY_ID, self._messages.apply_id(self.temp)
         if self.broker_id is None:
-            return Kind.NEXT_ID, self._messages.next_id()
-        return Kind.REGISTER, self._messages.register(self.broker_id, wall, floor)
+            return Question.NEXT_ID, self._messages.next_id()
+        return Question.REGISTER, self._messages.register(self.broker_id, wall, floor)
 
-    def on_next_id(self, command: Command, answer: Answer, now: int, wall: int) -> list[Effect]:
+    def on_next_id(
+        self, command: Command, answer: ControllerAnswer, now: int, wall: int
+    ) -> list[Effect]:
         if command.code != Code.SUCCESS or not answer.nextBrokerId or self.broker_id is not None:
             self.slower("the controller gives no broker id", command, now)
             return []

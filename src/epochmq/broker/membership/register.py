@@ -11,7 +11,7 @@ PAUSE_MS = 100
 RETRY_MS = 300
 
 
-class Register:
+class RegisterQuestion:
     """One question; it is put again until an answer tells the table."""
 
     def __init__(self) -> None:

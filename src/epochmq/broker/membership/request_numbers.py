@@ -1,6 +1,12 @@
 """Numbers requests, and says things once."""
 
-from epochmq.broker.membership.membership_effects import Ask, Effect, Kind, Report, Tag
+from epochmq.broker.membership.membership_effects import (
+    Effect,
+    MembershipReport,
+    Question,
+    SendCommand,
+    Tag,
+)
 from epochmq.wire.command import Command
 
 
@@ -16,12 +22,14 @@ class Asker:
         """The number of the last request."""
         return self._count
 
-    def tag(self, kind: Kind, address: str, now: int, epoch: int) -> Tag:
+    def tag(self, kind: Question, address: str, now: int, epoch: int) -> Tag:
         self._count += 1
         return Tag(kind, address, self._count, now, epoch)
 
-    def ask(self, kind: Kind, command: Command, address: str, now: int, epoch: int) -> Ask:
-        return Ask(address, command, self.tag(kind, address, now, epoch), self._timeout_ms)
+    def ask(
+        self, kind: Question, command: Command, address: str, now: int, epoch: int
+    ) -> SendCommand:
+        return SendCommand(address, command, self.tag(kind, address, now, epoch), self._timeout_ms)
 
 
 class Voice:
@@ -35,4 +43,4 @@ class Voice:
         if self._said.get(about, "") == text:
             return []
         self._said[about] = text
-        return [Report(text, problem)] if text else []
+        return [MembershipReport(text, problem)] if text else []

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster, Switch
-from epochmq.broker.membership.messages import View
+from epochmq.broker.membership.messages import GroupDescription
 
 
-def is_old(view: View, present: View, known: Known) -> bool:
+def is_old(view: GroupDescription, present: GroupDescription, known: Known) -> bool:
     """Whether `view` tells of the past: an epoch, or a controller's term, that is over.
 
     What was acted on before a restart counts too. A wiped controller counts its
@@ -21,11 +21,11 @@ def is_old(view: View, present: View, known: Known) -> bool:
     return view.epoch == known.master_epoch and 0 < view.term < known.controller_term
 
 
-def merge(present: View, view: View) -> View:
+def merge(present: GroupDescription, view: GroupDescription) -> GroupDescription:
     """What is known of one epoch after `view`: only set, addresses and term may change in it."""
     known = present.set_epoch if present.members is not None else present.set_epoch - 1
     newer = view.members is not None and view.set_epoch > known
-    return View(
+    return GroupDescription(
         epoch=present.epoch,
         master_id=present.master_id,
         master_address=view.master_address or present.master_address,
@@ -37,7 +37,7 @@ def merge(present: View, view: View) -> View:
     )
 
 
-def unelected(view: View, broker_id: int | None) -> View:
+def unelected(view: GroupDescription, broker_id: int | None) -> GroupDescription:
     """`view` without this broker as master: the process before it was elected (S19).
 
     A broker that is master stays it; it says None.
@@ -47,7 +47,7 @@ def unelected(view: View, broker_id: int | None) -> View:
     return replace(view, master_id=None)
 
 
-def role_in(view: View, broker_id: int, *, learner: bool) -> Switch | None:
+def role_in(view: GroupDescription, broker_id: int, *, learner: bool) -> Switch | None:
     """What `view` makes of the broker with this id; None while that is open."""
     if view.master_id is None:
         return None

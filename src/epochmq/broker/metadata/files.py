@@ -15,7 +15,7 @@ from epochmq.model.saved_file import FIELD, Loaded, load_saved, seal
 from epochmq.wire import json_tolerant
 
 
-class Saved(Protocol):
+class SavedFile(Protocol):
     """What lives in one file of its own."""
 
     file: str
@@ -26,7 +26,7 @@ class Saved(Protocol):
         ...
 
 
-class Table(Saved, Protocol):
+class SavedTable(SavedFile, Protocol):
     """A table that is standard JSON in its file."""
 
     def load(self, content: dict[str, Any]) -> None:
@@ -34,13 +34,13 @@ class Table(Saved, Protocol):
         ...
 
 
-def encode_file(table: Saved) -> bytes:
+def encode_file(table: SavedFile) -> bytes:
     """The file of a table as it is now; JSON gets its checksum, other forms have their own."""
     data = table.encode()
     return seal(data) if data.startswith(b"{") else data
 
 
-def load_table(disk: Disk, table: Table) -> Loaded | None:
+def load_table(disk: Disk, table: SavedTable) -> Loaded | None:
     """Fill `table` from its file, or from the `.bak` beside it; None when there is neither.
 
     Raises `StoreDamaged` as `load_saved` does: going on with an empty table would delete the
@@ -60,7 +60,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     return content
 
 
-def save_dirty(disk: Disk, tables: Iterable[Table]) -> int:
+def save_dirty(disk: Disk, tables: Iterable[SavedTable]) -> int:
     """Write every dirty table atomically, the previous version kept as `.bak`; how many."""
     written = 0
     for table in tables:

@@ -28,9 +28,9 @@ import msgspec
 
 from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged
 from epochmq.base.ports import Disk, File
-from epochmq.broker.metadata.files import Table, load_table
+from epochmq.broker.metadata.files import SavedTable, load_table
 from epochmq.model.crc import crc32
-from epochmq.model.saved_file import Loaded, Mark, report_replaced, seal
+from epochmq.model.saved_file import JournalMark, Loaded, report_replaced, seal
 from epochmq.wire import json_tolerant
 
 FILE = "config/tables.journal"
@@ -40,7 +40,7 @@ JOURNAL_BYTES_MIN = 256 * 1024
 Changes = dict[str, Any]
 
 
-class Journaled(Table, Protocol):
+class Journaled(SavedTable, Protocol):
     """A table whose changes go to the journal."""
 
     touched: dict[str, None]
@@ -63,7 +63,7 @@ class Journaled(Table, Protocol):
         ...
 
 
-class Line(msgspec.Struct, frozen=True):
+class JournalLine(msgspec.Struct, frozen=True):
     """What was saved at one time."""
 
     number: int
@@ -76,12 +76,12 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class JournalFile:
     """One journal file as it was read."""
 
     id: str
     base: int
-    lines: Sequence[Line]
+    lines: Sequence[JournalLine]
     ragged: bool = False
     """Whether it ends in an unfinished line, to which none can be added."""
     bytes: int = 0
@@ -98,7 +98,7 @@ def format_line(number: int, content: object) -> bytes:
     return b"%08x:%s\n" % (crc32(body), body)
 
 
-def parse_generation(path: str, data: bytes) -> Generation:
+def parse_generation(path: str, data: bytes) -> JournalFile:
     """Read a journal file; `StoreDamaged` names the line that is damaged."""
     *whole, rest = data.split(b"\n")
     lines = [_parse_line(line) for line in whole]
@@ -116,10 +116,12 @@ def parse_generation(path: str, data: bytes) -> Generation:
     (_, first), *entries = [line for line in lines if line is not None]
     try:
         head = msgspec.convert(first, _Head)
-        found = [Line(number, msgspec.convert(e, dict[str, Changes])) for number, e in entries]
+        found = [
+            JournalLine(number, msgspec.convert(e, dict[str, Changes])) for number, e in entries
+        ]
     except msgspec.ValidationError as error:
         raise StoreDamaged(f"{path}: {error}") from None
-    return Generation(head.journal, head.base, found, bool(rest) or is_torn, len(data))
+    return JournalFile(head.journal, head.base, found, bool(rest) or is_torn, len(data))
 
 
 def _parse_line(line: bytes) -> tuple[int, Any] | None:
@@ -147,7 +149,7 @@ def _damaged(path: str, line: int) -> str:
 
 
 @dataclass
-class Found:
+class LoadResult:
     """What a start found."""
 
     replaced: int = 0
@@ -185,14 +187,14 @@ class TableJournal:
 
     # Reading ---------------------------------------------------------------------------------
 
-    def load(self, tables: Sequence[Journaled], *, repair: bool = True) -> Found:
+    def load(self, tables: Sequence[Journaled], *, repair: bool = True) -> LoadResult:
         """Fill the tables from their files and the journal.
 
         With `repair`, damage that costs nothing is reported and its file kept aside. Raises
         `StoreDamaged`, which says what to do, where a change would be missing.
         """
         current, before = self._read(FILE), None
-        found = Found()
+        found = LoadResult()
         for table in tables:
             loaded = load_table(self._disk, table)
             found.loaded[table.file] = loaded
@@ -216,7 +218,7 @@ class TableJournal:
             self._resume(current, found)
         return found
 
-    def _resume(self, current: Generation, found: Found) -> None:
+    def _resume(self, current: JournalFile, found: LoadResult) -> None:
         marks = [loaded.mark if loaded is not None else None for loaded in found.loaded.values()]
         own = [mark.number for mark in marks if mark is not None and mark.journal == current.id]
         self._id, self._base, self._end = current.id, current.base, current.bytes
@@ -228,18 +230,20 @@ class TableJournal:
             and min(own) >= current.base
         )
 
-    def _read(self, path: str) -> Generation | None:
+    def _read(self, path: str) -> JournalFile | None:
         data = self._disk.read_file(path)
         return None if not data else parse_generation(path, data)
 
-    def _read_previous(self) -> Generation | None:
+    def _read_previous(self) -> JournalFile | None:
         """The one before; damage in it only means that it is of no use."""
         try:
             return self._read(f"{FILE}.bak")
         except StoreDamaged:
             return None
 
-    def _unknown(self, path: str, loaded: Loaded | None, current: Generation | None) -> list[Line]:
+    def _unknown(
+        self, path: str, loaded: Loaded | None, current: JournalFile | None
+    ) -> list[JournalLine]:
         """Changes for a file that is not of this journal's making: there must be none."""
         waiting = [] if current is None else [x for x in current.lines if path in x.changes]
         if not waiting or (loaded is not None and loaded.replaced):
@@ -254,7 +258,7 @@ class TableJournal:
         )
 
     @staticmethod
-    def _apply(table: Journaled, line: Line) -> None:
+    def _apply(table: Journaled, line: JournalLine) -> None:
         try:
             table.apply_changes(line.changes[table.file])
         except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -282,7 +286,7 @@ class TableJournal:
         self.close()
         self._id = self._id or f"{wall:x}"
         self.number += 1  # what failed to be added may yet be in the file: its number is used up
-        mark, size = Mark(self._id, self.number), 0
+        mark, size = JournalMark(self._id, self.number), 0
         for path, encode in contents.items():
             data = seal(encode(), mark)
             size += len(data)
@@ -299,8 +303,8 @@ class TableJournal:
 
 
 def _missing(
-    mark: Mark | None, current: Generation | None, before: Generation | None
-) -> list[Line] | None:
+    mark: JournalMark | None, current: JournalFile | None, before: JournalFile | None
+) -> list[JournalLine] | None:
     """The lines that a file with `mark` does not include; None when that cannot be told."""
     if mark is None or current is None or mark.journal != current.id:
         return None

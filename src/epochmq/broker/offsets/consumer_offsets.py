@@ -11,7 +11,12 @@ import msgspec
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.offsets.deletions import FIELD, Deletions
-from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedTransactions, Mark, marks_in
+from epochmq.broker.offsets.ended_transactions import (
+    ENDED_FIELD,
+    EndedMark,
+    EndedTransactions,
+    marks_in,
+)
 from epochmq.broker.offsets.unreplicated_offsets import UnreplicatedOffsets
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC
@@ -129,7 +134,7 @@ class ConsumerOffsets:
             progress = rows.get(_ENDED_WITH, {}).get(0, NONE)
             self.ended.adopt(told, progress, keep=self.ahead is not None)
 
-    def note_ended(self, origin: int, mark: Mark) -> None:
+    def note_ended(self, origin: int, mark: EndedMark) -> None:
         """A transaction ended where no op message can be written."""
         self.ended.add(origin, mark)
         self._ended_changed()

@@ -21,7 +21,7 @@ ENDED_FIELD = "epochmqEndedHalves"
 """Of the table of consumer offsets; others pass it over: they ask for these transactions again."""
 
 
-class Mark(NamedTuple):
+class EndedMark(NamedTuple):
     """One that is over."""
 
     last: int
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
     """`transaction.half.identity` of all its half messages."""
 
 
-Marks = Mapping[int, Mark]
+Marks = Mapping[int, EndedMark]
 """By the queue offset of the first half message."""
 
 
@@ -38,14 +38,14 @@ class EndedTransactions:
     """The marks of one broker, at most `ENDED_HALVES_MAX`."""
 
     def __init__(self) -> None:
-        self.marks: dict[int, Mark] = {}
+        self.marks: dict[int, EndedMark] = {}
         self.came = 0
         """Counts what was told by others."""
         self.ahead = False
         """Whether the master, as far as it was heard, lacks some of these."""
         self._cleared_to = 0
 
-    def add(self, origin: int, mark: Mark) -> None:
+    def add(self, origin: int, mark: EndedMark) -> None:
         """It ended here."""
         self.marks[origin] = mark
         self.ahead = True
@@ -86,6 +86,6 @@ class EndedTransactions:
         self._cleared_to = 0
 
 
-def marks_in(content: Mapping[str, Any]) -> dict[int, Mark]:
+def marks_in(content: Mapping[str, Any]) -> dict[int, EndedMark]:
     """Those of a file or body; `msgspec.ValidationError` for what are none."""
-    return msgspec.convert(content.get(ENDED_FIELD) or {}, dict[int, Mark], strict=False)
+    return msgspec.convert(content.get(ENDED_FIELD) or {}, dict[int, EndedMark], strict=False)

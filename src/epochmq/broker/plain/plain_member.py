@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.acks import Acks
+from epochmq.broker.acks import PendingAcks
 from epochmq.broker.acting.acting_effects import Act, Cease, FetchProgress, Return
 from epochmq.broker.acting.acting_service import ActingService
-from epochmq.broker.acting.view import Verdict
+from epochmq.broker.acting.view import NameServersVerdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.group_position import FOREVER, GroupPosition
 from epochmq.broker.options import BrokerOptions
@@ -38,7 +38,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.controller import EpochEntry
+from epochmq.wire.bodies.controller import EpochEntryBody
 from epochmq.wire.bodies.ha import HARuntimeInfo
 
 ASK_AGAIN_MS = 2_000
@@ -109,7 +109,7 @@ class PlainMember:
             node.change_role(Role.SLAVE)
         if not self._is_slave:
             waits = waits_for_replicas(options)
-            node.acks = Acks(self.replication, lambda: node.rights, waits=waits)
+            node.acks = PendingAcks(self.replication, lambda: node.rights, waits=waits)
 
     async def start(self) -> None:
         """Take the role that the options give.
@@ -242,10 +242,10 @@ class PlainMember:
 
     # Coming back -----------------------------------------------------------------------------
 
-    def group(self, now: int) -> tuple[Verdict, Mapping[int, str]]:
+    def group(self, now: int) -> tuple[NameServersVerdict, Mapping[int, str]]:
         """What name servers say of the others; without name servers there are none."""
         if self.acting is None:
-            return Verdict.ALONE, {}
+            return NameServersVerdict.ALONE, {}
         view = self.acting.core.view
         return view.verdict(now), view.others()
 
@@ -356,7 +356,7 @@ class PlainMember:
     def role_changed(self, now: int) -> None:
         """Roles are configured here."""
 
-    def epochs(self) -> list[EpochEntry]:
+    def epochs(self) -> list[EpochEntryBody]:
         return []
 
     def ha_status(self) -> HARuntimeInfo:

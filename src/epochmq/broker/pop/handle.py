@@ -19,7 +19,7 @@ _FORM = re.compile(
 )
 
 
-class Handle(NamedTuple):
+class ReceiptHandle(NamedTuple):
     """What a receipt handle says; `offset` is the message's, None at the level of a check point."""
 
     start: int
@@ -32,7 +32,7 @@ class Handle(NamedTuple):
     offset: int | None
 
 
-def parse_handle(text: str) -> Handle:
+def parse_handle(text: str) -> ReceiptHandle:
     """`Refused` 13 when no broker can have given such a handle."""
     found = _FORM.fullmatch(text) if len(text) <= LENGTH_MAX else None
     if found is None:
@@ -40,7 +40,7 @@ def parse_handle(text: str) -> Handle:
             ResponseCode.MESSAGE_ILLEGAL, "the extraInfo is no receipt handle that a pop gives out"
         )
     start, pop_time, invisible, revive, mark, broker, queue, offset = found.groups()
-    return Handle(
+    return ReceiptHandle(
         int(start),
         int(pop_time),
         int(invisible),

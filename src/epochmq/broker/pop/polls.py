@@ -26,7 +26,7 @@ class PollKey(NamedTuple):
         return f"{'n' if self.notify else 'p'}{self.topic}@{self.group}"
 
 
-class Waiting(Protocol):
+class WaitingPop(Protocol):
     """A request that can wait."""
 
     key: PollKey
@@ -42,7 +42,7 @@ class PopPolls:
     """All waiting requests of POP; bounded in all, a key, and in keys."""
 
     def __init__(self, *, per_key_max: int, keys_max: int, total_max: int) -> None:
-        self.polls: LongPoll[Waiting] = LongPoll(per_queue_max=per_key_max, total_max=total_max)
+        self.polls: LongPoll[WaitingPop] = LongPoll(per_queue_max=per_key_max, total_max=total_max)
         self._keys_max = keys_max
         self._by_topic: dict[str, dict[PollKey, None]] = {}
         self._keys: dict[PollKey, None] = {}
@@ -50,7 +50,7 @@ class PopPolls:
     def __len__(self) -> int:
         return len(self.polls)
 
-    def hold(self, request: Waiting) -> bool:
+    def hold(self, request: WaitingPop) -> bool:
         """Keep a request until `news` or its deadline; False when there is no room."""
         key = request.key
         if key not in self._keys:
@@ -74,11 +74,11 @@ class PopPolls:
         """Who waits in the name of a group, whichever queue it waits for."""
         return [key for key in self._by_topic.get(topic, ()) if key.group == group]
 
-    def first(self, key: PollKey) -> Waiting | None:
+    def first(self, key: PollKey) -> WaitingPop | None:
         """The request that has waited longest, taken out."""
         return self.polls.pop_first(key.place, key.queue_id)
 
-    def leave(self, group: str, owner: int) -> list[Waiting]:
+    def leave(self, group: str, owner: int) -> list[WaitingPop]:
         """What a connection's client waits for in the name of a group, taken out."""
         return self.polls.pop_of_owner(owner, lambda request: request.key.group == group)
 

@@ -92,7 +92,7 @@ class CheckPoint(msgspec.Struct, rename={
         return [self.start + delta for delta in deltas]
 
 
-class Acks(NamedTuple):
+class PopAckRecord(NamedTuple):
     """One record of acknowledgements."""
 
     key: Key
@@ -188,7 +188,7 @@ def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: st
     )
 
 
-def read(raw: memoryview, own_name: str) -> CheckPoint | Acks | None:
+def read(raw: memoryview, own_name: str) -> CheckPoint | PopAckRecord | None:
     """What a record of the revive topic says; None for what is neither.
 
     A record without a broker's name is the own broker's (5.0 wrote such).
@@ -214,7 +214,7 @@ def _usable(found: CheckPoint, own_name: str) -> CheckPoint | None:
     return found
 
 
-def _acks(found: _AckBody, own_name: str) -> Acks | None:
+def _acks(found: _AckBody, own_name: str) -> PopAckRecord | None:
     offset = found.ao if found.ackOffset is None else found.ackOffset
     offsets: Iterable[int] = found.aol or (() if offset is None else (offset,))
     key = Key(
@@ -225,4 +225,4 @@ def _acks(found: _AckBody, own_name: str) -> Acks | None:
         found.popTime if found.popTime is not None else found.pt,
         found.brokerName or found.bn or own_name,
     )
-    return Acks(key, list(offsets))
+    return PopAckRecord(key, list(offsets))

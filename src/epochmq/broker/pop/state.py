@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
 from epochmq.broker.escape.revive_routing import is_pinned
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pop import pop_records as records
-from epochmq.broker.pop.buffer.pop_buffer import PopBuffer, Slot
+from epochmq.broker.pop.buffer.pop_buffer import BufferSlot, PopBuffer
 from epochmq.broker.pop.confirmed import Confirmed
 from epochmq.broker.pop.order.ordered_pop import Orders
 from epochmq.broker.pop.polls import PopPolls
 from epochmq.broker.pop.pop_names import revive_topic
 from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import Seen
-from epochmq.broker.pop.revive.revive_driver import ReviveDriver, Topics
-from epochmq.broker.pop.windows.pop_windows import QueueKey, Window, Windows
+from epochmq.broker.pop.revive.revive import MessageState
+from epochmq.broker.pop.revive.revive_driver import ReviveDriver, ReviveTopics
+from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey, Windows
 from epochmq.broker.pop_keys import PopKeys
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
@@ -31,12 +31,12 @@ Stored = Callable[[Sequence[bool]], None]
 
 
 @dataclass
-class Taken:
+class PoppedCheckPoint:
     """A check point that a pop made, the window it covers, its revive queue."""
 
     check_point: CheckPoint
     queue_id: int
-    window: Window | None
+    window: PopWindow | None
 
 
 @dataclass
@@ -58,7 +58,7 @@ class PopState:
         store: Store,
         internal_writer: InternalWriter,
         offsets: ConsumerOffsets,
-        topics: Topics,
+        topics: ReviveTopics,
         options: PopKeys,
         *,
         cluster: str,
@@ -207,7 +207,7 @@ class PopState:
 
     # Check points ----------------------------------------------------------------------------
 
-    def keep(self, taken: Sequence[Taken], now: int, wall: int, done: Stored) -> None:
+    def keep(self, taken: Sequence[PoppedCheckPoint], now: int, wall: int, done: Stored) -> None:
         """Keep check points, in memory or in the log; `done` hears which are kept.
 
         A window counts as taken then, and is committed once its check point is confirmed.
@@ -218,7 +218,7 @@ class PopState:
         for number, one in enumerate(taken):
             until_ms = now + one.check_point.invisible_time
             if self._buffers(one.window) and self.buffer.add(
-                Slot(one.check_point, one.queue_id, one.window, until_ms), now
+                BufferSlot(one.check_point, one.queue_id, one.window, until_ms), now
             ):
                 if one.window is not None:
                     self.windows.arrived(one.window)
@@ -232,21 +232,21 @@ class PopState:
             done(kept)
             return
 
-        def stored(outcomes: Sequence[Outcome]) -> None:
+        def stored(outcomes: Sequence[WriteOutcome]) -> None:
             for number, outcome in zip(writing, outcomes, strict=True):
-                kept[number] = outcome is Outcome.STORED
+                kept[number] = outcome is WriteOutcome.STORED
                 self._window_stored(taken[number].window, wall, stored=kept[number])
             done(kept)
 
         self._internal_writer.put(drafts, Origin.POP, wall, stored)
 
-    def _buffers(self, window: Window | None) -> bool:
+    def _buffers(self, window: PopWindow | None) -> bool:
         options = self._options
         if not options.enable_pop_buffer_merge or window is None:
             return False
         return self.windows.width(window.key) < options.pop_ck_offset_max_queue_size
 
-    def _window_stored(self, window: Window | None, wall: int, *, stored: bool) -> None:
+    def _window_stored(self, window: PopWindow | None, wall: int, *, stored: bool) -> None:
         if window is None:
             return
         if not stored:
@@ -255,10 +255,10 @@ class PopState:
         self.windows.arrived(window)
         self._commit_when_confirmed(window, wall)
 
-    def _commit_when_confirmed(self, window: Window, wall: int) -> None:
+    def _commit_when_confirmed(self, window: PopWindow, wall: int) -> None:
         self.confirmed.when(self._store.pointers.appended, lambda: self.finish_window(window, wall))
 
-    def finish_window(self, window: Window, wall: int) -> None:
+    def finish_window(self, window: PopWindow, wall: int) -> None:
         """The window needs no more care: commit what of the queue is safe now."""
         offset = self.windows.offset_to_commit(window)
         if offset is None:
@@ -271,12 +271,12 @@ class PopState:
         except Refused as error:
             log.error("the offset of %s in %s is not kept: %s", key.group, key.topic, error.remark)
 
-    def _write(self, slot: Slot, now: int, wall: int) -> None:
+    def _write(self, slot: BufferSlot, now: int, wall: int) -> None:
         self.driver.given(slot.check_point.key, slot.until_ms)
         draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)
 
-        def stored(outcomes: Sequence[Outcome]) -> None:
-            if outcomes[0] is not Outcome.STORED:
+        def stored(outcomes: Sequence[WriteOutcome]) -> None:
+            if outcomes[0] is not WriteOutcome.STORED:
                 self.buffer.failed(slot, now)
                 return
             self.buffer.written(slot)
@@ -287,7 +287,9 @@ class PopState:
 
     # Acknowledgements ------------------------------------------------------------------------
 
-    def seen(self, key: Key, queue_id: int, offset: int, now: int, wall: int) -> Seen | None:
+    def seen(
+        self, key: Key, queue_id: int, offset: int, now: int, wall: int
+    ) -> MessageState | None:
         """What is known of a message; None when it cannot be said, as there is more to read."""
         core = self.driver.queues.get(queue_id)
         if key in self.buffer or core is None or not self.driver.read(queue_id, now, wall):
@@ -353,9 +355,9 @@ class PopState:
             for (queue_id, key), acked in acks.items()
         ]
 
-        def stored(outcomes: Sequence[Outcome]) -> None:
+        def stored(outcomes: Sequence[WriteOutcome]) -> None:
             for ((queue_id, key), acked), outcome in zip(acks.items(), outcomes, strict=True):
-                kept = outcome is Outcome.STORED and self._count(key, queue_id, acked)
+                kept = outcome is WriteOutcome.STORED and self._count(key, queue_id, acked)
                 for done in acked.waiting:
                     done(kept)
 
@@ -368,7 +370,11 @@ class PopState:
         core = self.driver.queues.get(queue_id)
         if core is None:
             return not acked.late
-        too_late = (Seen.DELIVERED, Seen.UNKNOWN) if acked.late else (Seen.DELIVERED,)
+        too_late = (
+            (MessageState.DELIVERED, MessageState.UNKNOWN)
+            if acked.late
+            else (MessageState.DELIVERED,)
+        )
         still = [at for at in acked.offsets if core.seen(key, at) not in too_late]
         core.add_pending_ack(key, still)
         return len(still) == len(acked.offsets)
@@ -383,7 +389,8 @@ class PopState:
         for (queue_id, key), acked in acks.items():
             core = self.driver.queues.get(queue_id)
             known = core is not None and all(
-                core.seen(key, offset) in (Seen.OPEN, Seen.ACKED) for offset in acked.offsets
+                core.seen(key, offset) in (MessageState.OPEN, MessageState.ACKED)
+                for offset in acked.offsets
             )
             if core is not None:
                 core.add_acks(key, acked.offsets)

@@ -16,7 +16,7 @@ import msgspec
 from epochmq.base.errors import EpochError
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
-from epochmq.broker.pre_online.pre_online_peers import Asking, pull_tables
+from epochmq.broker.pre_online.pre_online_peers import PreOnlineClient, pull_tables
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -35,7 +35,7 @@ class ActingProgressFetch:
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
         self._node = node
         self._peers = peers
-        self._asking = Asking(node, peers)
+        self._asking = PreOnlineClient(node, peers)
         self._merge = Merge(node)
         self._task: asyncio.Task[None] | None = None
 

@@ -23,7 +23,7 @@ ADVICE = (
 )
 
 
-class Window(NamedTuple):
+class CommonRange(NamedTuple):
     """Bytes `[start, end)` that both logs should have in common."""
 
     start: int
@@ -40,14 +40,16 @@ def too_long(replica: str, replica_end: int, master: str, master_end: int) -> st
     )
 
 
-def window(start: int, end: int, their_end: int) -> Window | None:
+def window(start: int, end: int, their_end: int) -> CommonRange | None:
     """What to compare of a log of `[start, end)`; None when nothing is common for sure."""
     last = min(end, their_end)
     first = max(start, last - last % BLOCK_BYTES - WINDOW_BYTES)
-    return Window(first, last) if first < last else None
+    return CommonRange(first, last) if first < last else None
 
 
-def digests(compared: Window, read: Callable[[int, int], Buffer]) -> dict[tuple[int, int], str]:
+def digests(
+    compared: CommonRange, read: Callable[[int, int], Buffer]
+) -> dict[tuple[int, int], str]:
     """By (offset, bytes) the digests of the own log's blocks; `read` gives what is in one file."""
     found = {}
     for offset, size in blocks_of(compared.start, compared.end, BLOCK_BYTES):

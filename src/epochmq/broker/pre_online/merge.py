@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.replica_sync.metadata_sync import Table
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.base import decode_answer
 from epochmq.wire.bodies.group import SubscriptionGroupTable
@@ -25,14 +25,14 @@ from epochmq.wire.bodies.pop import MessageRequestModeTable
 from epochmq.wire.bodies.topic import TopicConfigTable
 
 TAKEN = (
-    Table.TOPICS,
-    Table.GROUPS,
-    Table.MODES,
-    Table.OFFSETS,
-    Table.ORDERS,
-    Table.DELAYS,
-    Table.TIMER,
-    Table.TIMER_METRICS,
+    CopiedTable.TOPICS,
+    CopiedTable.GROUPS,
+    CopiedTable.MODES,
+    CopiedTable.OFFSETS,
+    CopiedTable.ORDERS,
+    CopiedTable.DELAYS,
+    CopiedTable.TIMER,
+    CopiedTable.TIMER_METRICS,
 )
 """In this order: offsets of a topic come after the topic, batches after what was reset."""
 
@@ -42,18 +42,18 @@ class Merge:
 
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
-        self._taking: Mapping[Table, Callable[[bytes, int], None]] = {
-            Table.TOPICS: self._topics,
-            Table.GROUPS: self._groups,
-            Table.MODES: self._modes,
-            Table.OFFSETS: self._offsets,
-            Table.DELAYS: self._delays,
-            Table.TIMER: self._timer,
-            Table.TIMER_METRICS: self._timer_metrics,
-            Table.ORDERS: self._orders,
+        self._taking: Mapping[CopiedTable, Callable[[bytes, int], None]] = {
+            CopiedTable.TOPICS: self._topics,
+            CopiedTable.GROUPS: self._groups,
+            CopiedTable.MODES: self._modes,
+            CopiedTable.OFFSETS: self._offsets,
+            CopiedTable.DELAYS: self._delays,
+            CopiedTable.TIMER: self._timer,
+            CopiedTable.TIMER_METRICS: self._timer_metrics,
+            CopiedTable.ORDERS: self._orders,
         }
 
-    def merge_table(self, table: Table, body: bytes, wall: int) -> None:
+    def merge_table(self, table: CopiedTable, body: bytes, wall: int) -> None:
         """`ValueError`, `PeerError` or `msgspec.ValidationError` for a body that is no table."""
         self._taking[table](body, wall)
 

@@ -15,8 +15,8 @@ import msgspec
 from epochmq.base.errors import EpochError
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
-from epochmq.broker.pre_online.pre_online_peers import Asking
-from epochmq.broker.replica_sync.metadata_sync import Table
+from epochmq.broker.pre_online.pre_online_peers import PreOnlineClient
+from epochmq.broker.replica_sync.metadata_sync import CopiedTable
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -30,7 +30,7 @@ class OffsetsAfterOnline:
 
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
         self._node = node
-        self._asking = Asking(node, peers)
+        self._asking = PreOnlineClient(node, peers)
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, address: str) -> None:
@@ -58,4 +58,4 @@ class OffsetsAfterOnline:
     async def _pull(self, address: str) -> None:
         answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
         wall = self._node.clock.wall_ms()
-        Merge(self._node).merge_table(Table.OFFSETS, bytes(answer.body), wall)
+        Merge(self._node).merge_table(CopiedTable.OFFSETS, bytes(answer.body), wall)

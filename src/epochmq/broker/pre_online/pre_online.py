@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from epochmq.broker.acting.view import Verdict
+from epochmq.broker.acting.view import NameServersVerdict
 
 RETRY_MS = 500
 """First pause after a failure; doubles up to `RETRY_MAX_MS`."""
@@ -61,7 +61,7 @@ LEFT_ALONE = (Step.PULL,)
 """With each of the other slaves of a group that has no master."""
 
 
-class Call(NamedTuple):
+class PreOnlineCall(NamedTuple):
     """Do `step` with the member at `address`."""
 
     step: Step
@@ -80,7 +80,7 @@ class AskAgain(NamedTuple):
     """Ask the name servers now."""
 
 
-Effects = list[Call | GoOnline | AskAgain]
+Effects = list[PreOnlineCall | GoOnline | AskAgain]
 
 
 class PreOnline:
@@ -108,9 +108,9 @@ class PreOnline:
         """Since when a slave copies from here that no name server names, and nobody else is."""
         self._alone_ms: int | None = None
         """Since when nobody else is there, by answers that may be old."""
-        self._plan: deque[Call] | None = None
+        self._plan: deque[PreOnlineCall] | None = None
         self._members: dict[int, str] = {}
-        self._calling: Call | None = None
+        self._calling: PreOnlineCall | None = None
         self._called_ms = 0
         self._handed_ms: int | None = None
         """When the first member was asked to step down in this attempt."""
@@ -123,7 +123,7 @@ class PreOnline:
     def tick(
         self,
         now: int,
-        verdict: Verdict,
+        verdict: NameServersVerdict,
         others: Mapping[int, str],
         *,
         is_copied: bool = False,
@@ -147,7 +147,7 @@ class PreOnline:
             return self._begin(now, verdict, others, is_copied, asked_ms)
         return self._next(now)
 
-    def done(self, call: Call, now: int) -> None:
+    def done(self, call: PreOnlineCall, now: int) -> None:
         """The step is over, and well."""
         if call != self._calling or self._plan is None:
             return
@@ -155,7 +155,7 @@ class PreOnline:
         self._plan.popleft()
         self._forget_progress(now)
 
-    def not_yet(self, call: Call, left: int | None, detail: str, now: int) -> None:
+    def not_yet(self, call: PreOnlineCall, left: int | None, detail: str, now: int) -> None:
         """Look again; `left` is how far it still is, None when even that is not known."""
         if call != self._calling:
             return
@@ -167,12 +167,12 @@ class PreOnline:
         else:
             self._due_ms = now + LOOK_MS
 
-    def failed(self, call: Call, problem: str, now: int) -> None:
+    def failed(self, call: PreOnlineCall, problem: str, now: int) -> None:
         """Nothing came of the step: begin anew after a pause."""
         if call == self._calling:
             self._fail(call, problem, now)
 
-    def diverged(self, call: Call, text: str, now: int) -> None:
+    def diverged(self, call: PreOnlineCall, text: str, now: int) -> None:
         """Both logs cannot be right: nothing goes on until somebody did something about it."""
         if call != self._calling:
             return
@@ -185,7 +185,7 @@ class PreOnline:
     def _begin(
         self,
         now: int,
-        verdict: Verdict,
+        verdict: NameServersVerdict,
         others: Mapping[int, str],
         is_copied: bool,
         asked_ms: int,
@@ -194,10 +194,10 @@ class PreOnline:
             self._look_ms = now + LOOK_MS
             self._alone_ms = None
             return []
-        if verdict is Verdict.ALONE:
+        if verdict is NameServersVerdict.ALONE:
             return self._be_alone(now, asked_ms)
         self._alone_ms = None
-        if verdict is Verdict.UNKNOWN or not others:
+        if verdict is NameServersVerdict.UNKNOWN or not others:
             self._look_ms = now + LOOK_MS
             return []
         self.attempts += 1
@@ -207,9 +207,9 @@ class PreOnline:
         self._forget_progress(now)
         return self._next(now)
 
-    def _may_be_listed_soon(self, now: int, verdict: Verdict, is_copied: bool) -> bool:
+    def _may_be_listed_soon(self, now: int, verdict: NameServersVerdict, is_copied: bool) -> bool:
         """Whether a slave copies from here that has not registered yet, and still may."""
-        if verdict is not Verdict.ALONE or not is_copied:
+        if verdict is not NameServersVerdict.ALONE or not is_copied:
             self._unlisted_ms = None
             return False
         if self._unlisted_ms is None:
@@ -226,12 +226,12 @@ class PreOnline:
             return [AskAgain()] if is_news else []
         return self._go_online("the name servers know of no other member")
 
-    def _calls(self) -> list[Call]:
+    def _calls(self) -> list[PreOnlineCall]:
         phases: tuple[tuple[Step, ...], ...] = (PREPARING, HANDING_OVER)
         if self.own_id:
             phases = (FOLLOWING,) if 0 in self._members else (LEFT_ALONE,)
         return [
-            Call(step, member, address, self.attempts)
+            PreOnlineCall(step, member, address, self.attempts)
             for phase in phases
             for member, address in sorted(self._members.items())
             for step in phase
@@ -259,7 +259,7 @@ class PreOnline:
         seen = {n: at for n, at in others.items() if self.own_id == 0 or n == 0}
         return any(self._members.get(number) != address for number, address in seen.items())
 
-    def _fail(self, call: Call, problem: str, now: int) -> None:
+    def _fail(self, call: PreOnlineCall, problem: str, now: int) -> None:
         self._give_up(f"{call.step.value} {call.member}@{call.address}: {problem}", now)
 
     def _give_up(self, why: str, now: int) -> None:

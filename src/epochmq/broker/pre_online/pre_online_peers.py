@@ -7,7 +7,7 @@ from epochmq.base.errors import PeerError
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online import compare
 from epochmq.broker.pre_online.merge import TAKEN, Merge
-from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, Table
+from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, CopiedTable
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -21,7 +21,7 @@ TIMEOUT_MS = 3_000
 """For one request, as upstream's."""
 
 
-class Asking:
+class PreOnlineClient:
     """What a member refuses is a `PeerError`, `NotReachable` that it does not answer."""
 
     def __init__(self, node: BrokerNode, peers: Peers) -> None:
@@ -53,7 +53,7 @@ def check(answer: Command) -> None:
 
 async def pull_tables(node: BrokerNode, peers: Peers, merge: Merge, address: str) -> None:
     """All tables are fetched before the first is taken over."""
-    bodies: dict[Table, bytes] = {}
+    bodies: dict[CopiedTable, bytes] = {}
     for table in TAKEN:
         answer = await peers.invoke(address, request(table.value), TIMEOUT_MS)
         unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW

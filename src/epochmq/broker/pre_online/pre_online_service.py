@@ -11,11 +11,11 @@ from typing import Protocol
 import msgspec
 
 from epochmq.base.errors import EpochError, NotReachable
-from epochmq.broker.acting.view import Verdict
+from epochmq.broker.acting.view import NameServersVerdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
-from epochmq.broker.pre_online.pre_online import AskAgain, Call, GoOnline, PreOnline, Step
-from epochmq.broker.pre_online.pre_online_peers import Asking, LogsAsked, pull_tables
+from epochmq.broker.pre_online.pre_online import AskAgain, GoOnline, PreOnline, PreOnlineCall, Step
+from epochmq.broker.pre_online.pre_online_peers import LogsAsked, PreOnlineClient, pull_tables
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.ha import HARuntimeInfo
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class Host(Protocol):
     """The broker's part in its group (`plain/plain_member.py`)."""
 
-    def group(self, now: int) -> tuple[Verdict, Mapping[int, str]]:
+    def group(self, now: int) -> tuple[NameServersVerdict, Mapping[int, str]]:
         """What name servers say of the other members."""
         ...
 
@@ -86,7 +86,7 @@ class PreOnlineService:
         listed_ms = node.options.broker_not_active_timeout_millis
         self.core = PreOnline(node.options.broker_id, listed_ms // 2, listed_ms)
         self._logs = LogsAsked(node, peers)
-        self._asking = Asking(node, peers)
+        self._asking = PreOnlineClient(node, peers)
         self._merge = Merge(node)
         self._acts_on: set[str] = set()
         """Members that did not say that they stepped down: RocketMQ's find out by themselves."""
@@ -152,7 +152,7 @@ class PreOnlineService:
             self._is_said = True
             log.info("not online yet: %s", self.state)
 
-    async def _carry_out(self, call: Call) -> None:
+    async def _carry_out(self, call: PreOnlineCall) -> None:
         core, clock = self.core, self._node.clock
         try:
             await self._do(call)
@@ -169,7 +169,7 @@ class PreOnlineService:
             core.done(call, clock.now_ms())
         self.tick(clock.now_ms())
 
-    async def _do(self, call: Call) -> None:
+    async def _do(self, call: PreOnlineCall) -> None:
         step, address = call.step, call.address
         if step is Step.COMPARE:
             trouble = await self._logs.compare(address, own_is_master=self.core.own_id == 0)

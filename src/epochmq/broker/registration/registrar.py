@@ -7,7 +7,7 @@ from functools import partial
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.registration.registration import SETTLE_TIMEOUT_MS, Register, Registration
+from epochmq.broker.registration.registration import SETTLE_TIMEOUT_MS, RegisterAt, RegistrationPlan
 from epochmq.broker.roles import ROLES
 from epochmq.model.crc import crc32
 from epochmq.model.topic import PERM_MASK, PERM_READ_WRITE, TopicConfig
@@ -37,7 +37,7 @@ class Registrar:
         self._node = node
         options = node.options
         addresses = [part.strip() for part in options.namesrv_addr.split(";") if part.strip()]
-        self._core = Registration(
+        self._core = RegistrationPlan(
             list(dict.fromkeys(addresses)),
             options.register_name_server_period,
             node.clock.now_ms(),
@@ -115,7 +115,7 @@ class Registrar:
 
     # Calls -----------------------------------------------------------------------------------
 
-    async def _register(self, call: Register) -> None:
+    async def _register(self, call: RegisterAt) -> None:
         ok = False
         try:
             command = self._command(call)
@@ -138,7 +138,7 @@ class Registrar:
             self._core.done(call, ok, now)
             self.tick(now)
 
-    def _command(self, call: Register) -> Command:
+    def _command(self, call: RegisterAt) -> Command:
         node = self._node
         options = node.options
         topics = node.topics.table

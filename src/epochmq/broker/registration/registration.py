@@ -22,14 +22,14 @@ RETRY_MS = 1_000
 RETRY_MAX_MS = 30_000
 
 
-class Register(NamedTuple):
+class RegisterAt(NamedTuple):
     """Register at `address`: all topics when `topics` is None, else just these."""
 
     address: str
     topics: tuple[str, ...] | None
 
 
-class Server:
+class RegisteredAt:
     """What we know of one name server."""
 
     __slots__ = ("calling", "due_at", "failures", "known", "missed")
@@ -51,12 +51,12 @@ def _clamped(period_ms: int) -> int:
     return min(max(period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS)
 
 
-class Registration:
+class RegistrationPlan:
     """The plan of registrations; the shell makes the calls and reports them."""
 
     def __init__(self, addresses: Sequence[str], period_ms: int, now: int) -> None:
         self._period_ms = _clamped(period_ms)
-        self._servers = {address: Server(now) for address in addresses}
+        self._servers = {address: RegisteredAt(now) for address in addresses}
         self._changed: dict[str, None] = {}
         self._everything = False
 
@@ -81,7 +81,7 @@ class Registration:
         """Topics went away or the role changed: a full registration as soon as possible."""
         self._everything = True
 
-    def due(self, now: int) -> list[Register]:
+    def due(self, now: int) -> list[RegisterAt]:
         """The calls to make now; each address is left alone until `done`."""
         calls = []
         topics = tuple(self._changed)
@@ -90,9 +90,9 @@ class Registration:
                 server.missed = server.missed or bool(topics) or self._everything
                 continue
             if self._everything or server.due_at <= now:
-                calls.append(Register(address, None))
+                calls.append(RegisterAt(address, None))
             elif topics and server.known:
-                calls.append(Register(address, topics))
+                calls.append(RegisterAt(address, topics))
             else:
                 continue
             server.calling = True
@@ -101,7 +101,7 @@ class Registration:
         self._everything = False
         return calls
 
-    def done(self, call: Register, ok: bool, now: int) -> None:
+    def done(self, call: RegisterAt, ok: bool, now: int) -> None:
         """A call ended; a failed one is repeated in full, ever more slowly."""
         server = self._servers[call.address]
         server.calling = False

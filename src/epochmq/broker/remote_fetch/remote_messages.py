@@ -8,7 +8,7 @@ from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
 from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive.revive_driver import Came
-from epochmq.broker.remote_fetch.wanted_messages import Wanted
+from epochmq.broker.remote_fetch.wanted_messages import WantedMessages
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData
@@ -102,7 +102,7 @@ class RemoteMessages:
     async def _read(
         self, found: CheckPoint, offsets: Sequence[int], address: str
     ) -> Mapping[int, StoredMessage | None]:
-        wanted = Wanted(offsets)
+        wanted = WantedMessages(offsets)
         while (pull := wanted.next_pull()) is not None:
             header = PullHeader(
                 consumerGroup=found.group,

@@ -14,7 +14,7 @@ PULLS_MAX = 40
 COUNT_MAX = 32
 
 
-class Wanted:
+class WantedMessages:
     """The messages of one check point that nobody acknowledged."""
 
     def __init__(self, offsets: Iterable[int]) -> None:

@@ -34,7 +34,7 @@ that one has become it, and until the tables came, sends wait for the replica.""
 RETRY_MAX_MS = 2_000
 
 
-class Table(Enum):
+class CopiedTable(Enum):
     """What is copied; the value is the request that brings it."""
 
     TOPICS = RequestCode.GET_ALL_TOPIC_CONFIG
@@ -47,21 +47,23 @@ class Table(Enum):
     ORDERS = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
 
 
-WATCHED = frozenset({Table.TOPICS, Table.GROUPS, Table.OFFSETS, Table.ORDERS})
-NEW = frozenset({Table.MODES, Table.ORDERS})
+WATCHED = frozenset(
+    {CopiedTable.TOPICS, CopiedTable.GROUPS, CopiedTable.OFFSETS, CopiedTable.ORDERS}
+)
+NEW = frozenset({CopiedTable.MODES, CopiedTable.ORDERS})
 """A master of an older release may not have them: then there is nothing to copy."""
-OPTIONAL = frozenset({Table.TIMER, Table.TIMER_METRICS})
+OPTIONAL = frozenset({CopiedTable.TIMER, CopiedTable.TIMER_METRICS})
 """A master without a timer answers an error: there is none, and nothing waits for it."""
 
 
-_AGAIN_MS = {Table.OFFSETS: OFFSETS_AGAIN_MS, Table.ORDERS: ORDERS_AGAIN_MS}
+_AGAIN_MS = {CopiedTable.OFFSETS: OFFSETS_AGAIN_MS, CopiedTable.ORDERS: ORDERS_AGAIN_MS}
 
 
-class Fetch(NamedTuple):
+class FetchTable(NamedTuple):
     """Ask the master at `address`."""
 
     address: str
-    table: Table
+    table: CopiedTable
     command: Command
     tenure: int = 0
     """Of what `follow` began."""
@@ -95,14 +97,14 @@ class ReplicaSync:
         An answer to a question of a lower count is dropped: an acting master knows more by now, and
         another process may have the same address (INV-29).
         """
-        self._copies: dict[Table, Copy] = {}
+        self._copies: dict[CopiedTable, Copy] = {}
 
     def follow(self, master: str, now: int) -> None:
         """Copy from the master at this address; again from the start if it is another."""
         if master != self.master:
             self.master = master
             self._tenure += 1
-            self._copies = {table: Copy(now) for table in Table}
+            self._copies = {table: Copy(now) for table in CopiedTable}
 
     def drop_open_questions(self, now: int) -> None:
         """Drop the answers that are still under way, and ask again after `RETRY_MS`.
@@ -130,7 +132,7 @@ class ReplicaSync:
         """Whether every table came at least once from the present master."""
         return bool(self._copies) and all(copy.came for copy in self._copies.values())
 
-    def due(self, now: int) -> list[Fetch]:
+    def due(self, now: int) -> list[FetchTable]:
         """What to ask for now."""
         fetches = []
         for table, copy in self._copies.items():
@@ -139,10 +141,10 @@ class ReplicaSync:
                 copy.asked_at_ms = now
                 wait_ms = WATCHED_MS if table in WATCHED else 0
                 command = request(table.value, asking(copy.stamp, wait_ms))
-                fetches.append(Fetch(self.master, table, command, self._tenure))
+                fetches.append(FetchTable(self.master, table, command, self._tenure))
         return fetches
 
-    def answered(self, fetch: Fetch, answer: Command, now: int) -> None:
+    def answered(self, fetch: FetchTable, answer: Command, now: int) -> None:
         """Take the table over; an answer of a former master, or a broken one, changes nothing."""
         copy = self._copies.get(fetch.table)
         if copy is None or fetch.tenure != self._tenure:
@@ -168,7 +170,7 @@ class ReplicaSync:
         copy.due_at_ms = now + self._pause(fetch.table, copy, header, now)
         copy.problem = ""
 
-    def _pause(self, table: Table, copy: Copy, header: StampHeader, now: int) -> int:
+    def _pause(self, table: CopiedTable, copy: Copy, header: StampHeader, now: int) -> int:
         """Until the next question; none to speak of where the master waits for news itself."""
         if header.stamp is None:
             return max(self._period_ms, JAVA_PERIOD_MS)
@@ -177,7 +179,7 @@ class ReplicaSync:
             return _AGAIN_MS.get(table, AGAIN_MS)
         return self._period_ms
 
-    def failed(self, fetch: Fetch, problem: str, now: int) -> None:
+    def failed(self, fetch: FetchTable, problem: str, now: int) -> None:
         """There was no answer."""
         copy = self._copies.get(fetch.table)
         if copy is not None and fetch.tenure == self._tenure:
@@ -195,18 +197,18 @@ class ReplicaSync:
         copy.failures += 1
         copy.problem = problem
 
-    def _apply_table(self, table: Table, body: bytes, *, delta: bool) -> None:
-        if table is Table.TOPICS:
+    def _apply_table(self, table: CopiedTable, body: bytes, *, delta: bool) -> None:
+        if table is CopiedTable.TOPICS:
             self._tables.apply_topics(body)
-        elif table is Table.GROUPS:
+        elif table is CopiedTable.GROUPS:
             self._tables.apply_groups(body)
-        elif table is Table.OFFSETS:
+        elif table is CopiedTable.OFFSETS:
             self._tables.apply_offsets(body, delta=delta)
-        elif table is Table.DELAYS:
+        elif table is CopiedTable.DELAYS:
             self._tables.apply_delays(body)
-        elif table is Table.MODES:
+        elif table is CopiedTable.MODES:
             self._tables.apply_modes(body)
-        elif table is Table.ORDERS:
+        elif table is CopiedTable.ORDERS:
             self._tables.apply_orders(body, delta=delta)
         else:
-            self._tables.apply_timer(body, metrics=table is Table.TIMER_METRICS)
+            self._tables.apply_timer(body, metrics=table is CopiedTable.TIMER_METRICS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.broker.replica_sync.metadata_sync import AGAIN_MS, Fetch, ReplicaSync
+from epochmq.broker.replica_sync.metadata_sync import AGAIN_MS, FetchTable, ReplicaSync
 from epochmq.runtime.peers import Peers
 
 TIMEOUT_MS = 3_000
@@ -51,7 +51,7 @@ class ReplicaSyncService:
         if self._calls:
             await asyncio.wait(self._calls)
 
-    async def _ask(self, fetch: Fetch) -> None:
+    async def _ask(self, fetch: FetchTable) -> None:
         was_ready = self.core.ready
         try:
             answer = await self._peers.invoke(fetch.address, fetch.command, TIMEOUT_MS)

@@ -61,7 +61,7 @@ def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
     return {"sinceStamp": stamp, **({"waitMillis": str(wait_ms)} if wait_ms else {})}
 
 
-class Wait:
+class StampWait:
     """A change that is to be answered once everybody in `missing` has it.
 
     `count` is what the table had counted with it, for tables whose stamps count: one that always
@@ -94,7 +94,7 @@ class Watchers:
         self._held: list[tuple[int, str, Stamp, Answer]] = []
         self._watching: dict[tuple[int, int], int] = {}
         """(session, code of the table) -> until when it counts as a watcher."""
-        self._waits: list[Wait] = []
+        self._waits: list[StampWait] = []
 
     def hold(
         self,
@@ -137,7 +137,7 @@ class Watchers:
             session for (session, of), until in self._watching.items() if of == code and until > now
         }
         if missing:
-            self._waits.append(Wait(code, missing, now + TAKEN_WAIT_MS, done, count))
+            self._waits.append(StampWait(code, missing, now + TAKEN_WAIT_MS, done, count))
         else:
             done()
 

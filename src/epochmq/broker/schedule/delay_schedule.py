@@ -34,7 +34,7 @@ next; one that is refused quarters it: part of it may have been taken, and what 
 the role changes comes twice (INV-27)."""
 
 
-class Look(NamedTuple):
+class ReadUnits(NamedTuple):
     """Read up to `most` units of `level` from `queue_offset` on and report them by `found`."""
 
     level: int
@@ -121,10 +121,10 @@ class Schedule:
             level.progress = progress
             self.updates += 1
 
-    def looks(self, wall: int) -> list[Look]:
+    def looks(self, wall: int) -> list[ReadUnits]:
         """Levels to look at now; each stays out of the list until reported."""
         return [
-            Look(number, level.progress, level.batch)
+            ReadUnits(number, level.progress, level.batch)
             for number, level in self._levels.items()
             if not level.busy and level.look_at is not None and _is_time(level, level.look_at, wall)
         ]

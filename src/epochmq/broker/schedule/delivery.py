@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
-from epochmq.broker.schedule.delay_schedule import Look, Schedule
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
+from epochmq.broker.schedule.delay_schedule import ReadUnits, Schedule
 from epochmq.broker.schedule.delayed import restore
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
@@ -87,7 +87,7 @@ class Delivery:
     def statistics(self) -> dict[str, int]:
         return {**self._schedule.statistics(), "discarded": self._discarded}
 
-    def _look(self, look: Look, wall: int) -> None:
+    def _look(self, look: ReadUnits, wall: int) -> None:
         if self._remake(look, wall):
             return
         level, at, most = look
@@ -111,7 +111,7 @@ class Delivery:
         if due:
             self._deliver(level, [record.decode(raw) for raw in found.chunks[:due]], wall)
 
-    def _remake(self, look: Look, wall: int) -> bool:
+    def _remake(self, look: ReadUnits, wall: int) -> bool:
         """Deliver those at the front that the native code makes; False: there are none."""
         level, at, most = look
         units = self._store.units(SCHEDULE_TOPIC, level - 1, at, most)
@@ -131,16 +131,16 @@ class Delivery:
         self._schedule.found(level, deliver_walls[:some], wall)
         tenure = self._tenure
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             if tenure != self._tenure:
                 return
             for number, outcome in enumerate(outcomes):
-                if outcome is Outcome.LATER:
+                if outcome is WriteOutcome.LATER:
                     if number:
                         self._schedule.delivered(level, at + number)
                     self._schedule.failed(level, wall)
                     return
-                if outcome is Outcome.ILLEGAL:
+                if outcome is WriteOutcome.ILLEGAL:
                     place = f"(queue {level - 1}, {at + number})"
                     self._discard(place, "is illegal as it would be stored")
             self._schedule.delivered(level, at + len(outcomes))
@@ -148,7 +148,7 @@ class Delivery:
         self._internal_writer.put(remade, Origin.DELAYED, wall, done)
         return True
 
-    def _nothing(self, look: Look, found: ReadResult, wall: int) -> None:
+    def _nothing(self, look: ReadUnits, found: ReadResult, wall: int) -> None:
         """No message at the progress: the queue ends there, or retention took what was there."""
         level, at, _ = look
         if found.status is GetStatus.DAMAGED:
@@ -180,16 +180,16 @@ class Delivery:
 
         tenure = self._tenure
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             if tenure != self._tenure:
                 return
             for message, outcome in zip(kept, outcomes, strict=True):
-                if outcome is Outcome.LATER:
+                if outcome is WriteOutcome.LATER:
                     if message is not due[0]:
                         self._schedule.delivered(level, message.queue_offset)
                     self._schedule.failed(level, wall)
                     return
-                if outcome is Outcome.ILLEGAL:
+                if outcome is WriteOutcome.ILLEGAL:
                     self._discard(_named(message), "is illegal as it would be stored")
             self._schedule.delivered(level, after)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from epochmq.store.scrub import Seen
+from epochmq.store.scrub import CheckedBlock
 
 EXAMINED_MAX = 16
 """Blocks looked at a second time after one answer; the next round finds the others."""
@@ -21,8 +21,8 @@ STRETCH_BYTES = 8 * 1024 * 1024
 class Compared(NamedTuple):
     """What one answer says of the blocks that were seen here."""
 
-    same: list[Seen]
-    different: list[Seen]
+    same: list[CheckedBlock]
+    different: list[CheckedBlock]
 
 
 class Meaning(Enum):
@@ -40,7 +40,7 @@ def partner(members: Collection[str], start: int, rounds: int) -> str | None:
     return order[(start // STRETCH_BYTES + rounds) % len(order)] if order else None
 
 
-def compare(seen: Sequence[Seen], rows: Iterable[tuple[int, int, str]]) -> Compared:
+def compare(seen: Sequence[CheckedBlock], rows: Iterable[tuple[int, int, str]]) -> Compared:
     """`rows`: offset, bytes and digest, as the other replica has them. What only one side has, or
     is cut in another way, says nothing."""
     theirs = {(start, size): text for start, size, text in rows}
@@ -89,7 +89,7 @@ class Differences:
         """How many more are remembered."""
         return DIFFERENCES_MAX - len(self._blocks)
 
-    def add(self, seen: Seen, address: str) -> None:
+    def add(self, seen: CheckedBlock, address: str) -> None:
         if self.room:
             self._blocks[seen.start, address] = seen.size
 
@@ -97,7 +97,7 @@ class Differences:
         """The log was cut: what still differs is found again."""
         self._blocks.clear()
 
-    def matched(self, same: Iterable[Seen], address: str) -> None:
+    def matched(self, same: Iterable[CheckedBlock], address: str) -> None:
         """These blocks are the same at `address`."""
         for one in same:
             self.same_bytes += one.size

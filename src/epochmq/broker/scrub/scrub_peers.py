@@ -16,7 +16,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.scrub import compare
 from epochmq.broker.scrub.compare import Meaning
 from epochmq.runtime.peers import Peers
-from epochmq.store.scrub import Seen
+from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -37,7 +37,7 @@ Rows = list[tuple[int, int, str]]
 log = logging.getLogger(__name__)
 
 
-class Members:
+class ScrubPeers:
     """Asks the name servers in turn; the first one that answers counts."""
 
     def __init__(self, node: BrokerNode, peers: Peers, servers: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class Members:
 class Comparing:
     """One broker's comparisons with the others of its group."""
 
-    def __init__(self, node: BrokerNode, peers: Peers, members: Members, clock: Clock) -> None:
+    def __init__(self, node: BrokerNode, peers: Peers, members: ScrubPeers, clock: Clock) -> None:
         self._node = node
         self._peers = peers
         self._source = members
@@ -83,7 +83,7 @@ class Comparing:
         """Whether the next stretch may be given to `begin`: nobody waits, and there are others."""
         return self._task is None and (bool(self._members) or now >= self._members_until_ms)
 
-    def begin(self, seen: Sequence[Seen]) -> None:
+    def begin(self, seen: Sequence[CheckedBlock]) -> None:
         """Compare what the search has read, in the order of the log."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(seen), name="scrub-compare")
@@ -101,7 +101,7 @@ class Comparing:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _run(self, seen: Sequence[Seen]) -> None:
+    async def _run(self, seen: Sequence[CheckedBlock]) -> None:
         now = self._clock.now_ms()
         if now >= self._members_until_ms:
             self._members = await self._source.others()
@@ -145,7 +145,7 @@ class Comparing:
         verified = decode_header(LogDigestsResponseHeader, answer.ext).verified
         return decode_body(LogDigests, answer.body).blocks, bool(verified)
 
-    async def _examine(self, different: Iterable[Seen], address: str) -> None:
+    async def _examine(self, different: Iterable[CheckedBlock], address: str) -> None:
         """Find out who is right about blocks that differ."""
         diverged = []
         try:
@@ -165,7 +165,7 @@ class Comparing:
                     address,
                 )
 
-    async def _is_diverged(self, seen: Seen, address: str) -> bool:
+    async def _is_diverged(self, seen: CheckedBlock, address: str) -> bool:
         """Whether both brokers, having looked again, are sure of different bytes."""
         own = await self._look_again(seen)
         if own is None:
@@ -176,7 +176,7 @@ class Comparing:
         is_cut = seen.generation != self._node.store.checksums.generation
         return meaning is Meaning.DIVERGED and not is_cut
 
-    async def _look_again(self, seen: Seen) -> str | None:
+    async def _look_again(self, seen: CheckedBlock) -> str | None:
         """The digest of our bytes now; None when they are damaged or gone."""
         examination = self._node.store.scrub.examination(seen.start, seen.start + seen.size)
         if examination is None:

@@ -10,7 +10,7 @@ RETRY_MS, RETRY_MS_MAX = 1_000, 600_000
 """The pause after all members were asked in vain; it doubles."""
 
 
-class Ask(NamedTuple):
+class AskForBytes(NamedTuple):
     """Ask `address` for the log's bytes `[start, end)`."""
 
     start: int
@@ -51,7 +51,7 @@ class ScrubCore:
         self._attempts = {key: self._attempts.get(key) or _Attempt() for key in ranges}
         return any(now >= attempt.at_ms for attempt in self._attempts.values())
 
-    def next_ask(self, members: Mapping[int, str], now: int) -> Ask | None:
+    def next_ask(self, members: Mapping[int, str], now: int) -> AskForBytes | None:
         """The next question; a range whose members were all asked waits, longer each time."""
         for (start, end), attempt in self._attempts.items():
             if now < attempt.at_ms:
@@ -60,7 +60,7 @@ class ScrubCore:
             if left:
                 attempt.asked.add(left[0])
                 self.asked += 1
-                return Ask(start, end, left[0])
+                return AskForBytes(start, end, left[0])
             attempt.asked.clear()
             attempt.at_ms = now + min(RETRY_MS << min(attempt.failures, 20), RETRY_MS_MAX)
             attempt.failures += 1

@@ -12,10 +12,10 @@ from epochmq.base import limits
 from epochmq.base.errors import EpochError
 from epochmq.base.ports import Clock
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.scrub.scrub_peers import TIMEOUT_MS, Comparing, Members
-from epochmq.broker.scrub.scrub_plan import Ask, ScrubCore
+from epochmq.broker.scrub.scrub_peers import TIMEOUT_MS, Comparing, ScrubPeers
+from epochmq.broker.scrub.scrub_plan import AskForBytes, ScrubCore
 from epochmq.runtime.peers import Peers
-from epochmq.store.scrub import Wanted
+from epochmq.store.scrub import WantedRange
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.bulk import LogReadHeader
@@ -31,7 +31,7 @@ class ScrubService:
     ) -> None:
         self._node = node
         self._peers = peers
-        self._members = Members(node, peers, servers)
+        self._members = ScrubPeers(node, peers, servers)
         self._comparing = Comparing(node, peers, self._members, clock)
         self._core = ScrubCore(node.options.scrub_bytes_per_second, clock.now_ms())
         self._clock = clock
@@ -70,7 +70,7 @@ class ScrubService:
         await self._comparing.close()
         await self._peers.close()
 
-    async def _repair(self, wanted: Mapping[tuple[int, int], Wanted]) -> None:
+    async def _repair(self, wanted: Mapping[tuple[int, int], WantedRange]) -> None:
         members = await self._members.others()
         while (ask := self._core.next_ask(members, self._clock.now_ms())) is not None:
             one = wanted[ask.start, ask.end]
@@ -89,7 +89,7 @@ class ScrubService:
                 if reason:
                     self._tell(one, f"without a replica: {reason}")
 
-    def _tell(self, wanted: Wanted, text: str) -> None:
+    def _tell(self, wanted: WantedRange, text: str) -> None:
         """Log a failure once for each range and reason."""
         key = wanted.start, wanted.end
         told = self._told.setdefault(key, set())
@@ -97,7 +97,7 @@ class ScrubService:
             told.add(text)
             log.warning("%s; %s", wanted.damaged, text)
 
-    async def _read(self, ask: Ask) -> bytes:
+    async def _read(self, ask: AskForBytes) -> bytes:
         """The bytes that a member has of a range; fewer where its log ends."""
         data = b""
         while ask.start + len(data) < ask.end:
@@ -113,13 +113,13 @@ class ScrubService:
             data += bytes(answer.body)
         return data
 
-    async def _mend(self, wanted: Wanted) -> str:
+    async def _mend(self, wanted: WantedRange) -> str:
         """Why the store cannot repair itself; '' when it did."""
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._node.store.scrub.mend(wanted, outcome.set_result)
         return await outcome
 
-    async def _put(self, wanted: Wanted, data: bytes, source: str) -> str:
+    async def _put(self, wanted: WantedRange, data: bytes, source: str) -> str:
         """Why the store did not take the bytes; '' when it did."""
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 

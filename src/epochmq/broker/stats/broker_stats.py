@@ -1,12 +1,12 @@
 """All counters of a broker, sampled in slices so that no tick takes long.
 
-The hot paths keep the `Item` they add to and never look it up by name; a full table counts into
-one shared item nobody reads, so a flood of topics costs no memory (limits.STAT_ITEMS_MAX).
+The hot paths keep the `StatsItem` they add to and never look it up by name; a full table counts
+into one shared item nobody reads, so a flood of topics costs no memory (limits.STAT_ITEMS_MAX).
 """
 
 from epochmq.base.limits import STAT_ITEMS_MAX
 from epochmq.broker.stats import stat_names as stat
-from epochmq.broker.stats.item import MINUTE_STEP_MS, Item
+from epochmq.broker.stats.item import MINUTE_STEP_MS, StatsItem
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.stats.reads import QueueReads
 from epochmq.broker.stats.times import PutTimes
@@ -34,24 +34,24 @@ class Stats:
         self.pull_misses = Meter()
         self.put_yesterday_morning = self.put_today_morning = 0
         self.get_yesterday_morning = self.get_today_morning = 0
-        self._items: dict[tuple[str, str], Item] = {}
-        self._overflow = Item()
+        self._items: dict[tuple[str, str], StatsItem] = {}
+        self._overflow = StatsItem()
         self._reads: dict[tuple[str, int, str], QueueReads] = {}
         self._used_reads: list[QueueReads] = []
         self._cluster = cluster
-        self._queue: list[Item] = []
+        self._queue: list[StatsItem] = []
         """Items still to be sampled in this round."""
         self._round_at = now
         self._second_at = now
         self._day = wall // DAY_MS
 
-    def item(self, name: str, key: str) -> Item:
+    def item(self, name: str, key: str) -> StatsItem:
         """The item to add to; made on first use."""
         item = self._items.get((name, key))
         if item is None:
             if len(self._items) >= STAT_ITEMS_MAX:
                 return self._overflow
-            item = self._items[(name, key)] = Item()
+            item = self._items[(name, key)] = StatsItem()
         return item
 
     def add(self, name: str, key: str, value: int, times: int = 1) -> None:
@@ -59,7 +59,7 @@ class Stats:
         item.value += value
         item.times += times
 
-    def find(self, name: str, key: str) -> Item | None:
+    def find(self, name: str, key: str) -> StatsItem | None:
         """The item when something was counted under it."""
         self._hand_over()
         return self._items.get((name, key))

@@ -12,7 +12,7 @@ HOUR_STEP_MS = 600_000
 DAY_STEP_MS = 3_600_000
 
 
-class Span(NamedTuple):
+class StatsSpan(NamedTuple):
     """Figures between the first and the last sample of a span."""
 
     sum: int
@@ -27,7 +27,7 @@ Samples = deque[tuple[int, int, int]]
 """(now, times, value), oldest first."""
 
 
-class Item:
+class StatsItem:
     """`value` is what was added up, `times` how often."""
 
     __slots__ = ("_day", "_hour", "_minute", "times", "value")
@@ -49,22 +49,22 @@ class Item:
             if not samples or now - samples[-1][0] >= step:
                 samples.append((now, self.times, self.value))
 
-    def minute(self) -> Span:
+    def minute(self) -> StatsSpan:
         return _span(self._minute)
 
-    def hour(self) -> Span:
+    def hour(self) -> StatsSpan:
         return _span(self._hour)
 
-    def day(self) -> Span:
+    def day(self) -> StatsSpan:
         return _span(self._day)
 
 
-def _span(samples: Samples) -> Span:
+def _span(samples: Samples) -> StatsSpan:
     if len(samples) < 2:
-        return Span(0, 0, 0.0, 0.0)
+        return StatsSpan(0, 0, 0.0, 0.0)
     first_at, first_times, first_value = samples[0]
     last_at, last_times, last_value = samples[-1]
     total, times = last_value - first_value, last_times - first_times
     elapsed = last_at - first_at
     tps = total * 1000 / elapsed if elapsed > 0 else 0.0
-    return Span(total, times, tps, total / times if times else 0.0)
+    return StatsSpan(total, times, tps, total / times if times else 0.0)

@@ -13,7 +13,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 
 
-class Waits(msgspec.Struct, rename="camel"):
+class TopicTimers(msgspec.Struct, rename="camel"):
     """One topic."""
 
     count: int = 0
@@ -26,7 +26,7 @@ class TimerMetrics:
     file = "config/timermetrics"
 
     def __init__(self) -> None:
-        self.counts: dict[str, Waits] = {}
+        self.counts: dict[str, TopicTimers] = {}
         self.version = DataVersion()
         self.updates = 0
         self.dirty = False
@@ -38,7 +38,7 @@ class TimerMetrics:
             if waits is None:
                 if len(self.counts) >= TOPICS_MAX:
                     continue
-                waits = self.counts[topic] = Waits()
+                waits = self.counts[topic] = TopicTimers()
             waits.count = max(0, waits.count + step)
             waits.time_stamp = wall
             self.updates += 1
@@ -82,6 +82,8 @@ class TimerMetrics:
 
     def load(self, content: dict[str, Any]) -> None:
         """Take over a file, or a master's answer."""
-        counts = msgspec.convert(content.get("timingCount") or {}, dict[str, Waits], strict=False)
+        counts = msgspec.convert(
+            content.get("timingCount") or {}, dict[str, TopicTimers], strict=False
+        )
         self.version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
         self.counts = dict(list(counts.items())[:TOPICS_MAX])

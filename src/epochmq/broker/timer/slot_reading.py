@@ -9,14 +9,14 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from epochmq.store.timer.files import Link, TimerFiles
+from epochmq.store.timer.files import SlotLink, TimerFiles
 from epochmq.store.timer.layout import DELETE, ROLL, Unit
 
 MERGED_PER_READ = 16
 """Units that are merged for each that would be collected: what takes about as long."""
 
 
-def takes_back(unit: Unit | Link) -> bool:
+def takes_back(unit: Unit | SlotLink) -> bool:
     """Whether this one cancels others now, and is not only on its way there."""
     return bool(unit.magic & DELETE) and not unit.magic & ROLL
 

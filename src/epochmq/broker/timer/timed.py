@@ -117,7 +117,7 @@ def recall_handle(draft: Draft, topic: str, broker_name: str, uniq_key: str) -> 
     return str(RecallHandle(topic, broker_name, _long(out.decode()) + 1, uniq_key))
 
 
-class Waiting(NamedTuple):
+class WheelMessage(NamedTuple):
     """What the wheel needs of a message in the timer topic."""
 
     deliver_wall_ms: int
@@ -127,7 +127,7 @@ class Waiting(NamedTuple):
     """TIMER_DEL_UNIQKEY, or empty."""
 
 
-def waiting(raw: memoryview) -> Waiting | None:
+def waiting(raw: memoryview) -> WheelMessage | None:
     """Of a record of the timer topic; None when it says no time or no place, or is damaged."""
     if record.check(raw, 0, len(raw), crc=True) <= 0:
         return None
@@ -137,7 +137,7 @@ def waiting(raw: memoryview) -> Waiting | None:
     if deliver is None or not topic:
         return None
     cancels = properties.get(TIMER_DEL_UNIQKEY, "")
-    return Waiting(deliver, java_hash(topic), topic, cancels)
+    return WheelMessage(deliver, java_hash(topic), topic, cancels)
 
 
 def due_wall(properties: Mapping[str, str], store_wall_ms: int) -> int | None:
@@ -171,7 +171,7 @@ def _forms(topic: str) -> tuple[str, str, str]:
     return "", f"{topic}+", topic
 
 
-def cancelled_name(waiting: Waiting) -> str:
+def cancelled_name(waiting: WheelMessage) -> str:
     """What a cancellation names, as one of `names_of`."""
     return f"{waiting.topic}\x01{waiting.cancels}"
 

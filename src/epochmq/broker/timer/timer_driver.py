@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.timer.metrics import TimerMetrics
 from epochmq.broker.timer.slot_reading import SlotReading, merged, takes_back
 from epochmq.broker.timer.timed import (
-    Waiting,
+    WheelMessage,
     cancelled_name,
     due_wall,
     names_of,
@@ -32,10 +32,10 @@ from epochmq.model.property_names import REAL_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.native.remake import Remade, Source
 from epochmq.store.native.send import TIMED
-from epochmq.store.native.waits import Wait
+from epochmq.store.native.waits import TimedMessage
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.timer.checkpoint import OlderProgress
-from epochmq.store.timer.files import Link, TimerFiles
+from epochmq.store.timer.files import SlotLink, TimerFiles
 from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
 
 ENQUEUE_COUNT = 256
@@ -73,7 +73,7 @@ class TimerStore(Protocol):
 
     def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
 
-    def waits(self, offset: int, count: int) -> list[Wait]: ...
+    def waits(self, offset: int, count: int) -> list[TimedMessage]: ...
 
     def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
 
@@ -276,8 +276,8 @@ class TimerDriver:
     def _add(self, raws: Sequence[memoryview], wall: int) -> list[str]:
         """Records to their places on the wheel; the real topics of those that have one."""
         core, last_ms = self.core, self._last_ms()
-        links: list[Link] = []
-        entries: list[Waiting] = []
+        links: list[SlotLink] = []
+        entries: list[WheelMessage] = []
         for raw in raws:
             at = record.offset_at(raw, 0)
             entry = waiting(raw)
@@ -289,7 +289,9 @@ class TimerDriver:
             if place is not None:
                 if place.slot_ms >= last_ms:
                     place = core.farthest(place.magic)
-                link = Link(place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2])
+                link = SlotLink(
+                    place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2]
+                )
                 links.append(link)
                 entries.append(entry)
         positions = self.files.add(links, wall) if links else []
@@ -298,11 +300,11 @@ class TimerDriver:
                 core.cancel(cancelled_name(entry), link.deliver_wall_ms)
         return [entry.topic for entry in entries]
 
-    def _hang_plain(self, waits: Sequence[Wait], wall: int) -> None:
+    def _hang_plain(self, waits: Sequence[TimedMessage], wall: int) -> None:
         """The same for messages that are ordinary and cancel none."""
         core, last_ms = self.core, self._last_ms()
         place_of, joined = core.place, core.joined
-        links: list[Link] = []
+        links: list[SlotLink] = []
         topics: list[str] = []
         after = core.cursor
         for offset, stored, due, topic, topic_hash, at, size in waits:
@@ -311,7 +313,7 @@ class TimerDriver:
                 if place.slot_ms >= last_ms:
                     place = core.farthest(place.magic)
                 slot_ms, magic, deliver_wall_ms = place
-                links.append(Link(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
+                links.append(SlotLink(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
                 topics.append(topic)
             after = offset + 1
         positions = self.files.add(links, wall) if links else []
@@ -412,13 +414,13 @@ class TimerDriver:
             self._finish_batch(topics, held, wall)
             return
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             if turn != self._turn:
                 return  # another role, another wheel: it is put again, not lost
             for at, outcome in zip(places, outcomes, strict=True):
-                held[at] = outcome is not Outcome.LATER
+                held[at] = outcome is not WriteOutcome.LATER
                 message = messages[at]
-                if outcome is Outcome.ILLEGAL and message is not None:
+                if outcome is WriteOutcome.ILLEGAL and message is not None:
                     self._discard(message.offset, "is illegal as it would be stored")
             self._finish_batch(topics, held, wall)
 
@@ -444,13 +446,15 @@ class TimerDriver:
         topics, turn = remade.run.topics(), self._turn
         self.core.put_back(len(units) - len(remade))
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             if turn != self._turn:
                 return  # another role, another wheel: it is put again, not lost
             for unit, outcome in zip(units, outcomes, strict=False):
-                if outcome is Outcome.ILLEGAL:
+                if outcome is WriteOutcome.ILLEGAL:
                     self._discard(unit.offset, "is illegal as it would be stored")
-            self._finish_batch(topics, [outcome is not Outcome.LATER for outcome in outcomes], wall)
+            self._finish_batch(
+                topics, [outcome is not WriteOutcome.LATER for outcome in outcomes], wall
+            )
 
         self._awaits_answer = True
         self.core.put_begins(self.files.log.end)

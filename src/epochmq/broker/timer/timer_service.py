@@ -7,7 +7,7 @@ from typing import Protocol
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.broker.internal_writes.internal_writer import InternalWriter
-from epochmq.broker.metadata.files import Saved, encode_file, load_table
+from epochmq.broker.metadata.files import SavedFile, encode_file, load_table
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.timer.timed_messages import Timer
 from epochmq.broker.timer.timer_driver import TimerDriver, TimerStore
@@ -26,7 +26,7 @@ class Saving(Protocol):
     """Writes tables beside the loop (`broker/table_writer.py`)."""
 
     def snapshot(
-        self, table: Saved, before: Callable[[], Callable[[], None]] | None = None
+        self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None: ...
 
 

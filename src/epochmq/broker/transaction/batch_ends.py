@@ -1,20 +1,20 @@
 """The one-way ends of a turn, taken together: their messages are made and written as one run.
 
-The native code has read the requests and compares each with the half message it names. What it
-does not take is ended one by one, by `Ending`, which is where every refusal comes from: ends of
-what is not open, rollbacks, copies, ends that wait, unusual messages. Those commits are written
+The native code has read the requests and compares each with the half message it names. What it does
+not take is ended one by one, by `TransactionEndings`, which is where every refusal comes from: ends
+of what is not open, rollbacks, copies, ends that wait, unusual messages. Those commits are written
 behind the others of their turn.
 """
 
 from typing import cast
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
-from epochmq.broker.transaction.ending import End, Ending, nobody
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
+from epochmq.broker.transaction.ending import EndRequest, TransactionEndings, nobody
 from epochmq.broker.transaction.half_reading import Reading
-from epochmq.broker.transaction.open_transactions import Half, State
+from epochmq.broker.transaction.open_transactions import Half, HalfMessageState
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.store.native.remake import Remade, Source
-from epochmq.store.native.send import HALF, Ended, Ends
+from epochmq.store.native.send import HALF, Ended, StagedEnds
 from epochmq.wire.headers.fast import EndEnvelope, EndFields, decode_hot
 from epochmq.wire.headers.transaction import COMMIT
 
@@ -23,14 +23,16 @@ MISSES_MAX = 16
 
 
 class BatchEnds:
-    """The short way around `Ending`."""
+    """The short way around `TransactionEndings`."""
 
-    def __init__(self, context: TransactionContext, reading: Reading, ending: Ending) -> None:
+    def __init__(
+        self, context: TransactionContext, reading: Reading, ending: TransactionEndings
+    ) -> None:
         self._context = context
         self._reading = reading
         self._ending = ending
 
-    def end_all(self, ends: Ends, now: int) -> None:
+    def end_all(self, ends: StagedEnds, now: int) -> None:
         """End all of them, in order as far as they are alike."""
         halves: list[Half] = []
         sources: list[Source] = []
@@ -42,7 +44,7 @@ class BatchEnds:
             if (
                 half is None
                 or end.how != COMMIT
-                or half.state is not State.OPEN
+                or half.state is not HalfMessageState.OPEN
                 or half.doubted
                 or half.offset != end.offset
             ):
@@ -59,7 +61,7 @@ class BatchEnds:
 
     def _commit(
         self,
-        ends: Ends,
+        ends: StagedEnds,
         halves: list[Half],
         sources: list[Source],
         others: list[int],
@@ -84,24 +86,24 @@ class BatchEnds:
             self._put(remade, halves[some], [ends.ends[n] for _, _, n in sources[some]], ends, wall)
 
     def _put(
-        self, remade: Remade, halves: list[Half], named: list[Ended], ends: Ends, wall: int
+        self, remade: Remade, halves: list[Half], named: list[Ended], ends: StagedEnds, wall: int
     ) -> None:
         core, counts = self._context.core, self._ending.counts
         clock = self._context.node.clock
 
-        def settled(number: int, outcome: Outcome) -> None:
+        def settled(number: int, outcome: WriteOutcome) -> None:
             now = clock.now_ms()
-            if outcome is Outcome.STORED:
+            if outcome is WriteOutcome.STORED:
                 core.done(halves[number], now, committed=True)
                 counts["committed"] += 1
             else:
-                end = End(_fields(ends, named[number]), nobody, False, now)
+                end = EndRequest(_fields(ends, named[number]), nobody, False, now)
                 self._ending.written(halves[number], end, outcome, now)
 
         self._context.put(remade, settled, wall)
 
 
-def _fields(ends: Ends, end: Ended) -> EndFields:
+def _fields(ends: StagedEnds, end: Ended) -> EndFields:
     """The request, as Python reads it."""
     envelope = decode_hot(ends.header(end))
     return cast(

@@ -7,10 +7,10 @@ is left alone, neither counted nor copied; upstream counts, and gives it up with
 
 import logging
 
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
 from epochmq.broker.transaction.half_reading import Reading
-from epochmq.broker.transaction.open_transactions import Half, Look, Why
+from epochmq.broker.transaction.open_transactions import Half, ReadHalfMessages, Why
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
@@ -25,7 +25,7 @@ DAMAGED_MAX = 1_000
 log = logging.getLogger(__name__)
 
 
-class Asking:
+class CheckBackDriver:
     """Carries out what the core says about open half messages.
 
     A broker that stands in writes no copies and asks nobody: each silent half message goes to a
@@ -41,7 +41,7 @@ class Asking:
         """Where those are that wait for their repair, which was said once of each."""
 
     def tick(self, now: int, wall: int) -> None:
-        work: list[tuple[Look, StoredMessage, Draft]] = []
+        work: list[tuple[ReadHalfMessages, StoredMessage, Draft]] = []
         for look in self._context.core.looks(now, wall):
             may_end = self._context.may_end(look.half, now)
             message = self._message(look.half, now) if may_end else None
@@ -54,7 +54,7 @@ class Asking:
         if not work:
             return
 
-        def settled(number: int, outcome: Outcome) -> None:
+        def settled(number: int, outcome: WriteOutcome) -> None:
             look, message, _ = work[number]
             self._written(look, message, outcome)
 
@@ -90,7 +90,7 @@ class Asking:
             half.queue_offset, half.group, half.offset,
         )  # fmt: skip
 
-    def _draft(self, look: Look, message: StoredMessage) -> Draft | None:
+    def _draft(self, look: ReadHalfMessages, message: StoredMessage) -> Draft | None:
         half = look.half
         if self._context.node.escapes:
             return self._away(half, message)
@@ -112,9 +112,11 @@ class Asking:
             self._context.core.gone(half)
         return draft
 
-    def _written(self, look: Look, message: StoredMessage, outcome: Outcome) -> None:
+    def _written(
+        self, look: ReadHalfMessages, message: StoredMessage, outcome: WriteOutcome
+    ) -> None:
         core, half = self._context.core, look.half
-        if outcome is not Outcome.STORED:
+        if outcome is not WriteOutcome.STORED:
             core.again(half)
         elif self._context.node.escapes:
             self.counts["handed_over"] += 1

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import TRANSACTION_ENDS_HELD_MAX
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.transaction.half import read_half, real
 from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.log_lookup import is_committed, is_given_up, is_named
-from epochmq.broker.transaction.open_transactions import Half, State
+from epochmq.broker.transaction.open_transactions import Half, HalfMessageState
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 Answer = Callable[[Reply], None]
 
 
-class End(NamedTuple):
+class EndRequest(NamedTuple):
     """One request; `wanted`: somebody waits for the answer."""
 
     header: AnyEnd
@@ -52,14 +52,14 @@ class End(NamedTuple):
         return self.header.commitOrRollback == COMMIT
 
 
-class Ending:
+class TransactionEndings:
     """Takes ends, stages what they write for the end of the turn, answers when it is held."""
 
     def __init__(self, context: TransactionContext, reading: Reading) -> None:
         self._context = context
         self._reading = reading
-        self._staged: list[tuple[Half, Draft, End]] = []
-        self._held: deque[End] = deque()
+        self._staged: list[tuple[Half, Draft, EndRequest]] = []
+        self._held: deque[EndRequest] = deque()
         self._named: dict[int, list[Answer]] = {}
         self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0, "refused": 0}
 
@@ -74,7 +74,7 @@ class Ending:
 
     def end_transaction(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
         """End the transaction, now or when its half message can be ended."""
-        self._try(End(header, answer, wanted, now + HELD_MS), now)
+        self._try(EndRequest(header, answer, wanted, now + HELD_MS), now)
 
     def look(self, now: int) -> None:
         """Try again what was held."""
@@ -85,7 +85,7 @@ class Ending:
     def waits(self) -> bool:
         return bool(self._held)
 
-    def _try(self, end: End, now: int) -> None:
+    def _try(self, end: EndRequest, now: int) -> None:
         core = self._context.core
         if not self._reading.up_to(end.header.tranStateTableOffset):
             pointers = self._context.node.store.pointers
@@ -104,9 +104,9 @@ class Ending:
                 if half is None:
                     self._over(end, raw)
                     return
-            if half.state is State.BUSY:
+            if half.state is HalfMessageState.BUSY:
                 self._hold(end, now)
-            elif half.state is State.DONE:
+            elif half.state is HalfMessageState.DONE:
                 self._repeat(end, half, now)
             elif not self._context.may_end(half, now):
                 self._hold(end, now)
@@ -115,13 +115,13 @@ class Ending:
         except Refused as error:
             self._refuse(end, error.remark or "")
 
-    def _hold(self, end: End, now: int) -> None:
+    def _hold(self, end: EndRequest, now: int) -> None:
         if now >= end.until_ms or len(self._held) >= TRANSACTION_ENDS_HELD_MAX:
             end.answer(_busy("the half message is being worked at, or not confirmed yet"))
             return
         self._held.append(end)
 
-    def _refuse(self, end: End, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
+    def _refuse(self, end: EndRequest, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
         self.counts["refused"] += 1
         header = end.header
         log.info(
@@ -150,7 +150,7 @@ class Ending:
 
     # Ending it -------------------------------------------------------------------------------
 
-    def _open(self, end: End, half: Half, now: int) -> None:
+    def _open(self, end: EndRequest, half: Half, now: int) -> None:
         context = self._context
         raw = context.node.store.message_at(half.offset, half.size)
         if raw is None and not context.is_gone(half):
@@ -178,7 +178,7 @@ class Ending:
         context.core.busy(half)
         self._staged.append((half, draft, end))
 
-    def _repeat(self, end: End, half: Half, now: int) -> None:
+    def _repeat(self, end: EndRequest, half: Half, now: int) -> None:
         """It is over already: the same end again is as good as the first one."""
         raw = self._context.node.store.message_at(half.offset, half.size)
         if raw is not None and self._followed(end, raw):
@@ -191,14 +191,14 @@ class Ending:
         else:
             self._when_named(end, half, now)
 
-    def _followed(self, end: End, raw: memoryview) -> bool:
+    def _followed(self, end: EndRequest, raw: memoryview) -> bool:
         """Whether it was handed over while this broker stands in: then it ends elsewhere."""
         if not self._context.escapes:
             return False
         key = record.decode(raw).uniq_key or ""
         return self._context.node.end_elsewhere(end.header, key, end.answer)
 
-    def _over(self, end: End, raw: memoryview) -> None:
+    def _over(self, end: EndRequest, raw: memoryview) -> None:
         """Its op message is long written; only the log tells how it ended."""
         if self._followed(end, raw):
             return
@@ -221,13 +221,13 @@ class Ending:
             return True
         return is_named(node.store, raw) or is_given_up(node.store, raw, indexed=indexed)
 
-    def _finish_end(self, end: End, *, committed: bool) -> None:
+    def _finish_end(self, end: EndRequest, *, committed: bool) -> None:
         if end.commits is committed:
             end.answer(Reply())
         else:
             self._refuse(end, _other(end))
 
-    def _when_named(self, end: End, half: Half, now: int) -> None:
+    def _when_named(self, end: EndRequest, half: Half, now: int) -> None:
         """Who waits for a rollback waits for its op message: until then a crash forgets it."""
         if end.wanted:
             self._named.setdefault(half.queue_offset, []).append(end.answer)
@@ -247,21 +247,21 @@ class Ending:
             return
         staged, self._staged = self._staged, []
 
-        def settled(number: int, outcome: Outcome) -> None:
+        def settled(number: int, outcome: WriteOutcome) -> None:
             half, _, end = staged[number]
             self.written(half, end, outcome, self._context.node.clock.now_ms())
 
         self._context.put([draft for _, draft, _ in staged], settled, wall)
 
-    def written(self, half: Half, end: End, outcome: Outcome, now: int) -> None:
+    def written(self, half: Half, end: EndRequest, outcome: WriteOutcome, now: int) -> None:
         core = self._context.core
-        if outcome is Outcome.STORED:
+        if outcome is WriteOutcome.STORED:
             self._context.done(half, now, committed=True)
             self.counts["committed"] += 1
             end.answer(Reply())
             return
         core.again(half)
-        if outcome is Outcome.ILLEGAL:
+        if outcome is WriteOutcome.ILLEGAL:
             self._refuse(
                 end, "the message is illegal as it would be stored", ResponseCode.MESSAGE_ILLEGAL
             )
@@ -298,7 +298,7 @@ def _wrong(remark: str) -> Refused:
     return Refused(ResponseCode.SYSTEM_ERROR, remark)
 
 
-def _other(end: End) -> str:
+def _other(end: EndRequest) -> str:
     if end.commits:
         return "the transaction is over: it was rolled back, or given up"
     return "the transaction is over: it was committed"

@@ -2,7 +2,7 @@
 
 from epochmq.broker.transaction.half import GROUP, op_offsets, read_half
 from epochmq.broker.transaction.log_lookup import records_of
-from epochmq.broker.transaction.open_transactions import Progress
+from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.broker.transaction.transaction_context import TransactionContext
 from epochmq.model import record
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -32,7 +32,7 @@ class Reading:
             saved = node.offsets.get(GROUP, topic, 0)
             places.append(min(max(saved, low, 0), max(high, 0)))
         _, end = node.store.queue_bounds(HALF_TOPIC, 0)
-        core.begin(now, Progress(*places), max(end, 0))
+        core.begin(now, OpProgress(*places), max(end, 0))
         self.behind = True
         self._log_end = node.store.pointers.appended
 

@@ -29,7 +29,7 @@ _LOOKED_AT_MAX = 4_096
 _HALF = HALF_TOPIC.encode()
 
 
-class Records(Protocol):
+class LookupStore(Protocol):
     """What this needs of the store."""
 
     def query_index(
@@ -45,7 +45,7 @@ class Records(Protocol):
     ) -> ReadResult: ...
 
 
-def is_committed(store: Records, raw: Buffer, *, indexed: bool) -> bool:
+def is_committed(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
     """Whether the log holds the real message of the half message whose record `raw` is.
 
     By the index of keys; without one (messageIndexEnable=false) by reading the real queue from
@@ -62,14 +62,14 @@ def is_committed(store: Records, raw: Buffer, *, indexed: bool) -> bool:
     )
 
 
-def is_given_up(store: Records, raw: Buffer, *, indexed: bool) -> bool:
+def is_given_up(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
     """Whether TRANS_CHECK_MAX_TIME_TOPIC holds the half message whose record `raw` is."""
     message, origin = record.decode(raw), read_half(raw).origin
     found = _near(store, message, (TRANS_CHECK_MAX_TIME_TOPIC, 0), indexed)
     return any(_is_of(store, one, message.offset, origin) for one in found)
 
 
-def is_named(store: Records, raw: Buffer) -> bool:
+def is_named(store: LookupStore, raw: Buffer) -> bool:
     """Whether an op message says that the half message whose record `raw` is, or a copy, is over.
 
     One that is over and not named was handed over by a stand-in. One that is named very much
@@ -86,7 +86,7 @@ def is_named(store: Records, raw: Buffer) -> bool:
 
 
 def _near(
-    store: Records, message: StoredMessage, place: tuple[str, int], indexed: bool
+    store: LookupStore, message: StoredMessage, place: tuple[str, int], indexed: bool
 ) -> Iterable[memoryview]:
     """Records of a queue that may have been made of a half message."""
     if indexed and message.uniq_key:
@@ -94,7 +94,7 @@ def _near(
     return _walk(store, place, message.offset)
 
 
-def _is_of(store: Records, found: memoryview, half_at: int, origin: int) -> bool:
+def _is_of(store: LookupStore, found: memoryview, half_at: int, origin: int) -> bool:
     """Whether `found` was made of the half message at `half_at`, or of another copy of it."""
     prepared = record.prepared_offset_at(found, 0)
     if prepared == half_at:
@@ -103,7 +103,7 @@ def _is_of(store: Records, found: memoryview, half_at: int, origin: int) -> bool
     return raw is not None and record.topic_at(raw, 0) == _HALF and read_half(raw).origin == origin
 
 
-def _walk(store: Records, place: tuple[str, int], log_offset: int) -> Iterator[memoryview]:
+def _walk(store: LookupStore, place: tuple[str, int], log_offset: int) -> Iterator[memoryview]:
     at = store.offset_at_place(*place, log_offset)
     while True:
         found = store.read_queue(*place, max(at, 0), _WALK_COUNT, _WALK_BYTES)

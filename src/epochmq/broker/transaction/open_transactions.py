@@ -46,7 +46,7 @@ RETRY_MS = 1_000
 """Pause after an op message that could not be written."""
 
 
-class State(Enum):
+class HalfMessageState(Enum):
     """How far one transaction is."""
 
     OPEN = auto()
@@ -78,19 +78,19 @@ class Half(msgspec.Struct, gc=False):
     """What its sender asked for; -1: nothing."""
     checks: int = 0
     doubted: bool = False
-    state: State = State.OPEN
+    state: HalfMessageState = HalfMessageState.OPEN
     committed: bool = False
     """Once DONE: whether its message was written."""
     named: bool = False
     """Once DONE: whether its op message is held."""
 
 
-class Look(NamedTuple):
+class ReadHalfMessages(NamedTuple):
     half: Half
     why: Why
 
 
-class Progress(NamedTuple):
+class OpProgress(NamedTuple):
     """Queue offsets to go on from after a restart."""
 
     halves: int
@@ -118,10 +118,10 @@ class Transactions:
         self.terms = terms
         self.ready = False
         self._rounds = 0
-        self.begin(0, Progress(0, 0), 0)
+        self.begin(0, OpProgress(0, 0), 0)
         self.ready = False
 
-    def begin(self, now: int, progress: Progress, halves_end: int) -> None:
+    def begin(self, now: int, progress: OpProgress, halves_end: int) -> None:
         """A master's time begins; half messages below `halves_end` are of another one's."""
         self.ready = False
         self.seen = progress.halves
@@ -139,7 +139,7 @@ class Transactions:
         self._op_at_ms: int | None = None
         self._round_at_ms = now + self.terms.interval_ms
         self._round: deque[int] = deque()
-        self._mark: Progress | None = None
+        self._mark: OpProgress | None = None
         self._ops_from = progress.ops
         self.busy_count = 0
         """For how many half messages something is being written."""
@@ -168,7 +168,7 @@ class Transactions:
 
     def ended_elsewhere(self, half: Half) -> None:
         """Who stood in says, only now, that this one is over; what is written of it goes on."""
-        if half.state is State.OPEN:
+        if half.state is HalfMessageState.OPEN:
             self._ended[half.origin] = None
             self._drop(half.queue_offset)
 
@@ -180,7 +180,7 @@ class Transactions:
         before = self._window.get(self._newest.get(half.origin, half.origin))
         # An op message of RocketMQ's may name the first half message in place of a copy of it.
         over = at in self._named or half.origin in self._named or half.origin in self._ended
-        if ended or (before is not None and before.state is State.DONE):
+        if ended or (before is not None and before.state is HalfMessageState.DONE):
             self._ended[half.origin] = None
             over = True
         if before is not None:
@@ -231,21 +231,21 @@ class Transactions:
 
     def busy(self, half: Half) -> None:
         """Something is about to be written because of `half`."""
-        check(half.state is State.OPEN, "transactions: one thing at a time")
-        half.state = State.BUSY
+        check(half.state is HalfMessageState.OPEN, "transactions: one thing at a time")
+        half.state = HalfMessageState.BUSY
         self.busy_count += 1
 
     def again(self, half: Half) -> None:
         """That was not written."""
-        if half.state is State.BUSY:
-            half.state = State.OPEN
+        if half.state is HalfMessageState.BUSY:
+            half.state = HalfMessageState.OPEN
             self.busy_count -= 1
 
     def done(self, half: Half, now: int, *, committed: bool) -> None:
         """The transaction is over: its message is held, or there is none; the op is to follow."""
-        check(half.state is not State.DONE, "transactions: each ends once")
-        self.busy_count -= half.state is State.BUSY
-        half.state = State.DONE
+        check(half.state is not HalfMessageState.DONE, "transactions: each ends once")
+        self.busy_count -= half.state is HalfMessageState.BUSY
+        half.state = HalfMessageState.DONE
         half.committed = committed
         self._unwritten.append(half.queue_offset)
         if self._op_at_ms is None:
@@ -255,7 +255,7 @@ class Transactions:
         """Whether all before it are over: the progress comes past it as soon as it is."""
         for at in self._order:
             before = self._window.get(at)
-            if before is not None and before.state is not State.DONE:
+            if before is not None and before.state is not HalfMessageState.DONE:
                 return before is half
         return False
 
@@ -300,7 +300,7 @@ class Transactions:
 
     # Asking ----------------------------------------------------------------------------------
 
-    def looks(self, now: int, wall: int) -> list[Look]:
+    def looks(self, now: int, wall: int) -> list[ReadHalfMessages]:
         """What to do about open half messages now, a few at a time."""
         if not self.ready:
             return []
@@ -314,10 +314,14 @@ class Transactions:
             if len(found) >= LOOKS_MAX:
                 break
             half = self._window.get(self._round.popleft())
-            if half is not None and half.state is State.OPEN and half.queue_offset not in far:
+            if (
+                half is not None
+                and half.state is HalfMessageState.OPEN
+                and half.queue_offset not in far
+            ):
                 why = self._judge(half, wall)
                 if why is not None:
-                    found.append(Look(half, why))
+                    found.append(ReadHalfMessages(half, why))
         return found
 
     def _judge(self, half: Half, wall: int) -> Why | None:
@@ -329,21 +333,21 @@ class Transactions:
             return Why.GIVE_UP
         return Why.ASK
 
-    def _far_behind(self) -> list[Look]:
-        found: list[Look] = []
+    def _far_behind(self) -> list[ReadHalfMessages]:
+        found: list[ReadHalfMessages] = []
         for at in self._order:
             if len(found) >= LOOKS_MAX or self.seen - at <= SPAN_MAX:
                 break
             half = self._window.get(at)
-            if half is not None and half.state is State.OPEN:
-                found.append(Look(half, Why.RENEW))
+            if half is not None and half.state is HalfMessageState.OPEN:
+                found.append(ReadHalfMessages(half, Why.RENEW))
             elif half is not None:
                 break
         return found
 
     # How far ---------------------------------------------------------------------------------
 
-    def progress(self) -> Progress:
+    def progress(self) -> OpProgress:
         """Where to begin after a restart: all before is over, and held where it is read from.
 
         An op message names only half messages that were read before it was written. So when the
@@ -356,10 +360,10 @@ class Transactions:
                 self._ops_from = self._mark.ops
                 self._mark = None
             if self._mark is None:
-                self._mark = Progress(self.seen, self.op_at)
+                self._mark = OpProgress(self.seen, self.op_at)
                 if halves >= self.seen:
                     self._ops_from = self.op_at
-        return Progress(halves, self._ops_from)
+        return OpProgress(halves, self._ops_from)
 
     def next_deadline(self) -> int | None:
         """Monotonic time of the next op message or round; None before `ready`."""

@@ -7,9 +7,9 @@ from epochmq.base.ports import Clock
 from epochmq.base.types import Buffer
 from epochmq.broker.clients.producers import ProducerManager
 from epochmq.broker.group_position import GroupPosition
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
-from epochmq.broker.offsets.ended_transactions import Mark
+from epochmq.broker.offsets.ended_transactions import EndedMark
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.transaction.half import GROUP, identity
 from epochmq.broker.transaction.log_lookup import is_committed, is_given_up
@@ -89,14 +89,14 @@ class TransactionContext:
         self._came = None
 
     def put(
-        self, drafts: Sequence[Draft], settled: Callable[[int, Outcome], None], wall: int
+        self, drafts: Sequence[Draft], settled: Callable[[int, WriteOutcome], None], wall: int
     ) -> None:
         """Write `drafts`; `settled` gets each one's number and what became of it, once, or never
         when this master's time ends before. LATER only of what is not in the log.
         """
         tenure = self.tenure
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             if tenure == self.tenure:
                 for number, outcome in enumerate(outcomes):
                     settled(number, outcome)
@@ -129,7 +129,7 @@ class TransactionContext:
             return
         raw = self.node.store.message_at(half.offset, half.size)
         if raw is not None:
-            mark = Mark(half.queue_offset, identity(raw))
+            mark = EndedMark(half.queue_offset, identity(raw))
             self.node.offsets.note_ended(half.origin, mark)
 
     def may_end(self, half: Half, now: int) -> bool:

@@ -8,20 +8,20 @@ both topics, as RocketMQ keeps it, so replicas copy it and the file is the known
 from contextlib import suppress
 
 from epochmq.base.errors import Refused
-from epochmq.broker.internal_writes.internal_writer import Outcome
+from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.transaction.batch_ends import BatchEnds
-from epochmq.broker.transaction.check_back import Asking
-from epochmq.broker.transaction.ending import Answer, Ending
+from epochmq.broker.transaction.check_back import CheckBackDriver
+from epochmq.broker.transaction.ending import Answer, TransactionEndings
 from epochmq.broker.transaction.half import GROUP, op
 from epochmq.broker.transaction.half_reading import Reading
-from epochmq.broker.transaction.open_transactions import Progress
+from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.broker.transaction.transaction_context import (
     TransactionBroker,
     TransactionContext,
     terms_of,
 )
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.store.native.send import Ends
+from epochmq.store.native.send import StagedEnds
 from epochmq.wire.headers.fast import AnyEnd
 
 HELD_LOOK_MS = 5
@@ -35,15 +35,15 @@ class TransactionService:
         self._node = node
         self._context = TransactionContext(node)
         self._reading = Reading(self._context)
-        self.ending = Ending(self._context, self._reading)
+        self.ending = TransactionEndings(self._context, self._reading)
         self._batch_ends = BatchEnds(self._context, self._reading, self.ending)
-        self.asking = Asking(self._context, self._reading)
+        self.asking = CheckBackDriver(self._context, self._reading)
         self._options = node.options
         self._time: tuple[int, int] | None = None
         """The master epoch and the tenure that the core knows the queues of; None: nobody's; below
         0 the epoch is one in which this broker stands in."""
-        self._kept: Progress | None = None
-        self._to_keep: tuple[Progress, int] | None = None
+        self._kept: OpProgress | None = None
+        self._to_keep: tuple[OpProgress, int] | None = None
 
     @property
     def full(self) -> bool:
@@ -79,7 +79,7 @@ class TransactionService:
         """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
         self.ending.end_transaction(header, now, answer, wanted=wanted)
 
-    def end_together(self, ends: Ends, now: int) -> None:
+    def end_together(self, ends: StagedEnds, now: int) -> None:
         """Many of them that want no answer, as `end`."""
         self._batch_ends.end_all(ends, now)
 
@@ -136,10 +136,10 @@ class TransactionService:
                 continue
             written = False
 
-            def settled(number: int, outcome: Outcome, offsets: list[int] = offsets) -> None:
+            def settled(number: int, outcome: WriteOutcome, offsets: list[int] = offsets) -> None:
                 nonlocal written
                 moment = self._node.clock.now_ms()
-                if outcome is Outcome.STORED:
+                if outcome is WriteOutcome.STORED:
                     written = True
                     core.op_held(moment)
                     self.ending.named(offsets)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _Target = tuple[str, str]
 
 
 class _Ack(NamedTuple):
-    handle: Handle
+    handle: PopHandle
     until_ms: int
     done: Callable[[], None]
 
@@ -34,7 +34,7 @@ class Acker:
         self._pending: dict[_Target, list[_Ack]] = {}
         self._tasks: dict[_Target, asyncio.Task[None]] = {}
 
-    def add(self, topic: str, handle: Handle, until_ms: int, done: Callable[[], None]) -> None:
+    def add(self, topic: str, handle: PopHandle, until_ms: int, done: Callable[[], None]) -> None:
         """Acknowledge soon, and try until `until_ms` (monotonic); `done` is called in any case."""
         target = (handle.broker_name, topic)
         self._pending.setdefault(target, []).append(_Ack(handle, until_ms, done))

@@ -11,7 +11,7 @@ from epochmq.client.aio.name_servers import checked
 from epochmq.client.core import pop_handle
 from epochmq.client.core.ack_batch import batches
 from epochmq.client.core.body_check import CorruptMessage, is_sound
-from epochmq.client.core.pop_handle import Handle
+from epochmq.client.core.pop_handle import PopHandle
 from epochmq.client.core.pop_state import POLL_MS, POP_TIMEOUT_MS, PopStatus, status_of
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model import record
@@ -133,7 +133,7 @@ class PopCalls:
             log.error("popped by %s: %s", self._group, CorruptMessage(message, "", 0))
         return sound
 
-    async def ack(self, topic: str, handle: Handle) -> None:
+    async def ack(self, topic: str, handle: PopHandle) -> None:
         """The message is done; `Refused` (208) when it is not there any more."""
         header = headers.AckHeader(
             consumerGroup=self._group,
@@ -145,12 +145,12 @@ class PopCalls:
         )
         await self._ask(handle.broker_name, request(RequestCode.ACK_MESSAGE, header))
 
-    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[Handle]) -> None:
+    async def ack_all(self, topic: str, broker_name: str, handles: Sequence[PopHandle]) -> None:
         """Messages of one broker are done: in one request where the broker knows that.
 
         `NotReachable` when it is not certain for each of them; the whole call may be repeated.
         """
-        alone: Sequence[Handle] = handles
+        alone: Sequence[PopHandle] = handles
         address = self._address(broker_name)
         if len(handles) > 1 and address not in self._no_batches:
             body, alone = batches(broker_name, self._group, topic, handles)
@@ -175,7 +175,7 @@ class PopCalls:
         checked(answer)
         return True
 
-    async def change_invisible(self, topic: str, handle: Handle, invisible_ms: int) -> Handle:
+    async def change_invisible(self, topic: str, handle: PopHandle, invisible_ms: int) -> PopHandle:
         """Keep the message from others for `invisible_ms` from now; its new handle."""
         header = headers.ChangeInvisibleTimeHeader(
             consumerGroup=self._group,

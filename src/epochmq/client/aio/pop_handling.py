@@ -12,7 +12,7 @@ from epochmq.client.aio.acking import Acker
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.consuming import DEAD_LETTER, SUSPEND_MS
 from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
-from epochmq.client.aio.pop_member import PopMember, Taken
+from epochmq.client.aio.pop_member import HeldMessage, PopMember
 from epochmq.client.core.pop_state import GIVE_BACK_MS, retry_delay_ms
 from epochmq.model.retries import is_tried_out
 
@@ -28,29 +28,29 @@ class Fates:
         self._dead_letters = BrokerCalls(member.instance, member.group)
         self.acker = Acker(member.instance, member.calls)
 
-    def done(self, taken: Taken) -> None:
+    def done(self, taken: HeldMessage) -> None:
         """Acknowledge it, beside; it counts as in our hands until then."""
         self.acker.add(taken.topic, taken.handle, taken.until_ms, taken.share.let_go)
 
-    async def ack(self, taken: Taken) -> None:
+    async def ack(self, taken: HeldMessage) -> None:
         """Acknowledge it now: in order, the next may come only then."""
         try:
             await self._calls.ack(taken.topic, taken.handle)
         except EpochError as error:
             log.info("ack of %s: %s", taken.message.msg_id, error)
 
-    async def hide(self, taken: Taken, invisible_ms: int) -> None:
+    async def hide(self, taken: HeldMessage, invisible_ms: int) -> None:
         """Have it come again after that time; if nobody can be told, after the one it has."""
         try:
             await self._calls.change_invisible(taken.topic, taken.handle, invisible_ms)
         except EpochError as error:
             log.info("invisible time of %s: %s", taken.message.msg_id, error)
 
-    def is_late(self, taken: Taken) -> bool:
+    def is_late(self, taken: HeldMessage) -> bool:
         """Whether others may have it by now: then it is not ours to tell anything about."""
         return taken.until_ms <= self._member.instance.clock.now_ms()
 
-    async def gave_up(self, taken: Taken) -> bool:
+    async def gave_up(self, taken: HeldMessage) -> bool:
         """Put what failed too often to the dead letters; False while it may be tried again."""
         message, limit = taken.message, self._member.options.max_reconsume_times
         if not is_tried_out(message.reconsume_times, limit):
@@ -71,7 +71,7 @@ class PopConcurrent:
         self._member = member
         self._listener = listener
         self._concurrency = concurrency
-        self._waiting: asyncio.Queue[Taken] = asyncio.Queue()
+        self._waiting: asyncio.Queue[HeldMessage] = asyncio.Queue()
         self._fates = Fates(member)
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class PopConcurrent:
         for number in range(self._concurrency):
             self._member.instance.spawn(self._work(), f"listener {number}")
 
-    async def popped(self, taken: list[Taken]) -> None:
+    async def popped(self, taken: list[HeldMessage]) -> None:
         """Leave them to the workers."""
         for each in taken:
             self._waiting.put_nowait(each)
@@ -97,7 +97,7 @@ class PopConcurrent:
             finally:
                 self._waiting.task_done()
 
-    async def _consume(self, taken: Taken) -> None:
+    async def _consume(self, taken: HeldMessage) -> None:
         fates = self._fates
         if fates.is_late(taken):
             taken.share.let_go()  # it waited too long here; it comes again
@@ -136,9 +136,9 @@ class PopOrdered:
     def start(self) -> None:
         """The pop loops do the work."""
 
-    async def popped(self, taken: list[Taken]) -> None:
+    async def popped(self, taken: list[HeldMessage]) -> None:
         """Handle each queue's messages in order; queues of one pop beside each other."""
-        queues: dict[tuple[str, int], list[Taken]] = {}
+        queues: dict[tuple[str, int], list[HeldMessage]] = {}
         for each in taken:
             queues.setdefault((each.handle.mark, each.handle.queue_id), []).append(each)
         await asyncio.gather(*(self._queue(row) for row in queues.values()))
@@ -147,7 +147,7 @@ class PopOrdered:
         """Wait until no listener holds a message."""
         await self._idle.wait()
 
-    async def _queue(self, row: list[Taken]) -> None:
+    async def _queue(self, row: list[HeldMessage]) -> None:
         self._busy += 1
         self._idle.clear()
         try:
@@ -163,7 +163,7 @@ class PopOrdered:
             for taken in row:
                 taken.share.let_go()
 
-    async def _consumed(self, taken: Taken) -> int | None:
+    async def _consumed(self, taken: HeldMessage) -> int | None:
         """None when the next one may be handled, else how long this and the rest stay away."""
         fates = self._fates
         if fates.is_late(taken):
@@ -178,7 +178,7 @@ class PopOrdered:
             return None
         return SUSPEND_MS
 
-    async def _hold(self, rest: list[Taken], pause_ms: int) -> None:
+    async def _hold(self, rest: list[HeldMessage], pause_ms: int) -> None:
         """All in one go: the first that is visible must not come without those behind it."""
         rest[0].share.poll_ms_max = pause_ms
         ours = [taken for taken in rest if not self._fates.is_late(taken)]

@@ -20,7 +20,7 @@ from epochmq.client.aio.pop_calls import PopCalls, Popped
 from epochmq.client.aio.subscribing import wants
 from epochmq.client.core import pop_state
 from epochmq.client.core.assignment import difference
-from epochmq.client.core.pop_handle import Handle, handle_of
+from epochmq.client.core.pop_handle import PopHandle, handle_of
 from epochmq.client.core.pop_state import PopStatus
 from epochmq.client.core.pull_state import StartPoint
 from epochmq.model import property_names as names
@@ -66,11 +66,11 @@ class PopOptions:
 
 
 @dataclass(eq=False, slots=True)
-class Taken:
+class HeldMessage:
     """A popped message in our hands; others may get it from `until_ms` (monotonic) on."""
 
     message: StoredMessage
-    handle: Handle
+    handle: PopHandle
     until_ms: int
     share: "Share"
 
@@ -109,7 +109,7 @@ class Handling(Protocol):
 
     def start(self) -> None: ...
 
-    async def popped(self, taken: list[Taken]) -> None:
+    async def popped(self, taken: list[HeldMessage]) -> None:
         """Messages of one pop; when it returns, the next pop is made."""
         ...
 
@@ -331,7 +331,9 @@ class PopMember:
             except EpochError as error:
                 log.info("%s is not given back: %s", message.msg_id, error)
 
-    async def _sorted(self, share: Share, data: SubscriptionData, popped: Popped) -> list[Taken]:
+    async def _sorted(
+        self, share: Share, data: SubscriptionData, popped: Popped
+    ) -> list[HeldMessage]:
         """What is to be handled; what the subscription does not want is done."""
         until_ms = self.instance.clock.now_ms() + self.options.invisible_ms
         taken, unwanted = [], []
@@ -342,7 +344,7 @@ class PopMember:
             if message.topic == self._retries:
                 message.topic = message.properties.get(names.RETRY_TOPIC) or self._retries
             if wants(data, message):
-                taken.append(Taken(message, handle, until_ms, share))
+                taken.append(HeldMessage(message, handle, until_ms, share))
             else:
                 unwanted.append(handle)
         share.in_flight += len(taken)

@@ -34,7 +34,7 @@ from epochmq.client.core.outgoing import (
     prepare,
 )
 from epochmq.client.core.queue_selector import RoundRobin, by_key
-from epochmq.client.core.send_policy import SendStatus, Verdict, judge, status_of
+from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge, status_of
 from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.message import Message
@@ -372,10 +372,10 @@ class Producer(Closing):
                 self.instance.routes.expire(outgoing.topic, began)
             except Refused as error:
                 verdict = judge(error.code)
-                if verdict is Verdict.RAISE:
+                if verdict is SendVerdict.RAISE:
                     raise
                 problem = error
-                if verdict is Verdict.ELSEWHERE:
+                if verdict is SendVerdict.ELSEWHERE:
                     self.instance.routes.expire(outgoing.topic, began)
                 else:
                     refused += 1
@@ -481,7 +481,7 @@ def permission_note(route: TopicRouteData | None) -> str:
 
 
 def _result(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> SendResult:
-    if judge(answer.code) is not Verdict.STORED:
+    if judge(answer.code) is not SendVerdict.STORED:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
     header = decode_header(SendResponseHeader, answer.ext)
     return SendResult(

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterable
 
-from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE, Handle
+from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE, PopHandle
 from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
 
 SPAN_MAX = 1_024
@@ -13,8 +13,8 @@ _Key = tuple[int, int, int, int, str, int]
 
 
 def batches(
-    broker_name: str, group: str, topic: str, handles: Iterable[Handle]
-) -> tuple[BatchAckBody, list[Handle]]:
+    broker_name: str, group: str, topic: str, handles: Iterable[PopHandle]
+) -> tuple[BatchAckBody, list[PopHandle]]:
     """One body for `handles` of one broker and topic, and those that must go one by one.
 
     Acks in order go alone: there the answer tells whether the message was still ours.
@@ -31,7 +31,7 @@ def batches(
     return BatchAckBody(broker_name=broker_name, acks=acks), alone
 
 
-def _key(handle: Handle) -> _Key:
+def _key(handle: PopHandle) -> _Key:
     return (
         handle.ck_offset,
         handle.pop_wall_ms,

@@ -26,7 +26,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Handle:
+class PopHandle:
     """One popped message; `ck_offset` is where the check point of its batch begins."""
 
     ck_offset: int
@@ -48,9 +48,9 @@ class Handle:
     def is_ordered(self) -> bool:
         return self.revive_queue_id == ORDERED_REVIVE_QUEUE
 
-    def renewed(self, pop_wall_ms: int, invisible_ms: int, revive_queue_id: int) -> "Handle":
+    def renewed(self, pop_wall_ms: int, invisible_ms: int, revive_queue_id: int) -> "PopHandle":
         """The handle after the invisible time was changed: a check point of the message's own."""
-        return Handle(
+        return PopHandle(
             self.offset,
             pop_wall_ms,
             invisible_ms,
@@ -81,14 +81,14 @@ def mark_of(stored_topic: str, topic: str, group: str) -> str:
     return NORMAL
 
 
-def parse(text: str) -> Handle:
+def parse(text: str) -> PopHandle:
     """Read POP_CK; `UsageError` for what is none."""
     words = text.split(" ")
     if len(words) != _WORDS or words[4] not in (NORMAL, RETRY_V1, RETRY_V2):
         raise UsageError(f"{text[:100]!r} is no receipt handle")
     try:
         start, pop, invisible, revive = map(int, words[:4])
-        return Handle(
+        return PopHandle(
             start, pop, invisible, revive, words[4], words[5], int(words[6]), int(words[7])
         )
     except ValueError:
@@ -132,7 +132,7 @@ def complete(
         start = starts.get(said, told[0])
         for message, offset in zip(found, told, strict=False):
             message.properties[properties.POP_CK] = str(
-                Handle(
+                PopHandle(
                     start,
                     header.popTime,
                     header.invisibleTime,
@@ -145,7 +145,7 @@ def complete(
             )
 
 
-def handle_of(message: StoredMessage) -> Handle:
+def handle_of(message: StoredMessage) -> PopHandle:
     """The handle that `complete` gave; `UsageError` for a message that was not popped."""
     return parse(message.properties.get(properties.POP_CK, ""))
 

@@ -18,7 +18,7 @@ class SendStatus(Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-class Verdict(Enum):
+class SendVerdict(Enum):
     """What to do with an answer."""
 
     STORED = "stored"
@@ -47,13 +47,13 @@ _RETRIED = frozenset(
 )
 
 
-def judge(code: int) -> Verdict:
+def judge(code: int) -> SendVerdict:
     """What the response `code` to a send means."""
     if code in _STATUS:
-        return Verdict.STORED
+        return SendVerdict.STORED
     if code == ResponseCode.SERVICE_NOT_AVAILABLE:
-        return Verdict.ELSEWHERE
-    return Verdict.RETRY if code in _RETRIED else Verdict.RAISE
+        return SendVerdict.ELSEWHERE
+    return SendVerdict.RETRY if code in _RETRIED else SendVerdict.RAISE
 
 
 def status_of(code: int) -> SendStatus:

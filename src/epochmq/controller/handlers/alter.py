@@ -21,8 +21,8 @@ from epochmq.controller.protocol_version import (
     number,
     protocol_version_of,
 )
-from epochmq.controller.state import Group
-from epochmq.controller.steps import Call, Steps, Write
+from epochmq.controller.state import BrokerGroup
+from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.controller import SyncStateSet
 from epochmq.wire.bodies.controller_g1 import SyncStateAddresses
@@ -36,7 +36,7 @@ _NOBODY = -1
 """Stands for an address or number that nobody has."""
 
 
-def handle_alter(core: ControllerCore, call: Call) -> Steps:
+def handle_alter(core: ControllerCore, call: ControllerCall) -> Steps:
     protocol_version = protocol_version_of(call.request)
     if protocol_version is ProtocolVersion.G1:
         group, event, ours = _read_g1(core, call)
@@ -67,16 +67,18 @@ def handle_alter(core: ControllerCore, call: Call) -> Steps:
     return _answer(group, protocol_version)
 
 
-def _is_repeat(group: Group, event: AlterSyncStateSet) -> bool:
+def _is_repeat(group: BrokerGroup, event: AlterSyncStateSet) -> bool:
     return group.master == event.master and group.epoch == event.epoch
 
 
-def _answer(group: Group, protocol_version: ProtocolVersion) -> Reply:
+def _answer(group: BrokerGroup, protocol_version: ProtocolVersion) -> Reply:
     body = address_set_body(group) if protocol_version is ProtocolVersion.G1 else set_body(group)
     return Reply(header=g2.AlterSyncStateSetResponseHeader(group.set_epoch), body=body)
 
 
-def _read_g2(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
+def _read_g2(
+    core: ControllerCore, call: ControllerCall
+) -> tuple[BrokerGroup | None, AlterSyncStateSet, bool]:
     header = decode_header(g2.AlterSyncStateSetHeader, call.request.ext)
     body = decode_body(SyncStateSet, call.request.body)
     group = core.context.find(header.clusterName, header.brokerName, call.session_id)
@@ -90,8 +92,10 @@ def _read_g2(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncS
     return group, event, header.incarnation is not None
 
 
-def _read_g1(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncStateSet, bool]:
-    header = decode_header(g1.AlterSyncStateSetHeader, call.request.ext)
+def _read_g1(
+    core: ControllerCore, call: ControllerCall
+) -> tuple[BrokerGroup | None, AlterSyncStateSet, bool]:
+    header = decode_header(g1.AlterSyncStateSetHeaderV50, call.request.ext)
     body = decode_body(SyncStateAddresses, call.request.body)
     group = core.context.find(None, header.brokerName, call.session_id)
     event = AlterSyncStateSet(
@@ -104,6 +108,6 @@ def _read_g1(core: ControllerCore, call: Call) -> tuple[Group | None, AlterSyncS
     return group, event, False
 
 
-def _id_of(group: Group | None, address: str) -> int:
+def _id_of(group: BrokerGroup | None, address: str) -> int:
     replica = None if group is None else group.by_addr(address)
     return _NOBODY if replica is None else replica.id

@@ -8,7 +8,7 @@ from epochmq.controller import identity
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.machine import Refusal
-from epochmq.controller.steps import Call, Confirm, Steps, Write
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.base import decode_header
@@ -25,9 +25,9 @@ _CODES = {
 }
 
 
-def handle_next_id(core: ControllerCore, call: Call) -> Steps:
+def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
     header = decode_header(GetNextBrokerIdHeader, call.request.ext)
-    yield Confirm()
+    yield ConfirmLeadership()
     group = core.context.machine.groups.get((header.clusterName, header.brokerName))
     next_id = 1 if group is None else group.next_id
     return Reply(
@@ -35,7 +35,7 @@ def handle_next_id(core: ControllerCore, call: Call) -> Steps:
     )
 
 
-def handle_apply_id(core: ControllerCore, call: Call) -> Steps:
+def handle_apply_id(core: ControllerCore, call: ControllerCall) -> Steps:
     header = decode_header(ApplyBrokerIdHeader, call.request.ext)
     identity.check_names(header.clusterName, header.brokerName, header.registerCheckCode)
     identity.check_word(header.incarnation or "")

@@ -9,8 +9,8 @@ from epochmq.base.errors import Refused
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
-from epochmq.controller.state import Group
-from epochmq.controller.steps import Call, Steps, Write
+from epochmq.controller.state import BrokerGroup
+from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers import controller as g2
@@ -20,7 +20,7 @@ from epochmq.wire.headers.base import decode_header
 _INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
 
 
-def handle_clean(core: ControllerCore, call: Call) -> Steps:
+def handle_clean(core: ControllerCore, call: ControllerCall) -> Steps:
     group, ids, living = _read(core, call)
     if not ids and not living and group.master is not None:
         raise Refused(_INVALID, "the group has a master: name the replicas to clean")
@@ -37,7 +37,7 @@ def handle_clean(core: ControllerCore, call: Call) -> Steps:
     return Reply()
 
 
-def _check_dead(core: ControllerCore, group: Group, broker_id: int) -> None:
+def _check_dead(core: ControllerCore, group: BrokerGroup, broker_id: int) -> None:
     """Refuse for a replica that lives, or may live: after a change of leaders that is not known."""
     context = core.context
     if context.alive(group, broker_id):
@@ -52,11 +52,11 @@ def _check_dead(core: ControllerCore, group: Group, broker_id: int) -> None:
         )
 
 
-def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], bool]:
+def _read(core: ControllerCore, call: ControllerCall) -> tuple[BrokerGroup, tuple[int, ...], bool]:
     by_address = protocol_version_of(call.request) is ProtocolVersion.G1
-    header: g1.CleanBrokerDataHeader | g2.CleanBrokerDataHeader
+    header: g1.CleanBrokerDataHeaderV50 | g2.CleanBrokerDataHeader
     if by_address:
-        header = decode_header(g1.CleanBrokerDataHeader, call.request.ext)
+        header = decode_header(g1.CleanBrokerDataHeaderV50, call.request.ext)
         listed = header.brokerAddress or ""
     else:
         header = decode_header(g2.CleanBrokerDataHeader, call.request.ext)
@@ -69,7 +69,7 @@ def _read(core: ControllerCore, call: Call) -> tuple[Group, tuple[int, ...], boo
     return group, tuple(sorted(set(ids))), header.isCleanLivingBroker
 
 
-def _by_addr(group: Group, address: str) -> int:
+def _by_addr(group: BrokerGroup, address: str) -> int:
     replica = group.by_addr(address)
     if replica is None:
         raise Refused(_INVALID, f"{address} is no replica of group {group.name}")

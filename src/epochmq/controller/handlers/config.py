@@ -11,14 +11,14 @@ from epochmq.base.options import change, describe, parse_properties, render_prop
 from epochmq.controller.commands import SetSetting
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.options import KEPT_BACK, UNCLEAN, ControllerOptions
-from epochmq.controller.steps import Call, Steps, Write
+from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 
 _MUTABLE = frozenset(row.key for row in describe(ControllerOptions) if row.mutable)
 
 
-def handle_update_config(core: ControllerCore, call: Call) -> Steps:
+def handle_update_config(core: ControllerCore, call: ControllerCall) -> Steps:
     told = _read(call)
     context = core.context
     try:
@@ -36,7 +36,7 @@ def handle_update_config(core: ControllerCore, call: Call) -> Steps:
     return Reply()
 
 
-def _read(call: Call) -> dict[str, str]:
+def _read(call: ControllerCall) -> dict[str, str]:
     if len(call.request.body) > limits.CONFIG_BODY_BYTES_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")
     try:
@@ -45,7 +45,7 @@ def _read(call: Call) -> dict[str, str]:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"not a properties text: {error}") from None
 
 
-def handle_get_config(core: ControllerCore, call: Call) -> Reply:
+def handle_get_config(core: ControllerCore, call: ControllerCall) -> Reply:
     """All options; the replicated switch as it holds, not as this one's file has it."""
     context = core.context
     options = context.options

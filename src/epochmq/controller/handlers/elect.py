@@ -18,8 +18,8 @@ from epochmq.controller.protocol_version import (
     number,
     protocol_version_of,
 )
-from epochmq.controller.state import Group
-from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.controller.state import BrokerGroup
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.bodies.controller_g1 import ElectedBody
 from epochmq.wire.bodies.namesrv import BrokerMemberGroup
 from epochmq.wire.codes import ResponseCode
@@ -35,10 +35,10 @@ ELECTION_MS = 2_600
 """Callers give up after three seconds."""
 
 
-def handle_elect(core: ControllerCore, call: Call) -> Steps:
+def handle_elect(core: ControllerCore, call: ControllerCall) -> Steps:
     protocol_version = protocol_version_of(call.request)
     group, broker_id, designated, unclean = _read(core, call, protocol_version)
-    yield Confirm()
+    yield ConfirmLeadership()
     epoch = group.epoch
     if designated:
         yield from _designate(core, group, By(broker_id, unclean), protocol_version)
@@ -64,11 +64,11 @@ def handle_elect(core: ControllerCore, call: Call) -> Steps:
 
 
 def _read(
-    core: ControllerCore, call: Call, protocol_version: ProtocolVersion
-) -> tuple[Group, int, bool, bool]:
+    core: ControllerCore, call: ControllerCall, protocol_version: ProtocolVersion
+) -> tuple[BrokerGroup, int, bool, bool]:
     """(group, broker id or -1, whether it was designated, consent to loss)"""
     if protocol_version is ProtocolVersion.G1:
-        old = decode_header(g1.ElectMasterHeader, call.request.ext)
+        old = decode_header(g1.ElectMasterHeaderV50, call.request.ext)
         group = core.context.find(old.clusterName, old.brokerName, call.session_id)
         replica = None if group is None else group.by_addr(old.brokerAddress)
         found, designated, unclean = (-1 if replica is None else replica.id), True, False
@@ -85,7 +85,7 @@ def _read(
 
 
 def _ended(
-    core: ControllerCore, group: Group, broker_id: int, connection: int
+    core: ControllerCore, group: BrokerGroup, broker_id: int, connection: int
 ) -> UpdateBroker | None:
     """A master of ours asks only while it does not act as one. When its log has this epoch already,
     it needs a new one (defects, part 2.4).
@@ -114,7 +114,7 @@ def _ended(
 
 
 def _designate(
-    core: ControllerCore, group: Group, by: By, protocol_version: ProtocolVersion
+    core: ControllerCore, group: BrokerGroup, by: By, protocol_version: ProtocolVersion
 ) -> Steps:
     """Check what can be checked before a master is asked to go, then wait for the change."""
     context = core.context
@@ -141,12 +141,12 @@ def _designate(
     return Reply()
 
 
-def _reply(code: int, group: Group, protocol_version: ProtocolVersion) -> Reply:
+def _reply(code: int, group: BrokerGroup, protocol_version: ProtocolVersion) -> Reply:
     master = group.master_replica()
     address = None if master is None else master.address
     if protocol_version is ProtocolVersion.G1:
-        header: g1.ElectMasterResponseHeader | g2.ElectMasterResponseHeader = (
-            g1.ElectMasterResponseHeader(address, group.epoch, group.set_epoch)
+        header: g1.ElectMasterResponseHeaderV50 | g2.ElectMasterResponseHeader = (
+            g1.ElectMasterResponseHeaderV50(address, group.epoch, group.set_epoch)
         )
     else:
         header = g2.ElectMasterResponseHeader(
@@ -160,7 +160,7 @@ def _reply(code: int, group: Group, protocol_version: ProtocolVersion) -> Reply:
     return Reply(code, remark, header, _body(group, protocol_version))
 
 
-def _body(group: Group, protocol_version: ProtocolVersion) -> bytes:
+def _body(group: BrokerGroup, protocol_version: ProtocolVersion) -> bytes:
     """Ids are the brokers' own, the master's too; 5.0 is shown 0 for the master."""
     shown = protocol_version is ProtocolVersion.G1
     addrs = {

@@ -11,12 +11,12 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.controller import identity, leases
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.elect import PRIORITY_UNSET, Report
+from epochmq.controller.elect import PRIORITY_UNSET, LogReport
 from epochmq.controller.identity import Told
-from epochmq.controller.liveness import Live
+from epochmq.controller.liveness import LiveProcess
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
-from epochmq.controller.state import Group, Key
-from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.controller.state import BrokerGroup, Key
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.base import decode_header
@@ -28,7 +28,7 @@ from epochmq.wire.headers.controller import (
 REMARK = "Heart beat success"
 
 
-def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
+def handle_heartbeat(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
     header = decode_header(ControllerHeartbeatHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     group = core.context.machine.groups.get(key)
@@ -65,7 +65,9 @@ def handle_heartbeat(core: ControllerCore, call: Call) -> Reply | Steps:
     return _answer_when_sure(core, key, live, header.epoch)
 
 
-def _broker_id(call: Call, header: ControllerHeartbeatHeader, group: Group | None) -> int | None:
+def _broker_id(
+    call: ControllerCall, header: ControllerHeartbeatHeader, group: BrokerGroup | None
+) -> int | None:
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         replica = None if group is None else group.by_addr(header.brokerAddr)
         return None if replica is None else replica.id
@@ -88,8 +90,12 @@ def _told(broker_id: int, header: ControllerHeartbeatHeader) -> Told:
 
 
 def _hear(
-    core: ControllerCore, call: Call, key: Key, broker_id: int, header: ControllerHeartbeatHeader
-) -> Live:
+    core: ControllerCore,
+    call: ControllerCall,
+    key: Key,
+    broker_id: int,
+    header: ControllerHeartbeatHeader,
+) -> LiveProcess:
     context = core.context
     timeout_ms = identity.timeout_of(context, header.heartbeatTimeoutMills)
     live = context.live.get(key, broker_id)
@@ -112,11 +118,11 @@ def _hear(
     offset = -1 if header.maxOffset is None else header.maxOffset
     priority = PRIORITY_UNSET if header.electionPriority is None else header.electionPriority
     if (epoch, offset, priority) != live.report:
-        live.report = Report(min(epoch, limits.EPOCH_MAX), offset, priority)
+        live.report = LogReport(min(epoch, limits.EPOCH_MAX), offset, priority)
     return live
 
 
-def _record(core: ControllerCore, group: Group, told: Told) -> None:
+def _record(core: ControllerCore, group: BrokerGroup, told: Told) -> None:
     """A new address of a replica goes into the replicated state, once."""
     replica = group.replicas.get(told.broker_id)
     mark = group.key, told.broker_id
@@ -128,7 +134,7 @@ def _record(core: ControllerCore, group: Group, told: Told) -> None:
         core.context.write(event, lambda outcome: core.recorded(mark))
 
 
-def _watch(core: ControllerCore, group: Group, live: Live) -> None:
+def _watch(core: ControllerCore, group: BrokerGroup, live: LiveProcess) -> None:
     """Elections that this heartbeat makes possible."""
     elections = core.elections
     if group.key in elections.headless or (live.resigned and group.master == live.id):
@@ -139,7 +145,9 @@ def _watch(core: ControllerCore, group: Group, live: Live) -> None:
         )
 
 
-def _deserves_lease(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> bool:
+def _deserves_lease(
+    core: ControllerCore, group: BrokerGroup, live: LiveProcess, epoch: int | None
+) -> bool:
     """Not while the master is about to change."""
     return leases.may_hold(group, live, epoch) and not core.elections.under_way(group.key)
 
@@ -155,7 +163,9 @@ def _stranger(core: ControllerCore) -> Reply:
     return reply
 
 
-def _answer_of_leader(core: ControllerCore, group: Group, live: Live, epoch: int | None) -> Reply:
+def _answer_of_leader(
+    core: ControllerCore, group: BrokerGroup, live: LiveProcess, epoch: int | None
+) -> Reply:
     """Who is master, and for the master a lease."""
     lease_ms = core.context.lease_ms
     if lease_ms <= 0 or not _deserves_lease(core, group, live, epoch):
@@ -164,14 +174,16 @@ def _answer_of_leader(core: ControllerCore, group: Group, live: Live, epoch: int
     return _answer(core, group, lease_ms)
 
 
-def _answer_when_sure(core: ControllerCore, key: Key, live: Live, epoch: int | None) -> Steps:
+def _answer_when_sure(
+    core: ControllerCore, key: Key, live: LiveProcess, epoch: int | None
+) -> Steps:
     """A leader that may have been deposed names no master."""
-    yield Confirm()
+    yield ConfirmLeadership()
     group = core.context.machine.groups.get(key)
     return _stranger(core) if group is None else _answer_of_leader(core, group, live, epoch)
 
 
-def _answer(core: ControllerCore, group: Group | None, lease_ms: int | None = None) -> Reply:
+def _answer(core: ControllerCore, group: BrokerGroup | None, lease_ms: int | None = None) -> Reply:
     context = core.context
     header = ControllerHeartbeatResponseHeader(
         isLeader=context.leads,

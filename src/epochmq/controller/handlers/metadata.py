@@ -1,12 +1,12 @@
 """CONTROLLER_GET_METADATA_INFO 1005: who leads; every controller answers, at once."""
 
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.steps import Call
+from epochmq.controller.steps import ControllerCall
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.controller import GetMetaDataResponseHeader
 
 
-def handle_metadata(core: ControllerCore, call: Call) -> Reply:
+def handle_metadata(core: ControllerCore, call: ControllerCall) -> Reply:
     """The leader is named by whoever knows it; who leads says so only when it has taken over."""
     context = core.context
     leader = context.leader_id

@@ -11,11 +11,11 @@ from epochmq.controller import identity
 from epochmq.controller.answers import set_body
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.elect import Report
+from epochmq.controller.elect import LogReport
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Refusal
-from epochmq.controller.state import Group, Key
-from epochmq.controller.steps import Call, Confirm, Steps, Write
+from epochmq.controller.state import BrokerGroup, Key
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.base import decode_header
@@ -31,7 +31,7 @@ _CODES = {
 }
 
 
-def handle_register(core: ControllerCore, call: Call) -> Steps:
+def handle_register(core: ControllerCore, call: ControllerCall) -> Steps:
     header = decode_header(RegisterBrokerToControllerHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     identity.check_names(*key, header.brokerAddress)
@@ -48,8 +48,8 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
     live = core.context.live.get(key, told.broker_id)
     if live is not None and not known:
         # What it told before was of an epoch that it has left only now (ADR 0044).
-        live.report = Report()
-    yield Confirm()
+        live.report = LogReport()
+    yield ConfirmLeadership()
     group = core.context.machine.groups.get(key)
     if group is None:
         raise Refused(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "it was cleaned")
@@ -57,7 +57,7 @@ def handle_register(core: ControllerCore, call: Call) -> Steps:
     return Reply(header=_header(core, group), body=set_body(group))
 
 
-def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
+def update(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> Steps:
     """Record what is new about a replica, and that it lives; the reply is of no use.
 
     Meanwhile nothing else is recorded about the replica, for that would be of before.
@@ -78,7 +78,7 @@ def update(core: ControllerCore, call: Call, key: Key, told: Told) -> Steps:
     return Reply()
 
 
-def touch(core: ControllerCore, call: Call, key: Key, told: Told) -> None:
+def touch(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> None:
     """A request is a sign of life too, of a log not yet known."""
     context = core.context
     if told.session is None:
@@ -133,7 +133,7 @@ def _adopt(core: ControllerCore, key: Key, told: Told) -> Steps:
     return Reply()
 
 
-def _header(core: ControllerCore, group: Group) -> RegisterBrokerToControllerResponseHeader:
+def _header(core: ControllerCore, group: BrokerGroup) -> RegisterBrokerToControllerResponseHeader:
     header = RegisterBrokerToControllerResponseHeader(
         clusterName=group.cluster,
         brokerName=group.name,

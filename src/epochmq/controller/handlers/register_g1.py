@@ -10,17 +10,20 @@ from epochmq.controller import identity
 from epochmq.controller.answers import address_set_body
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.elect import PRIORITY_UNSET, Report
+from epochmq.controller.elect import PRIORITY_UNSET, LogReport
 from epochmq.controller.handlers.register import update
 from epochmq.controller.identity import Told
 from epochmq.controller.machine import Refusal
 from epochmq.controller.protocol_version import Failure, ProtocolVersion, number
-from epochmq.controller.state import Group, Key, Replica
-from epochmq.controller.steps import Call, Confirm, Election, Steps, Write
+from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller_g1 import RegisterBrokerHeader, RegisterBrokerResponseHeader
+from epochmq.wire.headers.controller_g1 import (
+    RegisterBrokerHeaderV50,
+    RegisterBrokerResponseHeaderV50,
+)
 
 TRIES = 5
 """Others may take the next number in the meantime."""
@@ -29,8 +32,8 @@ ELECTION_MS = 2_600
 """Callers give up after three seconds."""
 
 
-def handle_register_g1(core: ControllerCore, call: Call) -> Steps:
-    header = decode_header(RegisterBrokerHeader, call.request.ext)
+def handle_register_g1(core: ControllerCore, call: ControllerCall) -> Steps:
+    header = decode_header(RegisterBrokerHeaderV50, call.request.ext)
     key = header.clusterName, header.brokerName
     identity.check_names(*key, header.brokerAddress)
     yield from _number(core, key, header.brokerAddress)
@@ -42,7 +45,7 @@ def handle_register_g1(core: ControllerCore, call: Call) -> Steps:
     if not core.context.has_master(group):
         core.elections.wanted_by(key, caller.id)
         yield Election(key, core.context.now + ELECTION_MS)
-    yield Confirm()
+    yield ConfirmLeadership()
     group, caller = _find(core, key, header.brokerAddress)
     return _reply(core, group, caller, made_master=group.epoch > epoch)
 
@@ -69,7 +72,7 @@ def _number(core: ControllerCore, key: Key, address: str) -> Steps:
     raise Refused(code, f"not registered: {outcome.refusal.value}")
 
 
-def _find(core: ControllerCore, key: Key, address: str) -> tuple[Group, Replica]:
+def _find(core: ControllerCore, key: Key, address: str) -> tuple[BrokerGroup, BrokerReplica]:
     group = core.context.machine.groups.get(key)
     replica = None if group is None else group.by_addr(address)
     if group is None or replica is None:
@@ -77,21 +80,25 @@ def _find(core: ControllerCore, key: Key, address: str) -> tuple[Group, Replica]
     return group, replica
 
 
-def _report(core: ControllerCore, key: Key, broker_id: int, header: RegisterBrokerHeader) -> None:
+def _report(
+    core: ControllerCore, key: Key, broker_id: int, header: RegisterBrokerHeaderV50
+) -> None:
     live = core.context.live.get(key, broker_id)
     if live is not None:
         epoch = -1 if header.epoch is None else min(header.epoch, limits.EPOCH_MAX)
         offset = -1 if header.maxOffset is None else header.maxOffset
         priority = PRIORITY_UNSET if header.electionPriority is None else header.electionPriority
-        live.report = Report(epoch, offset, priority)
+        live.report = LogReport(epoch, offset, priority)
         live.timeout_ms = identity.timeout_of(core.context, header.heartbeatTimeoutMillis)
 
 
-def _reply(core: ControllerCore, group: Group, caller: Replica, *, made_master: bool) -> Reply:
+def _reply(
+    core: ControllerCore, group: BrokerGroup, caller: BrokerReplica, *, made_master: bool
+) -> Reply:
     """The caller is shown as 0 only when this very call made it master."""
     master = group.master_replica() if core.context.has_master(group) else None
     is_master = master is not None and master.id == caller.id and made_master
-    header = RegisterBrokerResponseHeader(
+    header = RegisterBrokerResponseHeaderV50(
         masterAddress="" if master is None else master.address,
         masterEpoch=group.epoch,
         syncStateSetEpoch=group.set_epoch,

@@ -4,7 +4,7 @@ from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
-from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers import controller as g2
@@ -14,8 +14,8 @@ from epochmq.wire.headers.base import decode_header
 UNKNOWN_ID = -1
 
 
-def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
-    yield Confirm()
+def handle_replica_info(core: ControllerCore, call: ControllerCall) -> Steps:
+    yield ConfirmLeadership()
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         return _by_address(core, call)
     header = decode_header(g2.GetReplicaInfoHeader, call.request.ext)
@@ -32,14 +32,14 @@ def handle_replica_info(core: ControllerCore, call: Call) -> Steps:
     return Reply(header=answer, body=set_body(group))
 
 
-def _by_address(core: ControllerCore, call: Call) -> Reply:
-    header = decode_header(g1.GetReplicaInfoHeader, call.request.ext)
+def _by_address(core: ControllerCore, call: ControllerCall) -> Reply:
+    header = decode_header(g1.GetReplicaInfoHeaderV50, call.request.ext)
     group = core.context.find(None, header.brokerName, call.session_id)
     if group is None:
         raise _unknown(header.brokerName)
     master = group.master_replica()
     caller = group.by_addr(header.brokerAddress)
-    answer = g1.GetReplicaInfoResponseHeader(
+    answer = g1.GetReplicaInfoResponseHeaderV50(
         masterAddress="" if master is None else master.address,
         masterEpoch=group.epoch,
         brokerId=UNKNOWN_ID if caller is None else caller.id,

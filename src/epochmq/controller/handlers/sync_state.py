@@ -3,8 +3,8 @@
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.state import Group, Key, Replica
-from epochmq.controller.steps import Call, Confirm, Steps
+from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.bodies.base import decode_body, encode_body
 from epochmq.wire.bodies.controller import ReplicaIdentity, ReplicasInfo
 from epochmq.wire.bodies.controller_g1 import InSyncMember, InSyncState, SyncStateData
@@ -12,14 +12,14 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 
 
-def handle_sync_state(core: ControllerCore, call: Call) -> Steps:
+def handle_sync_state(core: ControllerCore, call: ControllerCall) -> Steps:
     if not call.request.body:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
     names = decode_body(list[str], call.request.body)
     if not names:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
     cluster = (call.request.ext or {}).get("clusterName", "")
-    yield Confirm()
+    yield ConfirmLeadership()
     data = SyncStateData({}, {})
     for name in names:
         for key in _keys(core, name, cluster)[:1]:
@@ -35,7 +35,7 @@ def _keys(core: ControllerCore, name: str, cluster: str) -> list[Key]:
     return sorted(keys, key=lambda key: key[0] != cluster)
 
 
-def _for_5_0(group: Group) -> InSyncState:
+def _for_5_0(group: BrokerGroup) -> InSyncState:
     master = group.master_replica()
     state = InSyncState(
         [InSyncMember(group.replicas[n].address, shown_id(group, n)) for n in group.members],
@@ -47,7 +47,7 @@ def _for_5_0(group: Group) -> InSyncState:
     return state
 
 
-def _for_later(core: ControllerCore, group: Group) -> ReplicasInfo:
+def _for_later(core: ControllerCore, group: BrokerGroup) -> ReplicasInfo:
     master = group.master_replica()
     info = ReplicasInfo(
         master_epoch=group.epoch,
@@ -65,6 +65,6 @@ def _for_later(core: ControllerCore, group: Group) -> ReplicasInfo:
     return info
 
 
-def _identity(core: ControllerCore, group: Group, replica: Replica) -> ReplicaIdentity:
+def _identity(core: ControllerCore, group: BrokerGroup, replica: BrokerReplica) -> ReplicaIdentity:
     alive = core.context.alive(group, replica.id)
     return ReplicaIdentity(group.name, replica.id, replica.address, alive)

@@ -16,12 +16,12 @@ from epochmq.controller.handlers import (
     timeline,
 )
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
-from epochmq.controller.steps import Call, Steps
+from epochmq.controller.steps import ControllerCall, Steps
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Reply
 
 
-def handle_register(core: ControllerCore, call: Call) -> Reply | Steps:
+def handle_register(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
     """1003 means two things; by its fields it is one of them."""
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         return register_g1.handle_register_g1(core, call)

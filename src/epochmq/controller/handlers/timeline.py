@@ -1,14 +1,14 @@
 """CONTROLLER_GET_TIMELINE 34002: the latest elections, with their ages in ms."""
 
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.steps import Call
+from epochmq.controller.steps import ControllerCall
 from epochmq.controller.timeline import Failover
 from epochmq.wire.bodies.base import encode_body
 from epochmq.wire.bodies.controller import FailoverData, TimelineData
 from epochmq.wire.command import Reply
 
 
-def handle_timeline(core: ControllerCore, call: Call) -> Reply:
+def handle_timeline(core: ControllerCore, call: ControllerCall) -> Reply:
     """Oldest first."""
     now = core.context.now
     found = [_told(failover, now) for failover in core.context.timeline.failovers]

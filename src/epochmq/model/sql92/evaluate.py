@@ -37,7 +37,7 @@ class _Mismatch(Exception):
     """Values that cannot be compared; ends the evaluation of the whole filter."""
 
 
-class Filter:
+class Sql92Filter:
     """A compiled filter. Calling it with a message's properties never raises."""
 
     __slots__ = ("_root", "nodes")
@@ -55,9 +55,9 @@ class Filter:
         return answer if isinstance(answer, bool) else None
 
 
-def compile_filter(text: str) -> Filter:
+def compile_filter(text: str) -> Sql92Filter:
     """The filter of `text`; SqlError when it is none."""
-    return Filter(parse(text))
+    return Sql92Filter(parse(text))
 
 
 def _count(node: Node) -> int:

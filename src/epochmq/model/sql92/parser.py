@@ -18,10 +18,10 @@ _LITERALS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 
 def parse(text: str) -> Node:
     """The tree of `text`, a condition; SqlError says what is wrong and where."""
-    return _Parser(tokens(text)).whole()
+    return _Sql92Parser(tokens(text)).whole()
 
 
-class _Parser:
+class _Sql92Parser:
     def __init__(self, found: list[Token]) -> None:
         self._tokens = found
         self._next = 0

@@ -9,13 +9,13 @@ a send would wait for it is refused.
 from dataclasses import dataclass, field
 
 from epochmq.base.limits import HA_LINKS_MAX
-from epochmq.replication.ack_policy import AckStatus, Done, Waits
+from epochmq.replication.ack_policy import AckStatus, Done, WaitingSends
 from epochmq.replication.flow import Flow
 from epochmq.replication.link import Chunk
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import decode_reports, encode_head
 from epochmq.replication.ports import LogView
-from epochmq.replication.replication_effects import Close, Effects, Send, Trouble
+from epochmq.replication.replication_effects import Close, Effects, SendData, Trouble
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +38,7 @@ class PlainMasterCore:
 
     def __init__(self, log: LogView, options: ReplicationOptions, *, sync: bool) -> None:
         self.links: dict[int, PlainLink] = {}
-        self.waits = Waits()
+        self.waits = WaitingSends()
         self.fenced: str | None = None
         self.bad_acks = 0
         self.alive: int | None = None
@@ -204,7 +204,7 @@ class PlainMasterCore:
                 effects.append(Close(link.number, "silent for too long"))
             elif link.next >= 0 and now - link.written_at_ms >= self._options.heartbeat_ms:
                 link.written_at_ms = now
-                effects.append(Send(link.number, encode_head(link.next, 0)))
+                effects.append(SendData(link.number, encode_head(link.next, 0)))
         self._release()
         return effects
 

@@ -12,13 +12,13 @@ from epochmq.replication.plain.slave import PlainSlaveCore
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
-    Append,
+    AppendData,
     AwaitSync,
     Close,
     Effect,
     Effects,
     Reset,
-    Send,
+    SendData,
     Trouble,
     Truncate,
 )
@@ -148,9 +148,9 @@ class PlainNode(Copying):
 
     def _do(self, effect: Effect) -> None:
         store = self.store
-        if isinstance(effect, Send | Close | Trouble):
+        if isinstance(effect, SendData | Close | Trouble):
             self._out.append(effect)
-        elif isinstance(effect, Append):
+        elif isinstance(effect, AppendData):
             store.append_raw(effect.offset, effect.data)
         elif isinstance(effect, Acknowledge):
             if self.slave is not None:

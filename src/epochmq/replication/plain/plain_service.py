@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from epochmq.base.ports import Clock
 from epochmq.replication.ack_policy import AckStatus, Done
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.replication.ha_info import moment
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_node import PlainNode
@@ -92,6 +92,6 @@ class PlainReplication(Shell):
                 "maxOffset": end if slave is not None else 0,
                 "lastReadTimestamp": moment(slave.read_at_ms, now, wall) if slave else 0,
                 "lastWriteTimestamp": moment(slave.written_at_ms, now, wall) if slave else 0,
-                "activated": node.slave is not None and node.slave.state is State.TRANSFER,
+                "activated": node.slave is not None and node.slave.state is LinkState.TRANSFER,
             },
         }

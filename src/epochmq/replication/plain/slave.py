@@ -5,19 +5,19 @@ frame that does not begin where the log ends closes the link, heartbeats too.
 """
 
 from epochmq.base.errors import PeerError
-from epochmq.replication.frames import State
+from epochmq.replication.frames import LinkState
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
 from epochmq.replication.ports import LogView
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
-    Append,
+    AppendData,
     AwaitSync,
     Close,
     Effects,
     Reset,
-    Send,
+    SendData,
     Truncate,
 )
 
@@ -26,7 +26,7 @@ class PlainSlaveCore:
     """One slave of one master, over any number of connections, one after the other."""
 
     def __init__(self, log: LogView, options: ReplicationOptions) -> None:
-        self.state = State.READY
+        self.state = LinkState.READY
         self.session = 0
         self.held = False
         """Always over before a verb returns; the store's cut is carried out at once."""
@@ -44,7 +44,7 @@ class PlainSlaveCore:
     def connected(self, now: int) -> Effects:
         """Half a record at the end is cut: what is reported first is where the master begins."""
         self._forget()
-        self.state = State.TRANSFER
+        self.state = LinkState.TRANSFER
         self.read_at_ms = self.written_at_ms = now
         self.held = True
         return [Truncate(self._log.whole, "incomplete record")]
@@ -70,7 +70,7 @@ class PlainSlaveCore:
 
     def closed(self) -> None:
         self._forget()
-        self.state = State.READY
+        self.state = LinkState.READY
 
     def _forget(self) -> None:
         self.session += 1
@@ -81,7 +81,7 @@ class PlainSlaveCore:
 
     @property
     def wants(self) -> bool:
-        return not self.held and self.state is State.TRANSFER
+        return not self.held and self.state is LinkState.TRANSFER
 
     @property
     def direct(self) -> int:
@@ -113,7 +113,7 @@ class PlainSlaveCore:
                 count = min(left, self._body_left)
                 if count == 0:
                     break
-                effects.append(Append(self._end, view[at : at + count]))
+                effects.append(AppendData(self._end, view[at : at + count]))
                 self._grew(count)
                 at += count
             elif left < HEAD_BYTES:
@@ -151,7 +151,7 @@ class PlainSlaveCore:
         """All bytes given so far are in the log: report the whole records in it."""
         effects: Effects = []
         whole = self._log.whole
-        if self.state is State.TRANSFER and not self._awaiting and whole > self._reported:
+        if self.state is LinkState.TRANSFER and not self._awaiting and whole > self._reported:
             if self._options.sync_before_ack:
                 self._awaiting = True
                 effects.append(AwaitSync(whole))
@@ -172,11 +172,11 @@ class PlainSlaveCore:
     def _report(self, offset: int, effects: Effects, now: int) -> None:
         self._reported = offset
         self.written_at_ms = now
-        effects.append(Send(OWN_LINK, encode_report(offset)))
+        effects.append(SendData(OWN_LINK, encode_report(offset)))
 
     def tick(self, now: int) -> Effects:
         effects: Effects = []
-        if self.state is not State.TRANSFER or self.held:
+        if self.state is not LinkState.TRANSFER or self.held:
             return effects
         if now - self.read_at_ms >= self._options.housekeeping_ms:
             self.closed()

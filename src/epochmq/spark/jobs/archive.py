@@ -19,11 +19,11 @@ from epochmq.model.names import check_topic
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs import archive_plan as plan
 from epochmq.spark.jobs.archive_plan import Positions, Range
-from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, Source, joined
-from epochmq.spark.jobs.archive_task import Work, Written, dead_schema_of, schema_of
-from epochmq.spark.jobs.framework import DEFAULT_MASTER, Stop, spark_session
+from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSource, joined
+from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
+from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.lock import CheckpointLock
-from epochmq.spark.jobs.report import DRY_RUN, Progress, Report, no_progress
+from epochmq.spark.jobs.report import DRY_RUN, JobReport, Progress, no_progress
 from epochmq.spark.jobs.tables.base import Times, batch_of
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
 from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of
@@ -144,7 +144,7 @@ def run_archive(
     dry_run: bool = False,
     progress: Progress = no_progress,
     on_step: OnStep = lambda _step: None,
-) -> Report:
+) -> JobReport:
     """Archive; `spark` is a session to use, else one is made for `master`."""
     from epochmq.spark.cluster import Cluster
 
@@ -165,7 +165,7 @@ def run_archive(
         archive = Archive(options, cluster, progress, on_step)
         archive.open()
         runner = stack.enter_context(runner_for(options, master, conf, spark))
-        stop = stack.enter_context(Stop())
+        stop = stack.enter_context(JobStop())
         return archive.run(runner, stop)
 
 
@@ -179,7 +179,7 @@ def runner_for(
             "archive does not run through Spark Connect: start it where the cluster is, with"
             " --master spark://HOST:PORT or local[*]"
         )
-    source = Source(
+    source = TaskSource(
         options.name_server, options.failover_timeout_ms, options.allow_loss, options.tls
     )
     if spark is None and master == NO_SPARK:
@@ -199,9 +199,9 @@ def locked(options: ArchiveOptions) -> Any:
     return CheckpointLock(local_path(options.table) / "_checkpoint", "archive")
 
 
-def rehearse(options: ArchiveOptions, cluster: Any) -> Report:
+def rehearse(options: ArchiveOptions, cluster: Any) -> JobReport:
     """What a run would take, by topic and queue."""
-    report = Report("archive")
+    report = JobReport("archive")
     bounds = cluster.bounds_of(list(options.topics), master=True)
     found = None
     if options.catalog or format_at(options.table):
@@ -231,7 +231,7 @@ class Archive:
         self._cluster = cluster
         self._progress = progress
         self._step = on_step
-        self._report = Report("archive")
+        self._report = JobReport("archive")
         self._table: AnyTable
         self._dead: AnyTable | None = None
         self._positions: Positions = {}
@@ -290,7 +290,7 @@ class Archive:
 
     # Running ---------------------------------------------------------------------------------
 
-    def run(self, runner: Runner, stop: Stop) -> Report:
+    def run(self, runner: Runner, stop: JobStop) -> JobReport:
         """All batches there are; a stream ends when it is asked to."""
         options = self._options
         self._finish_half_done(runner)
@@ -355,7 +355,7 @@ class Archive:
             self._newest[topic] = max(ms, self._newest.get(topic, 0))
         return dict(self._newest)
 
-    def _count(self, ranges: list[Range], written: Written) -> None:
+    def _count(self, ranges: list[Range], written: TaskResult) -> None:
         report = self._report
         for each in ranges:
             report.add_range(each.queue.topic, queue_text(each.queue), each.start, each.end)
@@ -445,7 +445,7 @@ def remove_tries(table: AnyTable, after: int, last: int) -> int:
     return len(gone)
 
 
-def wait(until_s: float, stop: Stop) -> None:
+def wait(until_s: float, stop: JobStop) -> None:
     """Sleep until then, or until asked to stop."""
     while not stop.asked and (left := until_s - time.monotonic()) > 0:
         time.sleep(min(POLL_S, left))

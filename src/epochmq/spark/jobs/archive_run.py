@@ -9,12 +9,12 @@ from epochmq.base.types import Buffer
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.archive_task import FETCH_BYTES, Work, Written, archive_ranges
+from epochmq.spark.jobs.archive_task import FETCH_BYTES, TaskResult, Work, archive_ranges
 from epochmq.spark.jobs.framework import translated
 
 
 @dataclass(frozen=True)
-class Source:
+class TaskSource:
     """How a task reaches the cluster."""
 
     name_server: str
@@ -30,11 +30,11 @@ class Runner(Protocol):
     tasks: int
     """As many as run at one time."""
 
-    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
         """What each task wrote."""
 
 
-def run_task(source: Source, work: Work, deal: tuple[int, Sequence[Range]]) -> Written:
+def run_task(source: TaskSource, work: Work, deal: tuple[int, Sequence[Range]]) -> TaskResult:
     """One task with a cluster of its own."""
     from epochmq.spark.cluster import Cluster
 
@@ -43,7 +43,7 @@ def run_task(source: Source, work: Work, deal: tuple[int, Sequence[Range]]) -> W
         return archive_ranges(work, deal[0], deal[1], partial(fetch, source, cluster))
 
 
-def fetch(source: Source, cluster: Any, one: Range) -> Iterator[Buffer]:
+def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
     """The raw records of a range."""
     on_lost = (lambda _lost: None) if source.allow_loss else None
     for chunk in cluster.read(
@@ -61,41 +61,41 @@ class InProcess:
 
     tasks = 1
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TaskSource) -> None:
         self._source = source
 
-    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
         return [run_task(self._source, work, deal) for deal in enumerate(deals)]
 
 
 class OnSpark:
     """One task of Spark for each deal; only ranges and file names go through the JVM."""
 
-    def __init__(self, source: Source, session: Any, tasks: int | None = None) -> None:
+    def __init__(self, source: TaskSource, session: Any, tasks: int | None = None) -> None:
         self._source = source
         self._session = session
         self.tasks = tasks or int(session.sparkContext.defaultParallelism)
 
-    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[Written]:
+    def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
         task = partial(run_task, self._source, work)
         with translated():
             numbered = self._session.sparkContext.parallelize(list(enumerate(deals)), len(deals))
             return list(numbered.map(partial(_frozen, task)).collect())
 
 
-def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> Written:
+def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> TaskResult:
     """Spark's worker collects garbage after every task: keep it from looking at our modules."""
     import epochmq.spark.cluster
     import epochmq.spark.decode  # noqa: F401
 
     freeze_once()
-    written: Written = task(deal)
+    written: TaskResult = task(deal)
     return written
 
 
-def joined(parts: Iterable[Written]) -> Written:
+def joined(parts: Iterable[TaskResult]) -> TaskResult:
     """What all tasks wrote."""
-    whole = Written()
+    whole = TaskResult()
     for each in parts:
         whole.files += each.files
         whole.dead += each.dead

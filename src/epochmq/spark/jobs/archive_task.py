@@ -53,7 +53,7 @@ class Work:
 
 
 @dataclass
-class Written:
+class TaskResult:
     """What a task gives back to the driver."""
 
     files: list[DataFile] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Written:
     """Queue offsets of the ranges that gave no message."""
 
 
-def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetch) -> Written:
+def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetch) -> TaskResult:
     """Write `ranges`; `number` is the task's own within the batch.
 
     `StoreDamaged` where a broker's bytes are no record: what was written is removed again.
@@ -76,7 +76,7 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
     has_bodies = work.columns is None or "body" in work.columns
     decoder = Decoder(work.columns, work.properties, check_crc=has_bodies, bad_bodies=AS_STORED)
     typed = work.typing.parser()
-    written = Written()
+    written = TaskResult()
     with clear_errors(work.root), ExitStack() as stack:
         good = stack.enter_context(Writer(work, work.root, number))
         dead = stack.enter_context(Writer(work, work.dead_root or work.root, number))
@@ -145,7 +145,7 @@ class Writer:
         self._work = work
         self._storage = Storage(root)
         self._number = number
-        self._open: dict[Partition, _File] = {}
+        self._open: dict[Partition, _ParquetFile] = {}
         self._done: list[DataFile] = []
 
     def __enter__(self) -> "Writer":
@@ -165,14 +165,14 @@ class Writer:
         for day, rows in by_day(batch):
             self._file(Partition(topic, day)).add(rows)
 
-    def _file(self, key: Partition) -> "_File":
+    def _file(self, key: Partition) -> "_ParquetFile":
         found = self._open.pop(key, None)
         if found is None:
             if len(self._open) >= OPEN_FILES_MAX:
                 self._done.append(self._open.pop(next(iter(self._open))).close())
             name = data_file_name(self._work.batch, self._number)
             path = f"{partition_path(key.topic, key.store_date)}/{name}"
-            found = _File(self._storage, path, key, self._work.compression)
+            found = _ParquetFile(self._storage, path, key, self._work.compression)
         self._open[key] = found  # the last in order is the one used last
         return found
 
@@ -183,7 +183,7 @@ class Writer:
         return self._done
 
 
-class _File:
+class _ParquetFile:
     """One Parquet file under way."""
 
     def __init__(self, storage: Storage, path: str, key: Partition, compression: str) -> None:

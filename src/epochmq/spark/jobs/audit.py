@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.model.log_blocks import blocks_of
 from epochmq.spark.jobs import audit_core as core
-from epochmq.spark.jobs.audit_core import Block, Finding, Kind, Shape, Span
+from epochmq.spark.jobs.audit_core import DigestBlock, Finding, FindingKind, Shape, SharedBytes
 from epochmq.spark.jobs.audit_drill import RECORDS_MAX, Difference, drill
 
 ASK_BYTES_MAX = 64 << 20
@@ -23,7 +23,7 @@ DIFFERENCES_MAX = 1_000
 """Runs of differing blocks that are read; what lies behind them is only counted."""
 
 
-class Replica(Protocol):
+class AuditedReplica(Protocol):
     """One replica's log: a directory, or a broker."""
 
     shape: Shape
@@ -31,11 +31,11 @@ class Replica(Protocol):
     def read(self, low: int, high: int) -> bytes:
         """The bytes of `[low, high)` as far as the replica has them."""
 
-    def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+    def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
         """Of the blocks of `[low, high)`, all or the first ones."""
 
 
-class Ask(NamedTuple):
+class DigestRequest(NamedTuple):
     """Digests wanted of one replica's bytes `[low, high)`."""
 
     name: str
@@ -44,7 +44,9 @@ class Ask(NamedTuple):
     block_bytes: int
 
 
-Digester = Callable[[Sequence[Ask]], Iterable[tuple[Ask, Sequence[Block]]]]
+Digester = Callable[
+    [Sequence[DigestRequest]], Iterable[tuple[DigestRequest, Sequence[DigestBlock]]]
+]
 """Answers each of the asked with all its blocks, in any order."""
 Progress = Callable[[int, int], None]
 """Told (bytes done, bytes in all)."""
@@ -60,7 +62,7 @@ class Audit:
     confirmed: bool
     """Whether `limit` is a confirmed offset; else no replica knew one, or an operator lowered it"""
     block_bytes: int
-    spans: list[Span]
+    spans: list[SharedBytes]
     compared_bytes: int = 0
     blocks: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -101,11 +103,11 @@ def plan(shapes: Sequence[Shape], up_to: int | None, block_bytes: int) -> Audit:
     return audit
 
 
-def asks_of(audit: Audit, most: int = ASK_BYTES_MAX) -> list[Ask]:
+def asks_of(audit: Audit, most: int = ASK_BYTES_MAX) -> list[DigestRequest]:
     """The digests a plan needs, in pieces that end at block bounds."""
     piece = max(most // audit.block_bytes, 1) * audit.block_bytes
     return [
-        Ask(name, low, low + size, audit.block_bytes)
+        DigestRequest(name, low, low + size, audit.block_bytes)
         for span in audit.spans
         if len(span.holders) > 1
         for low, size in blocks_of(span.low, span.high, piece)
@@ -114,7 +116,7 @@ def asks_of(audit: Audit, most: int = ASK_BYTES_MAX) -> list[Ask]:
 
 
 def run_audit(
-    replicas: Sequence[Replica],
+    replicas: Sequence[AuditedReplica],
     *,
     up_to: int | None = None,
     block_bytes: int = core.BLOCK_BYTES,
@@ -128,7 +130,7 @@ def run_audit(
     by_name = {replica.shape.name: replica for replica in replicas}
     asks = asks_of(audit)
     total = sum(ask.high - ask.low for ask in asks)
-    blocks: dict[str, list[Block]] = {name: [] for name in by_name}
+    blocks: dict[str, list[DigestBlock]] = {name: [] for name in by_name}
     for ask, answered in (digester or threads(by_name))(asks):
         core.check_blocks(ask.name, ask.low, ask.high, block_bytes, answered)
         blocks[ask.name] += answered
@@ -143,11 +145,13 @@ def run_audit(
     return audit
 
 
-def threads(replicas: dict[str, Replica]) -> Digester:
+def threads(replicas: dict[str, AuditedReplica]) -> Digester:
     """A thread for each replica: hashing lets go of the interpreter's lock, and a broker is asked
     for one thing at a time."""
 
-    def digest(asks: Sequence[Ask]) -> Iterable[tuple[Ask, Sequence[Block]]]:
+    def digest(
+        asks: Sequence[DigestRequest],
+    ) -> Iterable[tuple[DigestRequest, Sequence[DigestBlock]]]:
         with ExitStack() as stack:
             pools = {
                 name: stack.enter_context(ThreadPoolExecutor(max_workers=1)) for name in replicas
@@ -166,9 +170,9 @@ def threads(replicas: dict[str, Replica]) -> Digester:
     return digest
 
 
-def whole(replica: Replica, ask: Ask) -> list[Block]:
+def whole(replica: AuditedReplica, ask: DigestRequest) -> list[DigestBlock]:
     """All blocks of `ask`, however few the replica gives at one time."""
-    found: list[Block] = []
+    found: list[DigestBlock] = []
     low = ask.low
     while low < ask.high:
         blocks = replica.digests(low, ask.high, ask.block_bytes)
@@ -185,9 +189,9 @@ def whole(replica: Replica, ask: Ask) -> list[Block]:
 
 def _compare(
     audit: Audit,
-    span: Span,
-    blocks: dict[str, list[Block]],
-    replicas: dict[str, Replica],
+    span: SharedBytes,
+    blocks: dict[str, list[DigestBlock]],
+    replicas: dict[str, AuditedReplica],
     records_max: int,
 ) -> None:
     inside = {
@@ -224,4 +228,4 @@ def _finding(found: Difference) -> Finding:
     if found.suspects:
         text += f"; wrong is probably {','.join(found.suspects)}"
     names = tuple(name for group in found.groups for name in group)
-    return Finding(Kind.BYTES, found.first, found.last + 1, names, text)
+    return Finding(FindingKind.BYTES, found.first, found.last + 1, names, text)

@@ -29,7 +29,7 @@ UNKNOWN_EPOCH = -1
 Names = tuple[str, ...]
 
 
-class Block(NamedTuple):
+class DigestBlock(NamedTuple):
     """The digest of log bytes `[offset, offset + size)`."""
 
     offset: int
@@ -44,7 +44,7 @@ class Epoch(NamedTuple):
     start: int
 
 
-class Span(NamedTuple):
+class SharedBytes(NamedTuple):
     """Bytes `[low, high)`, all of them held by each of `holders` and by nobody else."""
 
     low: int
@@ -84,7 +84,7 @@ class Shape:
         return UNKNOWN_EPOCH
 
 
-class Kind(Enum):
+class FindingKind(Enum):
     BYTES = "bytes"
     EPOCHS = "epochs"
     SHORT = "short"
@@ -93,13 +93,13 @@ class Kind(Enum):
 
     @property
     def is_legal(self) -> bool:
-        return self in (Kind.BEYOND, Kind.ALONE)
+        return self in (FindingKind.BEYOND, FindingKind.ALONE)
 
 
 class Finding(NamedTuple):
     """Something about bytes `[low, high)`: of `replicas`, in one line of text."""
 
-    kind: Kind
+    kind: FindingKind
     low: int
     high: int
     replicas: Names
@@ -140,20 +140,20 @@ def limit_of(shapes: Sequence[Shape], up_to: int | None = None) -> int:
     return limit if up_to is None else min(limit, up_to)
 
 
-def spans(shapes: Sequence[Shape], limit: int) -> list[Span]:
+def spans(shapes: Sequence[Shape], limit: int) -> list[SharedBytes]:
     """The log up to `limit`, cut where a replica's bytes begin or end; in order."""
     points = {min(at, limit) for shape in shapes for at in (shape.start, shape.end)}
     found = []
     for low, high in pairwise(sorted(points)):
         holders = tuple(s.name for s in shapes if s.start <= low and high <= s.end)
         if holders:
-            found.append(Span(low, high, holders))
+            found.append(SharedBytes(low, high, holders))
     return found
 
 
 def check_blocks(
-    name: str, low: int, high: int, size: int, blocks: Sequence[Block]
-) -> Sequence[Block]:
+    name: str, low: int, high: int, size: int, blocks: Sequence[DigestBlock]
+) -> Sequence[DigestBlock]:
     """The blocks themselves; `PeerError` unless they are those of the start of `[low, high)`."""
     expected = blocks_of(low, high, size)
     for block in blocks:
@@ -165,7 +165,7 @@ def check_blocks(
     return blocks
 
 
-def splits(span: Span, digests: Mapping[str, Sequence[Block]]) -> list[Split]:
+def splits(span: SharedBytes, digests: Mapping[str, Sequence[DigestBlock]]) -> list[Split]:
     """Where the digests of the span's holders differ, neighbours of one grouping as one."""
     columns = [digests[name] for name in span.holders]
     found: list[Split] = []
@@ -207,7 +207,7 @@ def epoch_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
             found.append((low, high, known))
     return [
         Finding(
-            Kind.EPOCHS,
+            FindingKind.EPOCHS,
             low,
             high,
             tuple(known),
@@ -229,17 +229,19 @@ def end_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
                 else "; it lags, or its tail was lost"
             )
             text = f"ends at {shape.end}, {missing} bytes before the confirmed {limit}{lost}"
-            found.append(Finding(Kind.SHORT, shape.end, limit, (shape.name,), text))
+            found.append(Finding(FindingKind.SHORT, shape.end, limit, (shape.name,), text))
         elif shape.end > limit:
             text = f"{shape.end - limit} bytes that are not confirmed; they may differ"
-            found.append(Finding(Kind.BEYOND, limit, shape.end, (shape.name,), text))
+            found.append(Finding(FindingKind.BEYOND, limit, shape.end, (shape.name,), text))
     return found
 
 
-def alone_findings(found: Sequence[Span]) -> list[Finding]:
+def alone_findings(found: Sequence[SharedBytes]) -> list[Finding]:
     """What only one replica holds."""
     return [
-        Finding(Kind.ALONE, s.low, s.high, s.holders, "held by this replica only; not compared")
+        Finding(
+            FindingKind.ALONE, s.low, s.high, s.holders, "held by this replica only; not compared"
+        )
         for s in found
         if len(s.holders) == 1
     ]

@@ -28,7 +28,7 @@ Read = Callable[[str, int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplicaByte:
     """What one replica has at a byte: `kind` is record, damaged (no whole record), filler or gap.
 
     `body_fits` is whether the body's checksum is right; names are set for records only.
@@ -63,7 +63,7 @@ class Difference:
     last: int
     groups: tuple[Names, ...]
     suspects: Names
-    records: list[dict[str, Place]] = field(default_factory=list)
+    records: list[dict[str, ReplicaByte]] = field(default_factory=list)
     more: bool = False
     """There are differing records behind the last of `records`."""
 
@@ -101,7 +101,7 @@ def drill(
     """Read the blocks of `split` until `records_max` records are known; `start`: the log's."""
     names = [group[0] for group in split.groups]
     first = last = -1
-    records: list[dict[str, Place]] = []
+    records: list[dict[str, ReplicaByte]] = []
     covered = split.low
     blocks = list(blocks_of(split.low, split.high, block_bytes))
     more = False
@@ -144,7 +144,7 @@ def _differing_of(names: Sequence[str], low: int, high: int, read: Read) -> list
     return sorted(found)
 
 
-def _behind(places: dict[str, Place], at: int) -> int:
+def _behind(places: dict[str, ReplicaByte], at: int) -> int:
     """Where the record at `at` ends, as those see it that hold a sound one; else one byte on."""
     ends = [p.offset + p.size for p in places.values() if p.is_sound or p.kind == "filler"]
     if not ends:
@@ -152,7 +152,7 @@ def _behind(places: dict[str, Place], at: int) -> int:
     return max(at + 1, min(ends, default=at + 1))
 
 
-def place_at(name: str, at: int, start: int, read: Read) -> Place:
+def place_at(name: str, at: int, start: int, read: Read) -> ReplicaByte:
     """What replica `name` holds at log offset `at`; its log begins at `start`."""
     for back in _LOOK_BACK:
         low = max(start, at - back)
@@ -162,7 +162,7 @@ def place_at(name: str, at: int, start: int, read: Read) -> Place:
             return _at_or_behind(name, text, low, found, at, read)
         if low == start:
             break
-    return Place("gap", at)
+    return ReplicaByte("gap", at)
 
 
 def _last_start(text: bytes, base: int, at: int) -> int | None:
@@ -183,7 +183,9 @@ def _last_start(text: bytes, base: int, at: int) -> int | None:
         end = found + len(_MAGIC_HEAD) - 1
 
 
-def _at_or_behind(name: str, text: bytes, base: int, start: int, at: int, read: Read) -> Place:
+def _at_or_behind(
+    name: str, text: bytes, base: int, start: int, at: int, read: Read
+) -> ReplicaByte:
     size = _U32(text, start - base)[0]
     behind = start + size
     if size == 0 or at < behind:
@@ -191,23 +193,23 @@ def _at_or_behind(name: str, text: bytes, base: int, start: int, at: int, read: 
     # No record begins between there and `at`: the log's filler, or one whose head is damaged.
     pos = behind - base
     if pos + 8 > len(text):
-        return Place("damaged", behind)
+        return ReplicaByte("damaged", behind)
     if _U32(text, pos + record.MAGIC_AT)[0] == record.MAGIC_BLANK:
-        return Place("filler", behind, _U32(text, pos)[0])
-    return Place("damaged", behind)
+        return ReplicaByte("filler", behind, _U32(text, pos)[0])
+    return ReplicaByte("damaged", behind)
 
 
-def _place(name: str, start: int, read: Read) -> Place:
+def _place(name: str, start: int, read: Read) -> ReplicaByte:
     most = MESSAGE_BYTES_MAX + RECORD_EXTRA_BYTES_MAX
     text = read(name, start, start + 4096)
     size = min(_U32(text, 0)[0], most)
     if size > len(text):
         text = read(name, start, start + size)
     if record.check(text, 0, min(size, len(text)), crc=False) <= 0:
-        return Place("damaged", start)
+        return ReplicaByte("damaged", start)
     message = record.decode(text)
     fits = record.check(text, 0, size, crc=True) > 0
-    return Place(
+    return ReplicaByte(
         "record",
         start,
         size,
@@ -220,7 +222,7 @@ def _place(name: str, start: int, read: Read) -> Place:
     )
 
 
-def suspects(groups: tuple[Names, ...], records: Sequence[dict[str, Place]]) -> Names:
+def suspects(groups: tuple[Names, ...], records: Sequence[dict[str, ReplicaByte]]) -> Names:
     """Who is probably wrong; nobody when nothing speaks for either side."""
     unsound = {name for places in records for name, p in places.items() if not p.is_sound}
     damaged = [group for group in groups if group[0] in unsound]

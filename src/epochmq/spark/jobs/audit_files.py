@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from epochmq.base.errors import NotFound, StoreDamaged
 from epochmq.model.log_blocks import blocks_of, digest
-from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
-from epochmq.spark.log_files import LogFile, Replica
+from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
+from epochmq.spark.log_files import LogFile, StoreDirectory
 
 
-class Piece(NamedTuple):
+class AuditedLogFile(NamedTuple):
     """One log file: it holds log bytes `[start, start + size)`."""
 
     start: int
@@ -25,7 +25,7 @@ class StoreReplica:
     """
 
     def __init__(self, name: str, directory: str) -> None:
-        store = self._store = Replica(directory, name)
+        store = self._store = StoreDirectory(directory, name)
         if not store.files:
             raise NotFound(f"{directory} holds no commit log file (20 digits); nothing to compare")
         for gap in store.gaps():
@@ -36,7 +36,7 @@ class StoreReplica:
         tail = store.tail
         end = max(store.end, tail.end) if tail is not None else store.end
         epochs = tuple(Epoch(epoch, start) for epoch, start, _ in store.epochs)
-        self.pieces = [Piece(file.start, file.size, file.path) for file in store.files]
+        self.pieces = [AuditedLogFile(file.start, file.size, file.path) for file in store.files]
         self.shape = Shape(name, store.start, end, store.confirmed or 0, epochs)
 
     def read(self, low: int, high: int) -> bytes:
@@ -44,12 +44,14 @@ class StoreReplica:
         low, high = max(low, self.shape.start), min(high, self.shape.end)
         return bytes(self._store.raw(low, high)) if low < high else b""
 
-    def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+    def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
         """Of all blocks of `[low, high)`, which the replica must hold."""
         return digests_of(self.pieces, low, high, block_bytes)
 
 
-def digests_of(pieces: Sequence[Piece], low: int, high: int, block_bytes: int) -> list[Block]:
+def digests_of(
+    pieces: Sequence[AuditedLogFile], low: int, high: int, block_bytes: int
+) -> list[DigestBlock]:
     """The digest of each block, over the files that it lies in."""
     views = [
         (each, memoryview(LogFile(each.path, each.start, each.size, each.size).open()))
@@ -63,5 +65,5 @@ def digests_of(pieces: Sequence[Piece], low: int, high: int, block_bytes: int) -
             begin, end = max(offset, each.start), min(offset + size, each.start + each.size)
             if begin < end:
                 parts.append(view[begin - each.start : end - each.start])
-        found.append(Block(offset, size, digest(parts)))
+        found.append(DigestBlock(offset, size, digest(parts)))
     return found

@@ -15,7 +15,7 @@ from epochmq.client.aio.admin import Admin
 from epochmq.model.log_blocks import digest
 from epochmq.model.names import check_group
 from epochmq.runtime.tls import OutgoingTls, client_tls
-from epochmq.spark.jobs.audit_core import Block, Epoch, Shape
+from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
 from epochmq.spark.loop_thread import LoopThread
 from epochmq.wire.bodies.base import decode_body
 from epochmq.wire.bodies.bulk import LogDigests
@@ -59,12 +59,12 @@ class LiveReplica:
             low += len(parts[-1])
         return b"".join(parts)
 
-    def digests(self, low: int, high: int, block_bytes: int) -> list[Block]:
+    def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
         """Of the first blocks of `[low, high)`; the broker decides how many."""
         if low % block_bytes:  # a broker begins at a multiple
             text = self.read(low, min(high, low - low % block_bytes + block_bytes))
-            return [Block(low, len(text), digest([text]))] if text else []
-        return [Block(*block) for block in self._digests(low, high, block_bytes).blocks]
+            return [DigestBlock(low, len(text), digest([text]))] if text else []
+        return [DigestBlock(*block) for block in self._digests(low, high, block_bytes).blocks]
 
     def _digests(self, low: int, high: int, block_bytes: int) -> LogDigests:
         header = LogDigestsHeader(fromOffset=low, toOffset=high, blockBytes=block_bytes)

@@ -5,17 +5,17 @@ from dataclasses import asdict, replace
 
 from epochmq.spark.jobs.audit import Audit, plan
 from epochmq.spark.jobs.audit_core import Finding, Shape
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.report import JobReport
 
 
-class AuditReport(Report):
+class AuditReport(JobReport):
     """As text every finding has a line of its own; what each block holds is in JSON only."""
 
     def as_text(self) -> str:
         few = {key: self.details[key] for key in self.details if key not in _LONG}
         findings = self.details["findings"]
         assert isinstance(findings, list)
-        lines = [Report.as_text(replace(self, details=few)), *map(_line, findings)]
+        lines = [JobReport.as_text(replace(self, details=few)), *map(_line, findings)]
         return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
 from epochmq.spark.jobs.cut_over import CutOver, chosen_topics, mark_of
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.report import JobReport
 from epochmq.spark.jobs.snapshot import SnapshotTarget
 from epochmq.spark.jobs.tables.opening import check_files, open_table
 from epochmq.spark.offsets import from_topics
@@ -78,9 +78,9 @@ def key_property(key: str) -> str | None:
     return found[1]
 
 
-def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> Report:
+def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> JobReport:
     """Write the snapshot; the report says up to which queue offsets it goes."""
-    report = Report("compact")
+    report = JobReport("compact")
     target = SnapshotTarget(job.target, job.format)
     rows, ends = source_rows(spark, job)
     report.ranges = ends

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from epochmq.base.errors import UsageError
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.jobs.archive_plan import Bounds, Gap, Positions, check_alive, check_gaps, gaps
-from epochmq.spark.jobs.tables.base import Mark, Offsets
+from epochmq.spark.jobs.tables.base import Offsets, TransactionMark
 from epochmq.spark.jobs.tables.opening import AnyTable
 from epochmq.spark.offsets import by_topic, from_topics
 
@@ -43,7 +43,7 @@ def _json(offsets: Mapping[MessageQueue, int]) -> str:
     return json.dumps(by_topic(offsets), sort_keys=True, separators=(",", ":"))
 
 
-def mark_of(table: AnyTable) -> Mark:
+def mark_of(table: AnyTable) -> TransactionMark:
     """The last commit's mark; `UsageError` for a table without any."""
     mark = table.mark
     if mark is None:

@@ -23,8 +23,8 @@ from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster import Cluster
 from epochmq.spark.encode_properties import LEFT_OUT
 from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, dead_of
-from epochmq.spark.jobs.dlq_ledger import Ledger, Run, open_ledger
-from epochmq.spark.jobs.report import Progress, Report, no_progress
+from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger
+from epochmq.spark.jobs.report import JobReport, Progress, no_progress
 
 RETRY, ORIGIN = "retry", "origin"
 FORWARDS_MAX = 1_000_000
@@ -66,9 +66,9 @@ class Dlq:
             raise UsageError("a rate must not be negative")
 
 
-def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) -> Report:
+def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) -> JobReport:
     """Group the letters that `job.pick` takes; with `job.to` send those that never were."""
-    report = Report("dlq")
+    report = JobReport("dlq")
     letters = read_letters(job, report)
     picked = [dead for dead in letters if job.pick.matches(dead)]
     origins = run(_origins(job, picked[: job.origins]))
@@ -88,7 +88,7 @@ def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) ->
         ledger.close()
 
 
-def read_letters(job: Dlq, report: Report) -> list[Dead]:
+def read_letters(job: Dlq, report: JobReport) -> list[Dead]:
     """All of the group's dead letters; `NotFound` when it never had one."""
     topic = dlq_topic(job.group)
     found: list[Dead] = []
@@ -141,11 +141,11 @@ def _redrive(
     ledger: Ledger,
     letters: Sequence[Dead],
     picked: Sequence[Dead],
-    report: Report,
+    report: JobReport,
     progress: Progress,
     *,
     dry_run: bool,
-) -> Report:
+) -> JobReport:
     by_place = {dead.place: dead for dead in letters}
     rest = ledger.unfinished
     fresh = [dead.place for dead in picked if dead.place not in ledger.done]
@@ -166,7 +166,7 @@ def _redrive(
 
 
 async def _send(
-    job: Dlq, ledger: Ledger, work: Run, by_place: dict[str, Dead], progress: Progress
+    job: Dlq, ledger: Ledger, work: LetterRun, by_place: dict[str, Dead], progress: Progress
 ) -> None:
     """One after another, in the order of the run."""
     began, uncertain = time.monotonic(), work.sent

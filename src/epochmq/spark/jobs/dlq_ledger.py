@@ -20,7 +20,7 @@ FORWARDS_MAX = 1_000_000
 
 
 @dataclass(slots=True)
-class Run:
+class LetterRun:
     """Letters (by place) to `topic`, numbered from 1 in this order; `sent` are held."""
 
     id: str
@@ -42,19 +42,19 @@ class Ledger:
     group: str
     done: dict[str, str] = field(default_factory=dict)
     """Place -> offset id of what was sent for it."""
-    run: Run | None = None
+    run: LetterRun | None = None
     """The last one."""
     _file: IO[bytes] | None = None
 
     @property
-    def unfinished(self) -> Run | None:
+    def unfinished(self) -> LetterRun | None:
         return self.run if self.run is not None and not self.run.is_finished else None
 
-    def begin(self, topic: str, places: Sequence[str]) -> Run:
+    def begin(self, topic: str, places: Sequence[str]) -> LetterRun:
         """A new run; the places must not be in the ledger yet."""
         if len(places) > FORWARDS_MAX:
             raise UsageError(f"{len(places)} letters at one time are too many; pick fewer")
-        run = Run(uuid.uuid4().hex, self.group, topic, list(places))
+        run = LetterRun(uuid.uuid4().hex, self.group, topic, list(places))
         self._write({"run": run.id, "group": run.group, "topic": topic, "places": run.places})
         self.run = run
         return run
@@ -110,7 +110,7 @@ def _take(ledger: Ledger, line: bytes) -> None:
     try:
         row = json.loads(line)
         if "run" in row:
-            ledger.run = Run(row["run"], row["group"], row["topic"], row["places"])
+            ledger.run = LetterRun(row["run"], row["group"], row["topic"], row["places"])
         else:
             assert ledger.run is not None
             ledger.run.sent = row["sent"]

@@ -81,7 +81,7 @@ def begun(builder: Any) -> Any:
     PySpark takes the place away at which the JVM is to report, and one that cannot report never
     comes to where it would see that its driver is gone: it stays for good.
     """
-    with Stop() as stop:
+    with JobStop() as stop:
         session = builder.getOrCreate()
     if stop.asked:
         session.stop()
@@ -128,14 +128,14 @@ _NOISE = ("at ", "File ", "Traceback", "...", "An error occurred while calling")
 """Lines that say where, and not what."""
 
 
-class Stop:
+class JobStop:
     """Set by SIGINT or SIGTERM: the work under way is finished, then the job ends."""
 
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "Stop":
+    def __enter__(self) -> "JobStop":
         handler: Callable[[int, Any], None] = self._ask
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, handler)

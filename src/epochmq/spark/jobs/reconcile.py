@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.jobs.reconcile_judge import CONSUMED_DDL, SENT_DDL, SHARES, Rules, Verdict, judge
-from epochmq.spark.jobs.report import Report
+from epochmq.spark.jobs.reconcile_judge import (
+    CONSUMED_DDL,
+    SENT_DDL,
+    SHARES,
+    ReconcileVerdict,
+    Rules,
+    judge,
+)
+from epochmq.spark.jobs.report import JobReport
 from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
 from epochmq.spark.tls_options import reach
 
@@ -57,9 +64,9 @@ class Reconcile:
                 raise NotFound(f"there is no file {path}")
 
 
-def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[Verdict, Report]:
+def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[ReconcileVerdict, JobReport]:
     """The verdict and the run report."""
-    report = Report("reconcile")
+    report = JobReport("reconcile")
     now = int(time.time() * 1000)
     until = min(job.until or now, now)
     traced = trace_rows(spark, job).cache() if job.trace else None
@@ -80,7 +87,7 @@ def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[Verdict, Report]:
     return verdict, report.finish()
 
 
-def details_of(verdict: Verdict) -> dict[str, object]:
+def details_of(verdict: ReconcileVerdict) -> dict[str, object]:
     """For the report: counts by group, latencies by share in ms, ids of what is wrong."""
     shares = [f"p{share * 100:g}" for share in SHARES]
     return {

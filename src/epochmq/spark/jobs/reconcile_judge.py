@@ -40,7 +40,7 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Verdict:
+class ReconcileVerdict:
     """Counts of distinct messages; latencies in ms by share; `samples` are ids of each kind."""
 
     topic: dict[str, int]
@@ -62,7 +62,7 @@ def judge(
     consumed: "DataFrame | None",
     rules: Rules,
     groups: Sequence[str] = (),
-) -> Verdict:
+) -> ReconcileVerdict:
     """Joins the three; without `sent` or `consumed` their side is left out.
 
     `groups` are judged although they may have consumed nothing; else those that say something.
@@ -92,7 +92,7 @@ def judge(
             delivered.unpersist()
     finally:
         kept.unpersist()
-    return Verdict(topic, tables, latencies, samples)
+    return ReconcileVerdict(topic, tables, latencies, samples)
 
 
 _TOPIC = ("sent", "stored", "lost", "pending", "duplicated", "unacknowledged", "unannounced")

@@ -19,16 +19,16 @@ from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.body_checksum import check_bodies, with_checked_bodies
 from epochmq.spark.jobs.replay_plan import (
     PIECE_S,
-    Filters,
-    Source,
-    State,
+    ReplayFilters,
+    ReplaySource,
+    ReplayState,
     batch_count,
     batch_ranges,
     load_state,
     paced,
     save_state,
 )
-from epochmq.spark.jobs.report import Progress, Report, no_progress
+from epochmq.spark.jobs.report import JobReport, Progress, no_progress
 from epochmq.spark.jobs.tables.opening import check_files, data_frame, open_table
 from epochmq.spark.tls_options import reach
 
@@ -51,7 +51,7 @@ class Replay:
     target: str
     name_server: str
     state: Path
-    filters: Filters = field(default_factory=Filters)
+    filters: ReplayFilters = field(default_factory=ReplayFilters)
     rate: float = 0.0
     batch_rows: int = BATCH_ROWS
     tls: OutgoingTls | None = None
@@ -75,9 +75,9 @@ def replay(
     dry_run: bool = False,
     progress: Progress = no_progress,
     stop: Any = None,
-) -> Report:
+) -> JobReport:
     """Send what is left; `stop.asked` ends it behind a batch, and it can be gone on with."""
-    report = Report("replay")
+    report = JobReport("replay")
     archived = filtered(_archive(spark, job.table), job.filters)
     state = load_state(job.state, job.what)
     if state is None:
@@ -86,7 +86,7 @@ def replay(
         total = sum(source.rows for source in sources)
         tasks = max(1, min(len(sources), spark.sparkContext.defaultParallelism))
         batches = batch_count(total, job.batch_rows)
-        state = State(uuid.uuid4().hex, job.what, sources, batches, tasks)
+        state = ReplayState(uuid.uuid4().hex, job.what, sources, batches, tasks)
     total = sum(source.rows for source in state.sources)
     rows = with_checked_bodies(archived, job.table)
     for source in state.sources:
@@ -119,7 +119,7 @@ def _archive(spark: "SparkSession", uri: str) -> "DataFrame":
     return rows
 
 
-def filtered(rows: "DataFrame", filters: Filters) -> "DataFrame":
+def filtered(rows: "DataFrame", filters: ReplayFilters) -> "DataFrame":
     """The rows that the filters leave."""
     from pyspark.sql import functions as f
 
@@ -145,7 +145,7 @@ def filtered(rows: "DataFrame", filters: Filters) -> "DataFrame":
     return rows
 
 
-def plan_sources(rows: "DataFrame") -> list[Source]:
+def plan_sources(rows: "DataFrame") -> list[ReplaySource]:
     """The queues that have rows; `NotFound` when nothing is left."""
     from pyspark.sql import functions as f
 
@@ -154,7 +154,7 @@ def plan_sources(rows: "DataFrame") -> list[Source]:
         f.max("queueOffset").alias("high"),
         f.count("*").alias("rows"),
     )
-    sources = sorted(Source(*row) for row in found.collect())
+    sources = sorted(ReplaySource(*row) for row in found.collect())
     if not sources:
         raise NotFound("no message of the table passes the filters; nothing to replay")
     return sources
@@ -172,7 +172,7 @@ def target_queues(job: Replay) -> int:
     return min(by_broker.values())
 
 
-def send_batch(rows: "DataFrame", job: Replay, state: State, number: int, queues: int) -> int:
+def send_batch(rows: "DataFrame", job: Replay, state: ReplayState, number: int, queues: int) -> int:
     """One batch: a queue's rows in one task, in order; how many there were."""
     from pyspark.sql import functions as f
 
@@ -199,7 +199,7 @@ def send_batch(rows: "DataFrame", job: Replay, state: State, number: int, queues
     return int(count)
 
 
-def _write(batch: "DataFrame", job: Replay, state: State, number: int) -> None:
+def _write(batch: "DataFrame", job: Replay, state: ReplayState, number: int) -> None:
     (
         batch.write.format("rocketmq")
         .options(**reach(job.name_server, job.tls))

@@ -22,7 +22,7 @@ PIECE_S = 0.1
 T = TypeVar("T")
 
 
-class Source(NamedTuple):
+class ReplaySource(NamedTuple):
     """The rows of one queue of the table: queue offsets from `low` to `high`, both included."""
 
     topic: str
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class ReplayFilters:
     """Which rows: `since` and `until` are store times in wall ms, 0 for no bound."""
 
     topic: str = ""
@@ -67,12 +67,12 @@ def parse_offsets(texts: tuple[str, ...]) -> dict[str, tuple[int, int]]:
 
 
 @dataclass(slots=True)
-class State:
+class ReplayState:
     """A replay under way; `what` are the settings that must be the same when it goes on."""
 
     id: str
     what: dict[str, Any]
-    sources: list[Source]
+    sources: list[ReplaySource]
     batches: int
     tasks: int
     """Spark's partitions of each batch."""
@@ -94,7 +94,7 @@ def batch_count(rows: int, batch_rows: int) -> int:
     return count
 
 
-def batch_ranges(state: State, number: int) -> list[tuple[Source, int, int]]:
+def batch_ranges(state: ReplayState, number: int) -> list[tuple[ReplaySource, int, int]]:
     """Queue offsets `[from, to)` of each queue that batch `number` (0 first) takes."""
     found = []
     for source in state.sources:
@@ -106,12 +106,12 @@ def batch_ranges(state: State, number: int) -> list[tuple[Source, int, int]]:
     return found
 
 
-def load_state(path: Path, what: Mapping[str, Any]) -> State | None:
+def load_state(path: Path, what: Mapping[str, Any]) -> ReplayState | None:
     """The replay to go on with; `UsageError` for a finished or another one."""
     try:
         found = json.loads(path.read_text())
-        sources = [Source(*each) for each in found.pop("sources")]
-        state = State(sources=sources, **found)
+        sources = [ReplaySource(*each) for each in found.pop("sources")]
+        state = ReplayState(sources=sources, **found)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError):
@@ -130,7 +130,7 @@ def load_state(path: Path, what: Mapping[str, Any]) -> State | None:
     return state
 
 
-def save_state(path: Path, state: State) -> None:
+def save_state(path: Path, state: ReplayState) -> None:
     """Durable, and never half of it."""
     temp = path.with_name(f"{path.name}.tmp")
     with temp.open("w") as file:

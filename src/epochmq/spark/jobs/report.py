@@ -18,7 +18,7 @@ def no_progress(_done: float, _total: float | None, _text: str) -> None:
 
 
 @dataclass
-class Report:
+class JobReport:
     """One run of one job. `bytes` are those written, or read where a job writes none."""
 
     job: str
@@ -38,7 +38,7 @@ class Report:
         known = self.ranges.setdefault(topic, {}).setdefault(queue, [start, end])
         known[0], known[1] = min(known[0], start), max(known[1], end)
 
-    def finish(self, status: str | None = None) -> "Report":
+    def finish(self, status: str | None = None) -> "JobReport":
         """Take the time."""
         self.seconds = time.monotonic() - self._began
         self.status = status or self.status

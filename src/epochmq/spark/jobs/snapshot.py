@@ -27,7 +27,7 @@ KEY = "epochmq.snapshot"
 
 
 @dataclass(frozen=True)
-class Written:
+class SnapshotResult:
     rows: int
     bytes: int
 
@@ -47,7 +47,7 @@ class SnapshotTarget:
             raise UsageError(f"the snapshot {uri} is {found}, not {format}")
         self.format = format or found or "parquet"
 
-    def write(self, frame: "DataFrame", about: Mapping[str, Any]) -> Written:
+    def write(self, frame: "DataFrame", about: Mapping[str, Any]) -> SnapshotResult:
         """Make `frame` the snapshot; `about` is kept with it."""
         self.path.mkdir(parents=True, exist_ok=True)
         name = f"snapshot-{uuid.uuid4().hex[:12]}"
@@ -56,7 +56,7 @@ class SnapshotTarget:
             with clear_errors(self.root):
                 frame.write.parquet(f"file://{draft}")
             files = sorted(draft.glob("*.parquet"))
-            done = Written(_rows(files), sum(file.stat().st_size for file in files))
+            done = SnapshotResult(_rows(files), sum(file.stat().st_size for file in files))
             text = json.dumps({**about, "rows": done.rows}, sort_keys=True)
             if self.format == "delta":
                 _commit_delta(self.root, files, text)

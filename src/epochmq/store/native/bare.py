@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from epochmq.base.limits import BULK_READ_BYTES_MAX
 from epochmq.base.types import Buffer
 from epochmq.store.native.library import Library
-from epochmq.store.native.memory import Memory
+from epochmq.store.native.memory import NativeMemory
 
 
 class Bare:
@@ -13,7 +13,7 @@ class Bare:
 
     def __init__(self, library: Library) -> None:
         self._call = library.bare
-        self._memory = Memory(BULK_READ_BYTES_MAX)
+        self._memory = NativeMemory(BULK_READ_BYTES_MAX)
 
     def of(self, chunks: Iterable[Buffer]) -> bytes:
         """All chunks' records, the same but for their own size and that of their body, which is 0.

@@ -16,8 +16,8 @@ from epochmq.model.sink_mark import (
 from epochmq.store.layout import UNIT_BYTES
 from epochmq.store.native.keys import KEY_BYTES, PackedKeys
 from epochmq.store.native.library import BatchArgs, Library
-from epochmq.store.native.memory import Memory
-from epochmq.store.sink_runs import Run
+from epochmq.store.native.memory import NativeMemory
+from epochmq.store.sink_runs import SinkRun
 
 RECORDS_BYTES_MAX = 8 << 20
 """A batch that makes more is left to Python; memory is used only as far as it was ever written."""
@@ -27,7 +27,7 @@ KEYS_MAX = 4 * MESSAGES_MAX
 _ID_BYTES_MAX = 57
 
 
-class Batch(msgspec.Struct, gc=False):
+class CheckedBatch(msgspec.Struct, gc=False):
     """A checked batch request whose messages go into one queue.
 
     `tail` is added to the properties of messages that have a UNIQ_KEY, `tail_key` to the others;
@@ -54,11 +54,11 @@ class Placed(msgspec.Struct, gc=False):
     queue_offset: int
     count: int
     ids: bytes
-    run: Run | None = None
+    run: SinkRun | None = None
     """What it is to the memory of sinks: all of it, or nothing."""
 
 
-class Made(msgspec.Struct, gc=False):
+class MadeRecords(msgspec.Struct, gc=False):
     """What the native code made; `records` is valid until its next call."""
 
     records: memoryview
@@ -75,8 +75,8 @@ class NativeBatch:
 
     def __init__(self, library: Library, store_host: bytes, record_max: int, index: bool) -> None:
         self._call = library.batch
-        out, units = Memory(RECORDS_BYTES_MAX), Memory(UNIT_BYTES * MESSAGES_MAX)
-        keys, ids = Memory(KEY_BYTES * KEYS_MAX), Memory(_ID_BYTES_MAX * MESSAGES_MAX)
+        out, units = NativeMemory(RECORDS_BYTES_MAX), NativeMemory(UNIT_BYTES * MESSAGES_MAX)
+        keys, ids = NativeMemory(KEY_BYTES * KEYS_MAX), NativeMemory(_ID_BYTES_MAX * MESSAGES_MAX)
         self._views = (out.view, units.view, keys.view, ids.view)
         host = store_host.hex().upper().encode()
         args = self._args = BatchArgs(host_at=host, host_size=len(host), record_max=record_max)
@@ -88,13 +88,13 @@ class NativeBatch:
 
     def make(
         self,
-        batch: Batch,
+        batch: CheckedBatch,
         head: bytes,
         name: bytes,
         prefix: int,
         place: tuple[int, int, int],
         wall: int,
-    ) -> Made | None:
+    ) -> MadeRecords | None:
         """Records for the log's end; None when Python has to look at the batch.
 
         `head` is a record's head with zeros where messages differ, `name` its topic field, `place`
@@ -119,7 +119,7 @@ class NativeBatch:
         if args.keys_count:
             data = bytes(keys[: args.keys_count * KEY_BYTES])
             packed = PackedKeys(data, offset, offset + size, wall)
-        return Made(
+        return MadeRecords(
             records[:size],
             bytes(units[: count * UNIT_BYTES]),
             packed,

@@ -7,7 +7,7 @@ import ctypes
 from functools import lru_cache
 
 from epochmq.store.native import library
-from epochmq.store.native.memory import Memory
+from epochmq.store.native.memory import NativeMemory
 from epochmq.store.native.records import address_of
 
 
@@ -16,7 +16,7 @@ class Guard:
 
     def __init__(self, native: library.Library) -> None:
         self._native = native
-        self._memory = Memory(ctypes.sizeof(ctypes.c_int64))
+        self._memory = NativeMemory(ctypes.sizeof(ctypes.c_int64))
         self._count = self._memory.view.cast("q")
         self.works = bool(native.guard_begin(self._memory.address))
 

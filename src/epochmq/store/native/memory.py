@@ -11,7 +11,7 @@ import mmap
 import sys
 
 
-class Memory:
+class NativeMemory:
     """`size` bytes at `address`; they live as long as this or any part of `view` does."""
 
     def __init__(self, size: int) -> None:

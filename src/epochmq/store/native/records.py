@@ -14,7 +14,7 @@ import msgspec
 from epochmq.store.layout import UNIT_BYTES
 from epochmq.store.native.keys import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.native.library import Library
-from epochmq.store.native.memory import Memory
+from epochmq.store.native.memory import NativeMemory
 
 RECORDS_MAX = 8192
 """Records that one call takes at most."""
@@ -50,7 +50,7 @@ MIRRORED = {
 """Structures that C lays out as well."""
 
 
-class Group(msgspec.Struct, gc=False):
+class UnitRun(msgspec.Struct, gc=False):
     """Units of one queue, whose queue offsets rise by one from `first` on."""
 
     topic: bytes
@@ -62,13 +62,13 @@ class Group(msgspec.Struct, gc=False):
     """Log offset of the first record."""
 
 
-class Taken(msgspec.Struct, gc=False):
+class AppendedRecords(msgspec.Struct, gc=False):
     """What the records were that the native code took."""
 
     count: int
     end: int
     """Log offset where they end."""
-    groups: list[Group]
+    groups: list[UnitRun]
     """In the order in which their queues came first."""
     keys: PackedKeys | None
 
@@ -79,9 +79,12 @@ class NativeRecords:
     def __init__(self, library: Library, *, index: bool, crc: bool) -> None:
         library.check_sizes(MIRRORED)
         self._records, self._heads = library.records, library.heads
-        loose, units = Memory(UNIT_BYTES * RECORDS_MAX), Memory(UNIT_BYTES * RECORDS_MAX)
-        of, groups = Memory(2 * RECORDS_MAX), Memory(_GROUP.size * _GROUPS_MAX)
-        keys = Memory(KEY_BYTES * _KEYS_MAX)
+        loose, units = (
+            NativeMemory(UNIT_BYTES * RECORDS_MAX),
+            NativeMemory(UNIT_BYTES * RECORDS_MAX),
+        )
+        of, groups = NativeMemory(2 * RECORDS_MAX), NativeMemory(_GROUP.size * _GROUPS_MAX)
+        keys = NativeMemory(KEY_BYTES * _KEYS_MAX)
         self._memories = (loose, of)
         self._views = (units.view, groups.view, keys.view)
         self._args = RecordsArgs(
@@ -98,7 +101,7 @@ class NativeRecords:
 
     def decode(
         self, view: memoryview, start: int, at: int, limit: int, most: int = RECORDS_MAX
-    ) -> Taken | None:
+    ) -> AppendedRecords | None:
         """The ordinary records of `view`, which begins at log offset `start`, from position `at`
         on and whole below `limit`, at most `most`; None when the first one is none."""
         args = self._args
@@ -115,11 +118,11 @@ class NativeRecords:
             data = bytes(keys[: args.keys_count * KEY_BYTES])
             offset, wall = place_of(data, 0)
             packed = PackedKeys(data, offset, start + args.end, wall)
-        return Taken(
+        return AppendedRecords(
             count,
             start + args.end,
             [
-                Group(
+                UnitRun(
                     bytes(view[topic : topic + size]),
                     queue_id,
                     first,
@@ -144,7 +147,7 @@ class NativeRecords:
         return args.at, args.wall
 
 
-class _Buffer(ctypes.Structure):
+class _PyBuffer(ctypes.Structure):
     """Py_buffer, of which the address counts; it is the same in all versions of Python."""
 
     _fields_ = [
@@ -156,17 +159,17 @@ class _Buffer(ctypes.Structure):
 
 _get = ctypes.pythonapi.PyObject_GetBuffer
 _get.argtypes, _get.restype = (
-    [ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int],
+    [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int],
     ctypes.c_int,
 )
 _release = ctypes.pythonapi.PyBuffer_Release
-_release.argtypes, _release.restype = [ctypes.POINTER(_Buffer)], None
+_release.argtypes, _release.restype = [ctypes.POINTER(_PyBuffer)], None
 
 
 @contextmanager
 def address_of(view: memoryview) -> Iterator[int]:
     """Where the bytes of `view` are, which may be read-only; they stay there meanwhile."""
-    buffer = _Buffer()
+    buffer = _PyBuffer()
     _get(view, ctypes.byref(buffer), 0)
     try:
         yield buffer.buf

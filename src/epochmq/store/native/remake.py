@@ -25,7 +25,7 @@ from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Draft
 from epochmq.store.native.library import Library, RemakeArgs
 from epochmq.store.native.records import address_of
-from epochmq.store.native.send import HALF, LEVELS, TIMED, Ends, SendRun, SendTexts
+from epochmq.store.native.send import HALF, LEVELS, TIMED, SendRun, SendTexts, StagedEnds
 from epochmq.store.options import StoreOptions
 
 QUEUES_MAX = 1024
@@ -92,7 +92,12 @@ class Remaker:
         self._forget()
 
     def make(
-        self, kind: int, sources: Sequence[Source], limit: int, wall: int, ends: Ends | None = None
+        self,
+        kind: int,
+        sources: Sequence[Source],
+        limit: int,
+        wall: int,
+        ends: StagedEnds | None = None,
     ) -> Remade:
         """Make the messages at the front of `sources` that are for the native code, below log
         offset `limit`; maybe none. Those of one call lie in one file of the log.

@@ -18,7 +18,7 @@ from epochmq.store.draft import Draft
 from epochmq.store.layout import UNIT_BYTES
 from epochmq.store.native.keys import KEY_BYTES, PackedKeys
 from epochmq.store.native.library import Library, SendArgs
-from epochmq.store.native.memory import Memory
+from epochmq.store.native.memory import NativeMemory
 
 RECORDS_BYTES_MAX = 8 << 20
 """More than this of one turn is left to Python; memory is used only as far as it was written."""
@@ -55,10 +55,10 @@ class Ended(NamedTuple):
     """`commitOrRollback`: a commit or a rollback."""
     header_at: int
     header_bytes: int
-    """The request's JSON in the texts of `Ends`."""
+    """The request's JSON in the texts of `StagedEnds`."""
 
 
-class Ends(NamedTuple):
+class StagedEnds(NamedTuple):
     """Those of one turn, in order; `endings` and `texts_at` are where the native code has them."""
 
     ends: list[Ended]
@@ -89,7 +89,7 @@ class SendTexts(msgspec.Struct, frozen=True):
     """Exact times are kept in slots of so much."""
 
 
-class Taken(msgspec.Struct, gc=False):
+class ReturnedMessage(msgspec.Struct, gc=False):
     """A message that goes back to Python: its draft without keys, and what its answer needs."""
 
     draft: Draft
@@ -115,13 +115,13 @@ class SendRun:
     def __init__(self, library: Library, store_host: bytes, texts: SendTexts) -> None:
         library.check_sizes(MIRRORED)
         self._library = library
-        self._send_turn = Memory(library.send_turn_bytes())
+        self._send_turn = NativeMemory(library.send_turn_bytes())
         self._args = SendArgs.from_address(self._send_turn.address)
         self._at = ctypes.addressof(self._args)
         self._take = library.take
         self._rows: list[int] = []
         buffers = {
-            name: Memory(size)
+            name: NativeMemory(size)
             for name, size in (
                 ("out", RECORDS_BYTES_MAX),
                 ("singles", _SINGLE.size * MESSAGES_MAX),
@@ -265,13 +265,13 @@ class SendRun:
         """Whether ends of transactions were kept since `drop_ends`."""
         return bool(self._args.endings_count)
 
-    def ends(self) -> Ends:
+    def ends(self) -> StagedEnds:
         """Them; what the native code has of them is valid until `drop_ends`."""
         args = self._args
         size = args.endings_count * _ENDING.size
         rows = _ENDING.iter_unpack(self._views["endings"][:size])
         texts = bytes(self._views["texts"][: args.texts_size])
-        return Ends(list(map(Ended._make, rows)), texts, args.endings, args.texts)
+        return StagedEnds(list(map(Ended._make, rows)), texts, args.endings, args.texts)
 
     def drop_ends(self) -> None:
         """They are done."""
@@ -301,11 +301,11 @@ class SendRun:
             start = end
         return found
 
-    def unpack(self) -> list[Taken]:
+    def unpack(self) -> list[ReturnedMessage]:
         """All of them as drafts: Python has to append them after all."""
         out = self._views["out"]
         singles = self._views["singles"][: self.count * _SINGLE.size]
-        found: list[Taken] = []
+        found: list[ReturnedMessage] = []
         for at, size, _, queue_id, opaque, code, key_at, key_size, read in _SINGLE.iter_unpack(
             singles
         ):
@@ -318,7 +318,7 @@ class SendRun:
                 (), fields[4], fields[7], fields[8], fields[9], fields[12], fields[13],
             )  # fmt: skip
             key = data[key_at : key_at + key_size].decode()
-            found.append(Taken(draft, opaque, key, read, queue_id))
+            found.append(ReturnedMessage(draft, opaque, key, read, queue_id))
         return found
 
     def clear(self) -> None:

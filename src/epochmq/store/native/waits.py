@@ -18,7 +18,7 @@ MIRRORED = {"waiting": _ROW.size, "source": _SOURCE.size}
 """Structures that C lays out as well."""
 
 
-class Wait(NamedTuple):
+class TimedMessage(NamedTuple):
     """One message that is to be hung up; it cancels no others."""
 
     queue_offset: int
@@ -41,7 +41,7 @@ class WaitsReader:
         self._find = log.find
         self._names: dict[bytes, str] = {}
 
-    def read(self, units: Sequence[tuple[int, int, int]], limit: int) -> list[Wait]:
+    def read(self, units: Sequence[tuple[int, int, int]], limit: int) -> list[TimedMessage]:
         """Of records by (log offset, size, anything), as far as the front ones are ordinary and
         lie in one file of the log, below `limit`."""
         segment = self._find(units[0][0])
@@ -61,7 +61,7 @@ class WaitsReader:
         ):
             at -= segment.start
             topic = self._name(bytes(view[at : at + size]))
-            found.append(Wait(queue_offset, store, due, topic, code, unit[0], unit[1]))
+            found.append(TimedMessage(queue_offset, store, due, topic, code, unit[0], unit[1]))
         return found
 
     def _name(self, raw: bytes) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from epochmq.base.ports import Disk
-from epochmq.store.timer.layout import UNIT_BYTES, Slot, TimerDamaged, Unit, decode_unit
+from epochmq.store.timer.layout import UNIT_BYTES, TimerDamaged, TimerSlot, Unit, decode_unit
 from epochmq.store.timer.log import FOLDER as LOG_FOLDER
 from epochmq.store.timer.log import TimerLog
 from epochmq.store.timer.wheel import FILE as WHEEL_FILE
@@ -20,7 +20,7 @@ CLEAN_FILES_MAX = 4
 """Files of the timer log that are looked at, or deleted, in one step."""
 
 
-class Link(NamedTuple):
+class SlotLink(NamedTuple):
     """A message to be hung into the slot of `slot_ms`."""
 
     slot_ms: int
@@ -48,7 +48,7 @@ class TimerFiles:
         """Open what a checkpoint vouches for; `TimerDamaged` when it is not there."""
         self.wheel.open()
         self.log.open(position)
-        behind: dict[int, Slot | None] = {}
+        behind: dict[int, TimerSlot | None] = {}
         for slot in self.wheel.all():
             if slot.last >= position:
                 behind[slot.tick] = self._cut_slot(slot, position)
@@ -56,10 +56,10 @@ class TimerFiles:
             self.wheel.put(behind)
         self.log.cut(position)
 
-    def add(self, links: Sequence[Link], wall: int) -> list[int]:
+    def add(self, links: Sequence[SlotLink], wall: int) -> list[int]:
         """Append a unit for each link and hang them in; their positions."""
         positions = self.log.places(len(links))
-        slots: dict[int, Slot | None] = {}
+        slots: dict[int, TimerSlot | None] = {}
         units = []
         tick = length = -1
         first = last = 0
@@ -67,7 +67,7 @@ class TimerFiles:
             slot_ms = link.slot_ms
             if slot_ms // self.precision_ms != tick:
                 if length > 0:
-                    slots[tick] = Slot(tick, first, last, length)
+                    slots[tick] = TimerSlot(tick, first, last, length)
                 tick = slot_ms // self.precision_ms
                 slot = slots[tick] if tick in slots else self.wheel.get(tick)
                 _, first, last, length = slot or (tick, position, -1, 0)
@@ -77,7 +77,7 @@ class TimerFiles:
             last = position
             length += 1
         if length > 0:
-            slots[tick] = Slot(tick, first, last, length)
+            slots[tick] = TimerSlot(tick, first, last, length)
         self.log.append(units, positions)
         self.wheel.put(slots)
         return positions
@@ -109,7 +109,7 @@ class TimerFiles:
 
     def rewind(self, position: int) -> None:
         """Take everything from `position` of the log on out again."""
-        slots: dict[int, Slot | None] = {}
+        slots: dict[int, TimerSlot | None] = {}
         at = self.log.place(position)
         while at < self.log.end:
             unit = self.unit(at)
@@ -157,7 +157,7 @@ class TimerFiles:
         self.log.reset(position)
         self.wheel.reset()
 
-    def _cut_slot(self, slot: Slot, position: int) -> Slot | None:
+    def _cut_slot(self, slot: TimerSlot, position: int) -> TimerSlot | None:
         """The slot without the units from `position` on."""
         at, count = slot.last, slot.length
         while count > 0 and at >= position:
@@ -166,9 +166,9 @@ class TimerFiles:
             raise TimerDamaged(f"the chain of slot {slot.tick} has another length")
         if count == 0:
             return None
-        return Slot(slot.tick, slot.first, at, count)
+        return TimerSlot(slot.tick, slot.first, at, count)
 
-    def _unit_of(self, slot: Slot, at: int) -> Unit:
+    def _unit_of(self, slot: TimerSlot, at: int) -> Unit:
         """The unit of a slot's chain at a position; `TimerDamaged` when it is another slot's."""
         unit = decode_unit(self.log.read(at))
         tick = (unit.write_wall_ms + unit.delay_ms) // self.precision_ms

@@ -39,7 +39,7 @@ class TimerDamaged(StoreDamaged):
     """The timer's files contradict themselves or the log: they are made anew, nothing is lost."""
 
 
-class Slot(NamedTuple):
+class TimerSlot(NamedTuple):
     """What the wheel knows of one time: the chain of its units in the timer log."""
 
     tick: int
@@ -54,13 +54,13 @@ class Slot(NamedTuple):
         return head + crc32(head).to_bytes(4, "big")
 
 
-def decode_slot(data: bytes) -> Slot | None:
+def decode_slot(data: bytes) -> TimerSlot | None:
     """The slot in 32 bytes, None for one never used; `TimerDamaged` when its sum is wrong."""
     if data == _EMPTY:
         return None
     if len(data) != SLOT_BYTES or crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
         raise TimerDamaged("a slot of the timer wheel has a wrong checksum")
-    return Slot(*_HEAD.unpack_from(data))
+    return TimerSlot(*_HEAD.unpack_from(data))
 
 
 class Unit(NamedTuple):

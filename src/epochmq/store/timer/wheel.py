@@ -9,8 +9,8 @@ from epochmq.base.ports import Disk, File
 from epochmq.store.timer.layout import (
     SLOT_BYTES,
     WHEEL_BYTES,
-    Slot,
     TimerDamaged,
+    TimerSlot,
     decode_slot,
 )
 
@@ -36,7 +36,7 @@ class Wheel:
             raise TimerDamaged(f"{FILE} has not {self._bytes} bytes")
         self._file = self._disk.open(FILE)
 
-    def get(self, tick: int) -> Slot | None:
+    def get(self, tick: int) -> TimerSlot | None:
         """The slot of `tick`; None when nothing is in it."""
         if self._file is None:
             return None
@@ -47,7 +47,7 @@ class Wheel:
             raise TimerDamaged(f"the slot of tick {tick} makes no sense")
         return slot
 
-    def put(self, slots: Mapping[int, Slot | None]) -> None:
+    def put(self, slots: Mapping[int, TimerSlot | None]) -> None:
         """Write slots by tick; None empties one."""
         file = self._file
         if file is None:
@@ -57,7 +57,7 @@ class Wheel:
             data = _EMPTY if slot is None else slot.encode()
             file.write(tick % self.slots * SLOT_BYTES, data)
 
-    def all(self) -> Iterator[Slot]:
+    def all(self) -> Iterator[TimerSlot]:
         """Every slot in use, of whatever round."""
         if self._file is None:
             return

@@ -59,7 +59,7 @@ class CheckClientBody(Body):
     subscription_data: SubscriptionData | UnsetType | None = UNSET
 
 
-class Connection(Body):
+class ClientConnection(Body):
     """One client of a group; `language` is an enumeration name, `version` a number (1.7)."""
 
     client_id: str = ""
@@ -71,7 +71,7 @@ class Connection(Body):
 class ConsumerConnection(Body):
     """Answer to GET_CONSUMER_CONNECTION_LIST 203."""
 
-    connection_set: list[Connection] = []
+    connection_set: list[ClientConnection] = []
     subscription_table: dict[str, SubscriptionData] = {}
     consume_type: MaybeText = UNSET
     message_model: MaybeText = UNSET
@@ -81,7 +81,7 @@ class ConsumerConnection(Body):
 class ProducerConnection(Body):
     """Answer to GET_PRODUCER_CONNECTION_LIST 204."""
 
-    connection_set: list[Connection] = []
+    connection_set: list[ClientConnection] = []
 
 
 class ProducerInfo(Body, rename=camel_but(remote_ip="remoteIP")):

@@ -13,7 +13,7 @@ class SyncStateSet(Body):
     sync_state_set_epoch: int = 0
 
 
-class EpochEntry(Body):
+class EpochEntryBody(Body):
     """One master epoch: the log's bytes from `start_offset` to before `end_offset`."""
 
     epoch: int
@@ -27,7 +27,7 @@ class EpochEntryCache(Body):
     cluster_name: str = ""
     broker_name: str = ""
     broker_id: int = 0
-    epoch_list: list[EpochEntry] = []
+    epoch_list: list[EpochEntryBody] = []
     max_offset: int = 0
 
 

@@ -7,7 +7,7 @@ protocol: 1001 to 1004, 1011) and in the answers to them; the codes of requests 
 from epochmq.wire.headers.base import I32, I64, Header
 
 
-class AlterSyncStateSetHeader(Header):
+class AlterSyncStateSetHeaderV50(Header):
     """CONTROLLER_ALTER_SYNC_STATE_SET 1001; the body is a SyncStateSet of addresses."""
 
     brokerName: str
@@ -15,7 +15,7 @@ class AlterSyncStateSetHeader(Header):
     masterEpoch: I32
 
 
-class ElectMasterHeader(Header):
+class ElectMasterHeaderV50(Header):
     """CONTROLLER_ELECT_MASTER 1002, from operators alone; names the wanted master."""
 
     clusterName: str
@@ -23,7 +23,7 @@ class ElectMasterHeader(Header):
     brokerAddress: str
 
 
-class ElectMasterResponseHeader(Header):
+class ElectMasterResponseHeaderV50(Header):
     """Answer to 1002; the body is a BrokerMemberGroup."""
 
     newMasterAddress: str | None = None
@@ -31,7 +31,7 @@ class ElectMasterResponseHeader(Header):
     syncStateSetEpoch: I32 | None = None
 
 
-class RegisterBrokerHeader(Header):
+class RegisterBrokerHeaderV50(Header):
     """CONTROLLER_REGISTER_BROKER 1003: asks for an id, and elects the first master."""
 
     clusterName: str
@@ -44,7 +44,7 @@ class RegisterBrokerHeader(Header):
     confirmOffset: I64 | None = None
 
 
-class RegisterBrokerResponseHeader(Header):
+class RegisterBrokerResponseHeaderV50(Header):
     """Answer to 1003. `brokerId` is 0 only when this very call made the caller master."""
 
     masterAddress: str = ""
@@ -53,14 +53,14 @@ class RegisterBrokerResponseHeader(Header):
     brokerId: I64 = -1
 
 
-class GetReplicaInfoHeader(Header):
+class GetReplicaInfoHeaderV50(Header):
     """CONTROLLER_GET_REPLICA_INFO 1004."""
 
     brokerName: str
     brokerAddress: str
 
 
-class GetReplicaInfoResponseHeader(Header):
+class GetReplicaInfoResponseHeaderV50(Header):
     """Answer to 1004: the caller's own number, -1 when its address is unknown."""
 
     masterAddress: str = ""
@@ -68,7 +68,7 @@ class GetReplicaInfoResponseHeader(Header):
     brokerId: I64 = -1
 
 
-class CleanBrokerDataHeader(Header):
+class CleanBrokerDataHeaderV50(Header):
     """CLEAN_BROKER_DATA 1011; `brokerAddress` holds addresses separated by `;`."""
 
     brokerName: str

@@ -5,16 +5,16 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from epochmq.broker.pop.buffer.pop_buffer import RETRY_MS, PopBuffer, Slot
+from epochmq.broker.pop.buffer.pop_buffer import RETRY_MS, BufferSlot, PopBuffer
 from epochmq.broker.pop.pop_records import CheckPoint
 
 
-def slot(start: int = 0, count: int = 2, invisible_ms: int = 60_000) -> Slot:
+def slot(start: int = 0, count: int = 2, invisible_ms: int = 60_000) -> BufferSlot:
     point = CheckPoint(
         topic="T", group="G", start=start, pop_time=1, invisible_time=invisible_ms,
         deltas=list(range(count)), count=count, broker_name="b",
     )  # fmt: skip
-    return Slot(point, 3, None, invisible_ms)
+    return BufferSlot(point, 3, None, invisible_ms)
 
 
 def buffer(slots: int = 100) -> PopBuffer:
@@ -140,7 +140,7 @@ class Slowly(RuleBasedStateMachine):
         super().__init__()
         self.core = buffer(slots=5)
         self.now = 0
-        self.open: dict[int, tuple[Slot, set[int], int]] = {}
+        self.open: dict[int, tuple[BufferSlot, set[int], int]] = {}
         self.unsure: set[int] = set()
         """Written once in vain: acknowledgements go into the log, and it is written again."""
         self.fate: Counter[int] = Counter()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epochmq.base import limits
-from epochmq.broker.pop.order.ordered_pop import RECENT_MS, Orders, Verdict
+from epochmq.broker.pop.order.ordered_pop import RECENT_MS, AckRefusal, Orders
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 
 KEY, OTHER = QueueKey("G", "T", 0), QueueKey("G", "T", 1)
@@ -92,10 +92,10 @@ def test_how_often_a_message_was_out() -> None:
 
 def test_what_is_not_out_cannot_be_acknowledged() -> None:
     core = Orders()
-    assert core.ack(KEY, 5, WALL) is Verdict.STALE
+    assert core.ack(KEY, 5, WALL) is AckRefusal.STALE
     out(core, 5, 6)
-    assert core.ack(KEY, 5, WALL - 1) is Verdict.STALE
-    assert core.ack(KEY, 7, WALL) is Verdict.ILLEGAL
+    assert core.ack(KEY, 5, WALL - 1) is AckRefusal.STALE
+    assert core.ack(KEY, 7, WALL) is AckRefusal.ILLEGAL
 
 
 def test_a_message_is_hidden_longer_or_shorter() -> None:
@@ -249,7 +249,7 @@ def test_of_two_brokers_batches_the_later_one_counts() -> None:
     theirs.out(KEY, None, (WALL + 1, 1_000), [5, 6], 0)  # again, to another
     theirs.out(OTHER, None, (WALL, 1_000), [7], 0)
     assert ours.merge(told(theirs, WALL), 0, WALL) == 2
-    assert ours.ack(KEY, 5, WALL) is Verdict.STALE
+    assert ours.ack(KEY, 5, WALL) is AckRefusal.STALE
     assert ours.ack(KEY, 5, WALL + 1) == 6
     assert ours.ack(OTHER, 7, WALL) == 8
     assert ours.version.counter == 1

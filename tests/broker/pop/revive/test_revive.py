@@ -12,8 +12,8 @@ from epochmq.broker.pop.revive.revive import (
     COPY_LEFT_MS,
     RETRY_MAX_MS,
     RETRY_MS,
+    MessageState,
     Revive,
-    Seen,
 )
 
 WALL = 1_700_000_000_000
@@ -45,12 +45,12 @@ def test_what_is_acknowledged_is_never_due() -> None:
     assert core.check_point(one.key) is one
     assert (core.progress, core.next_deadline()) == (0, 1_000)
     acks(core, one, 0)
-    assert core.seen(one.key, 0) is Seen.ACKED
-    assert core.seen(one.key, 1) is Seen.OPEN
-    assert core.seen(one.key, 2) is Seen.FOREIGN
+    assert core.seen(one.key, 0) is MessageState.ACKED
+    assert core.seen(one.key, 1) is MessageState.OPEN
+    assert core.seen(one.key, 2) is MessageState.FOREIGN
     acks(core, one, 7, 1)
     assert core.check_point(one.key) is None
-    assert core.seen(one.key, 0) is Seen.UNKNOWN
+    assert core.seen(one.key, 0) is MessageState.UNKNOWN
     assert (core.progress, core.next_deadline(), len(core)) == (3, None, 0)
     assert core.due(9_999, 9) == []
     acks(core, one, 1)
@@ -76,7 +76,7 @@ def test_two_pops_of_one_millisecond_are_one() -> None:
     read(core, two)
     acks(core, two, 1)
     assert [core.seen(one.key, at) for at in range(4)] == [
-        Seen.OPEN, Seen.ACKED, Seen.OPEN, Seen.FOREIGN,
+        MessageState.OPEN, MessageState.ACKED, MessageState.OPEN, MessageState.FOREIGN,
     ]  # fmt: skip
     assert core.due(4_999, 9) == []
     (entry,) = core.due(5_000, 9)
@@ -139,7 +139,7 @@ def test_what_is_not_is_delivered_when_its_time_is_over() -> None:
     assert core.due(999, 9) == []
     (entry,) = core.due(1_000, 9)
     assert entry.open_messages() == [(0, 0), (2, 2)]
-    assert core.seen(one.key, 0) is Seen.DELIVERED
+    assert core.seen(one.key, 0) is MessageState.DELIVERED
     assert core.due(9_999, 9) == []
     core.delivered(entry, 0b101)
     assert (core.progress, core.statistics()["revived"]) == (2, 2)
@@ -153,7 +153,7 @@ def test_a_part_that_was_delivered_is_not_delivered_again() -> None:
     (entry,) = core.due(1_000, 9)
     assert entry.open_messages() == [(1, 1), (2, 2)]
     core.failed(entry, 0b010, 1_000, hard=False)
-    assert core.seen(entry.check_point.key, 1) is Seen.DELIVERED
+    assert core.seen(entry.check_point.key, 1) is MessageState.DELIVERED
     (entry,) = core.due(1_000 + RETRY_MS, 9)
     assert entry.open_messages() == [(2, 2)]
     core.failed(entry, 0b100, 1_000, hard=False)
@@ -334,9 +334,9 @@ def test_what_was_handed_out_again_is_remembered_for_some_time(monkeypatch) -> N
     acks(core, one, 1)
     for entry in core.due(1_000, 9):
         core.delivered(entry, 0b11 & ~entry.acked)
-        assert core.seen(entry.check_point.key, entry.offsets[0]) is Seen.DELIVERED
-    assert core.seen(one.key, 0) is Seen.UNKNOWN
-    assert core.seen(other.key, 9) is Seen.DELIVERED
+        assert core.seen(entry.check_point.key, entry.offsets[0]) is MessageState.DELIVERED
+    assert core.seen(one.key, 0) is MessageState.UNKNOWN
+    assert core.seen(other.key, 9) is MessageState.DELIVERED
 
 
 def test_too_late_is_too_late_though_the_log_says_otherwise() -> None:
@@ -344,9 +344,9 @@ def test_too_late_is_too_late_though_the_log_says_otherwise() -> None:
     read(core, one)
     (entry,) = core.due(1_000, 9)
     acks(core, one, 1)
-    assert core.seen(one.key, 1) is Seen.ACKED
+    assert core.seen(one.key, 1) is MessageState.ACKED
     core.failed(entry, 0b01, 1_000, hard=False)
-    assert core.seen(one.key, 0) is Seen.DELIVERED
+    assert core.seen(one.key, 0) is MessageState.DELIVERED
 
 
 def test_an_acknowledgement_may_be_kept_before_its_check_point_is_read() -> None:
@@ -354,8 +354,8 @@ def test_an_acknowledgement_may_be_kept_before_its_check_point_is_read() -> None
     core, one, other = Revive(), point(), point(start=9)
     core.add_pending_ack(one.key, [1])
     core.add_pending_ack(other.key, [9])
-    assert core.seen(one.key, 0) is Seen.UNKNOWN
-    assert core.seen(one.key, 1) is Seen.ACKED
+    assert core.seen(one.key, 0) is MessageState.UNKNOWN
+    assert core.seen(one.key, 1) is MessageState.ACKED
     core.add_pending_ack(other.key, [10])
     for found in (one, other):
         read(core, found)
@@ -364,7 +364,7 @@ def test_an_acknowledgement_may_be_kept_before_its_check_point_is_read() -> None
     acks(core, one, 1)
     acks(core, other, 9)
     acks(core, other, 10)
-    assert core.seen(other.key, 10) is Seen.UNKNOWN
+    assert core.seen(other.key, 10) is MessageState.UNKNOWN
     core.delivered(entry, 1)
     core.add_pending_ack(one.key, [0])
     assert (len(core), core.progress) == (0, core.position)
@@ -376,8 +376,11 @@ def test_what_is_kept_of_check_points_that_are_not_read_is_bounded(monkeypatch) 
     for start in (0, 9):
         core.add_pending_ack(point(start).key, [start])
     core.add_pending_ack(point().key, [1])
-    assert [core.seen(point(start).key, start) for start in (0, 9)] == [Seen.ACKED, Seen.UNKNOWN]
-    assert core.seen(point().key, 1) is Seen.ACKED
+    assert [core.seen(point(start).key, start) for start in (0, 9)] == [
+        MessageState.ACKED,
+        MessageState.UNKNOWN,
+    ]
+    assert core.seen(point().key, 1) is MessageState.ACKED
 
 
 def test_a_copy_of_a_former_life_opens_nothing() -> None:
@@ -420,7 +423,7 @@ class Slowly(RuleBasedStateMachine):
         self.open: dict[tuple[Key, int], int] = {}
         self.acked: set[tuple[Key, int]] = set()
         self.told: set[tuple[Key, int]] = set()
-        self.out: list[module.Entry] = []
+        self.out: list[module.OpenCheckPoint] = []
 
     def wall(self) -> int:
         return WALL + self.now + self.step
@@ -439,7 +442,7 @@ class Slowly(RuleBasedStateMachine):
     def ack(self, data: st.DataObject, told: bool) -> None:
         key, at = data.draw(st.sampled_from(sorted(self.open)))
         one = next(point for point in self.points if point.key == key)
-        if self.core.seen(key, at) is Seen.DELIVERED:
+        if self.core.seen(key, at) is MessageState.DELIVERED:
             return
         self.log.append(("ack", one, [at]))
         if told:

@@ -12,7 +12,7 @@ from tests.broker.slow import Slow
 
 from epochmq.base import limits
 from epochmq.broker.handlers.topic import delete_topic
-from epochmq.broker.internal_writes.internal_writer import Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.pop.pop_names import REVIVE_GROUP
 from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft
 from epochmq.broker.pop.revive import revive as core
@@ -108,7 +108,7 @@ def test_nothing_is_delivered_before_the_queue_is_read_to_its_end(
 class Moody:
     """An outlet's route that refuses what it is told to."""
 
-    def __init__(self, harness: PopHarness, *answers: Outcome) -> None:
+    def __init__(self, harness: PopHarness, *answers: WriteOutcome) -> None:
         self.inner = harness.node.internal_writer.route
         self.answers = list(answers)
 
@@ -116,8 +116,8 @@ class Moody:
         assert origin is Origin.REVIVE
         outcomes = []
         for draft in drafts:
-            outcome = self.answers.pop(0) if self.answers else Outcome.STORED
-            if outcome is Outcome.STORED:
+            outcome = self.answers.pop(0) if self.answers else WriteOutcome.STORED
+            if outcome is WriteOutcome.STORED:
                 self.inner.put([draft], origin, wall, lambda _: None)
             outcomes.append(outcome)
         done(outcomes)
@@ -128,7 +128,7 @@ def test_a_refused_redelivery_is_repeated_and_not_skipped() -> None:
     harness.put(b"a", b"b")
     harness.pop(invisible_ms=1_000)
     harness.tick()
-    harness.node.internal_writer.route = Moody(harness, Outcome.STORED, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.STORED, WriteOutcome.LATER)
     harness.tick(1_000)
     assert [message.body for message in harness.stored(RETRY)] == [b"a"]
     harness.tick(core.RETRY_MS - 1)
@@ -177,7 +177,7 @@ def test_an_illegal_one_is_tried_much_later() -> None:
     harness.put(b"a")
     harness.pop(invisible_ms=1_000)
     harness.tick()
-    harness.node.internal_writer.route = Moody(harness, Outcome.ILLEGAL)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.ILLEGAL)
     harness.tick(1_000)
     harness.tick(9_999)
     assert harness.stored(RETRY) == []
@@ -439,7 +439,7 @@ def test_a_copy_that_was_not_kept_is_made_again(monkeypatch: pytest.MonkeyPatch)
     harness.put(b"a")
     harness.pop(count=1, invisible_ms=60_000)
     route = harness.node.internal_writer.route
-    harness.node.internal_writer.route = Moody(harness, Outcome.LATER)
+    harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     harness.tick()
     harness.node.internal_writer.route = route
     harness.tick()

@@ -3,13 +3,13 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from epochmq.broker.pop.windows.pop_windows import QueueKey, Window, Windows
+from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey, Windows
 
 KEY = QueueKey("G", "T", 0)
 OTHER = QueueKey("G", "T", 1)
 
 
-def opened(core: Windows, after: int, key: QueueKey = KEY) -> Window:
+def opened(core: Windows, after: int, key: QueueKey = KEY) -> PopWindow:
     window = core.open(key, after)
     core.arrived(window)
     return window
@@ -70,7 +70,7 @@ class Slowly(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.core = Windows()
-        self.model: list[tuple[Window, bool]] = []
+        self.model: list[tuple[PopWindow, bool]] = []
         self.committed = self.end = 0
 
     @rule(size=st.integers(1, 3))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.tables.base import (
-    Mark,
     TableConflict,
+    TransactionMark,
     batch_of,
     check_mark,
     check_owner,
@@ -21,7 +21,7 @@ from epochmq.spark.jobs.tables.base import (
     same_type,
 )
 
-MARK = Mark("a", 3, {"T": {"b:0": 7}}, "run")
+MARK = TransactionMark("a", 3, {"T": {"b:0": 7}}, "run")
 
 
 @given(st.integers(0, 10**12 - 1), st.integers(0, 99_999))
@@ -43,18 +43,20 @@ def test_partitions_need_no_escape_in_a_url() -> None:
 
 
 by_queue = st.dictionaries(st.text(), st.integers())
-marks = st.builds(Mark, st.text(), st.integers(0), st.dictionaries(st.text(), by_queue), st.text())
+marks = st.builds(
+    TransactionMark, st.text(), st.integers(0), st.dictionaries(st.text(), by_queue), st.text()
+)
 
 
 @given(marks)
-def test_marks_survive_json(mark: Mark) -> None:
-    assert Mark.from_json(mark.as_json()) == mark
+def test_marks_survive_json(mark: TransactionMark) -> None:
+    assert TransactionMark.from_json(mark.as_json()) == mark
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"app": 1}', "null"])
 def test_bad_marks(text: str) -> None:
     with pytest.raises(UsageError, match="mark cannot be read"):
-        Mark.from_json(text)
+        TransactionMark.from_json(text)
 
 
 def test_steps() -> None:
@@ -64,7 +66,7 @@ def test_steps() -> None:
     check_mark(MARK, MARK, "t")
     check_mark(None, None, "t")
     with pytest.raises(TableConflict, match="run other, batch 3"):
-        check_mark(Mark("a", 3, {}, "other"), MARK, "t")
+        check_mark(TransactionMark("a", 3, {}, "other"), MARK, "t")
     with pytest.raises(TableConflict, match="somebody"):
         check_mark(None, MARK, "t")
     check_owner(MARK, "a", "t")

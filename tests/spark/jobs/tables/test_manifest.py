@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, Mark, TableConflict
-from epochmq.spark.jobs.tables.manifest import FOLDER, WHOLE_EVERY, Manifest, State
+from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
+from epochmq.spark.jobs.tables.manifest import FOLDER, WHOLE_EVERY, Manifest, TableVersion
 from epochmq.spark.jobs.tables.storage import Storage
 
 
@@ -21,19 +21,19 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 def test_versions_add_up(manifest: Manifest) -> None:
-    state = manifest.append(State(-1, "a", "s"), None)
+    state = manifest.append(TableVersion(-1, "a", "s"), None)
     count = WHOLE_EVERY * 2 + 5
     for number in range(count):
-        mark = Mark("a", number, {}, "r")
+        mark = TransactionMark("a", number, {}, "r")
         state = manifest.append(state, mark, [file(number)], [f"p/{number - 3}"])
         assert manifest.load() == state
     assert set(state.files) == {f"p/{count - each}" for each in (1, 2, 3)}
-    assert state.mark == Mark("a", count - 1, {}, "r")
-    assert manifest.load(State(-1, "a", "s")) == state
+    assert state.mark == TransactionMark("a", count - 1, {}, "r")
+    assert manifest.load(TableVersion(-1, "a", "s")) == state
 
 
 def test_a_version_is_written_once(manifest: Manifest) -> None:
-    state = manifest.append(State(-1, "a", "s"), None)
+    state = manifest.append(TableVersion(-1, "a", "s"), None)
     later = manifest.append(state, None, [file(1)])
     with pytest.raises(TableConflict, match="another archive writes to"):
         manifest.append(state, None, [file(2)])

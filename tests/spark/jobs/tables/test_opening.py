@@ -13,7 +13,7 @@ from tests.spark.jobs.lake import FORMATS
 from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import NotFound, StoreDamaged, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, Mark, TableConflict
+from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
 from epochmq.spark.jobs.tables.iceberg import IcebergArchive
 from epochmq.spark.jobs.tables.opening import (
     AnyTable,
@@ -37,7 +37,7 @@ def place_of(table: AnyTable) -> str:
     return table.warehouse if isinstance(table, IcebergArchive) else table.root
 
 
-def write(table: AnyTable, mark: Mark, files: list[DataFile]) -> None:
+def write(table: AnyTable, mark: TransactionMark, files: list[DataFile]) -> None:
     """The transaction, without a look at the table before it."""
     table._write(mark, files)
 
@@ -56,7 +56,7 @@ def test_a_batch_is_in_the_table_once(table: AnyTable) -> None:
     assert not table.commit(APP, 1, offsets(9), files_of(table, 1, 5, 9))
     assert again(table).last_batch(APP) == (1, offsets(9))
     assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(5, 9)})
-    assert table.mark == again(table).mark == Mark(APP, 1, offsets(9), table.run)
+    assert table.mark == again(table).mark == TransactionMark(APP, 1, offsets(9), table.run)
     assert len(table.files()) == 1
 
 
@@ -125,7 +125,7 @@ def test_of_two_transactions_at_once_one_fails(table: AnyTable) -> None:
     other = again(table)
     files = files_of(table, 1, 0, 3)
     assert other.commit(APP, 1, offsets(3), files_of(other, 1, 0, 3))
-    mark = Mark(APP, 1, offsets(3), "late")
+    mark = TransactionMark(APP, 1, offsets(3), "late")
     with pytest.raises(TableConflict):
         write(table, mark, files)
     assert ids(again(table)) == Counter({f"T-0-{at}": 1 for at in range(3)})

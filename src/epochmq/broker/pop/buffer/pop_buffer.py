@@ -14,13 +14,13 @@ import heapq
 
 from epochmq.base.check import check
 from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
-from epochmq.broker.pop.windows.pop_windows import Window
+from epochmq.broker.pop.windows.pop_windows import PopWindow
 
 RETRY_MS = 1_000
 """Pause before a check point that the internal writer refused is written again."""
 
 
-class Slot:
+class BufferSlot:
     """One young check point; `queue_id` is its revive queue."""
 
     __slots__ = (
@@ -37,7 +37,7 @@ class Slot:
     )  # fmt: skip
 
     def __init__(
-        self, check_point: CheckPoint, queue_id: int, window: Window | None, until_ms: int
+        self, check_point: CheckPoint, queue_id: int, window: PopWindow | None, until_ms: int
     ) -> None:
         self.check_point = check_point
         self.queue_id = queue_id
@@ -67,8 +67,8 @@ class PopBuffer:
         self._stay_ms = stay_ms
         self._spare_ms = spare_ms
         self._slots_max = slots_max
-        self._slots: dict[Key, Slot] = {}
-        self._plan: list[tuple[int, int, Slot]] = []
+        self._slots: dict[Key, BufferSlot] = {}
+        self._plan: list[tuple[int, int, BufferSlot]] = []
         self._number = 0
         self._cancelled = 0
         self._written = 0
@@ -84,7 +84,7 @@ class PopBuffer:
         slot = self._slots.get(key)
         return None if slot is None else slot.check_point
 
-    def add(self, slot: Slot, now: int) -> bool:
+    def add(self, slot: BufferSlot, now: int) -> bool:
         """Keep it; False when it is to be written at once: no room, or too little time."""
         key = slot.check_point.key
         spare = slot.check_point.invisible_time - self._spare_ms
@@ -94,7 +94,7 @@ class PopBuffer:
         self._put(slot, now + min(self._stay_ms, spare))
         return True
 
-    def ack(self, key: Key, offset: int) -> Slot | None:
+    def ack(self, key: Key, offset: int) -> BufferSlot | None:
         """Note an acknowledgement; the slot when it is kept here, None when it must be written.
 
         Whoever gets a slot that is `done` settles its window: it is forgotten here. What may be in
@@ -112,9 +112,9 @@ class PopBuffer:
             self._cancelled += 1
         return slot
 
-    def due(self, now: int, most: int) -> list[Slot]:
+    def due(self, now: int, most: int) -> list[BufferSlot]:
         """Up to `most` slots to write now; each stays `writing` until it is reported."""
-        found: list[Slot] = []
+        found: list[BufferSlot] = []
         while self._plan and self._plan[0][0] <= now and len(found) < most:
             at, _, slot = heapq.heappop(self._plan)
             if self._is_planned(at, slot):
@@ -122,20 +122,20 @@ class PopBuffer:
                 found.append(slot)
         return found
 
-    def pop_all(self) -> list[Slot]:
+    def pop_all(self) -> list[BufferSlot]:
         """Everything that is not being written, for a stop."""
         found = [slot for slot in self._slots.values() if not slot.writing]
         for slot in found:
             slot.writing = True
         return found
 
-    def written(self, slot: Slot) -> None:
+    def written(self, slot: BufferSlot) -> None:
         """The internal writer keeps it: from now on acknowledgements are written, too."""
         check(slot.writing, "pop buffer: only what was due is written")
         self._written += 1
         self._slots.pop(slot.check_point.key, None)
 
-    def failed(self, slot: Slot, now: int) -> None:
+    def failed(self, slot: BufferSlot, now: int) -> None:
         check(slot.writing, "pop buffer: only what was due is written")
         slot.writing = False
         slot.unsure = True
@@ -170,7 +170,7 @@ class PopBuffer:
             "written": self._written,
         }
 
-    def _put(self, slot: Slot, at: int) -> None:
+    def _put(self, slot: BufferSlot, at: int) -> None:
         slot.write_at_ms = at
         self._number += 1
         heapq.heappush(self._plan, (at, self._number, slot))
@@ -178,6 +178,6 @@ class PopBuffer:
             self._plan = [plan for plan in self._plan if self._is_planned(plan[0], plan[2])]
             heapq.heapify(self._plan)
 
-    def _is_planned(self, at: int, slot: Slot) -> bool:
+    def _is_planned(self, at: int, slot: BufferSlot) -> bool:
         open_ = slot.unsure or not slot.done
         return open_ and not slot.writing and slot.write_at_ms == at

@@ -11,7 +11,7 @@ import msgspec
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 
 
-class Row(msgspec.Struct, omit_defaults=True):
+class BatchRow(msgspec.Struct, omit_defaults=True):
     """A batch as the file has it."""
 
     popTime: int = 0
@@ -23,10 +23,10 @@ class Row(msgspec.Struct, omit_defaults=True):
     cm: int = 0
     a: str | None = None
     epochmqAhead: list[int] | None = None
-    """Ours; see `Batch.ahead`."""
+    """Ours; see `OrderedBatch.ahead`."""
 
 
-class Batch:
+class OrderedBatch:
     """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
 
     __slots__ = ("acked", "ahead", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
@@ -68,12 +68,12 @@ class Batch:
         mine = (at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
         return self.ahead.union(mine)
 
-    def follow(self, old: "Batch") -> None:
+    def follow(self, old: "OrderedBatch") -> None:
         """It is out instead of `old`: what is acknowledged of that stays so, though only a part of
         it, or what lies before, is out again."""
         self.ahead = frozenset(at for at in old.acked_offsets() if at > self.offsets[0])
 
-    def hold_as(self, old: "Batch", now: int) -> None:
+    def hold_as(self, old: "OrderedBatch", now: int) -> None:
         """Its consumer may have `old` in its hands as well: what that hides longer stays so."""
         held = dict(zip(old.offsets, old.until, strict=True))
         for bit, offset in enumerate(self.offsets):
@@ -89,12 +89,12 @@ class Batch:
                 self.acked |= 1 << bit
         return self.acked != before
 
-    def is_after(self, other: "Batch") -> bool:
+    def is_after(self, other: "OrderedBatch") -> bool:
         """Whether it was out later than `other` of the same queue: a queue only goes on, and what
         comes again comes at a later time."""
         return (self.offsets[0], self.pop_time) > (other.offsets[0], other.pop_time)
 
-    def join(self, other: "Batch") -> None:
+    def join(self, other: "OrderedBatch") -> None:
         """`other` is the same batch as another broker knows it: acknowledged is what either says,
         hidden for the longer of both times."""
         self.acked |= other.acked
@@ -103,9 +103,9 @@ class Batch:
         self.visible_wall_ms = {**self.visible_wall_ms, **other.visible_wall_ms}
 
 
-def row_of(batch: Batch) -> Row:
+def row_of(batch: OrderedBatch) -> BatchRow:
     first = batch.offsets[0]
-    return Row(
+    return BatchRow(
         popTime=batch.pop_time,
         i=batch.invisible_time,
         o=[first, *(offset - first for offset in batch.offsets[1:])],
@@ -118,14 +118,16 @@ def row_of(batch: Batch) -> Row:
     )
 
 
-def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueKey, Batch]:
+def batches_of(
+    rows: Mapping[QueueKey, BatchRow], now: int, wall: int
+) -> dict[QueueKey, OrderedBatch]:
     """Rows with deadlines for wall times; late is better than early, but no later than was asked
     for, whatever became of the clock meanwhile. Empty ones are left out."""
     batches = {}
     for key, row in rows.items():
         if not row.o:
             continue
-        batch = Batch(row.popTime, row.i or 0, _absolute(row.o))
+        batch = OrderedBatch(row.popTime, row.i or 0, _absolute(row.o))
         batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
         batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
         batch.ahead = frozenset(row.epochmqAhead or ())
@@ -137,9 +139,11 @@ def batches_of(rows: Mapping[QueueKey, Row], now: int, wall: int) -> dict[QueueK
     return batches
 
 
-def rows_of(content: Mapping[str, Any]) -> dict[QueueKey, Row]:
+def rows_of(content: Mapping[str, Any]) -> dict[QueueKey, BatchRow]:
     """The rows of a file or body; `ValueError` when it is none."""
-    table = msgspec.convert(content.get("table") or {}, dict[str, dict[int, Row]], strict=False)
+    table = msgspec.convert(
+        content.get("table") or {}, dict[str, dict[int, BatchRow]], strict=False
+    )
     return {
         QueueKey(group, topic, queue_id): row
         for name, rows in table.items()

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from epochmq.base import limits
-from epochmq.broker.pop.order.batch import Batch, Row, batches_of, row_of, rows_of
+from epochmq.broker.pop.order.batch import BatchRow, OrderedBatch, batches_of, row_of, rows_of
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
@@ -29,7 +29,7 @@ RECENT_MS = 60_000
 longer in order may have gone back since, and would lose messages by it."""
 
 
-class Verdict(Enum):
+class AckRefusal(Enum):
     """Why an acknowledgement moves no offset."""
 
     STALE = auto()
@@ -48,9 +48,9 @@ class Orders:
         self.version = DataVersion()
         self.changes = 0
         """Counts everything that changes a batch: replicas ask only for what is new."""
-        self._batches: dict[QueueKey, Batch] = {}
+        self._batches: dict[QueueKey, OrderedBatch] = {}
         self._frees: list[tuple[int, QueueKey]] = []
-        self._loaded: dict[QueueKey, Row] = {}
+        self._loaded: dict[QueueKey, BatchRow] = {}
         self._recent: dict[QueueKey, int] = {}
         """Batches by their last change, the latest last."""
         self._whole_before = 0
@@ -96,7 +96,7 @@ class Orders:
         old = self._batches.get(key)
         if old is None and len(self._batches) >= limits.POP_ORDER_QUEUES_MAX:
             return None
-        batch = Batch(pop[0], pop[1], offsets)
+        batch = OrderedBatch(pop[0], pop[1], offsets)
         batch.attempt_id = attempt_id
         batch.until = [now + pop[1]] * len(batch.offsets)
         if old is not None:
@@ -114,7 +114,7 @@ class Orders:
         least = min((batch.counts.get(offset, 0) for offset in batch.offsets), default=0)
         return dict(batch.counts), least
 
-    def ack(self, key: QueueKey, offset: int, pop_time: int) -> int | Verdict:
+    def ack(self, key: QueueKey, offset: int, pop_time: int) -> int | AckRefusal:
         """A message is done with: the offset to commit, or why there is none.
 
         RocketMQ commits `offset` + 1 when it knows of no batch, as after a crash: the messages
@@ -122,9 +122,9 @@ class Orders:
         """
         batch = self._batches.get(key)
         if batch is None or batch.pop_time != pop_time:
-            return Verdict.STALE
+            return AckRefusal.STALE
         if offset not in batch.offsets:
-            return Verdict.ILLEGAL
+            return AckRefusal.ILLEGAL
         batch.acked |= 1 << batch.offsets.index(offset)
         self._put(key, batch)
         return batch.next_offset()
@@ -247,7 +247,7 @@ class Orders:
     ) -> dict[str, Any]:
         """The shape of the file, and with the time of now of what replicas copy; of these queues
         only, or all."""
-        table: dict[str, dict[int, Row]] = {}
+        table: dict[str, dict[int, BatchRow]] = {}
         for key in self._batches if keys is None else keys:
             table.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = row_of(
                 self._batches[key]
@@ -264,7 +264,7 @@ class Orders:
         """Take over consumerOrderInfo.json; `begin` makes deadlines of its times."""
         self._loaded, self.version = rows_of(content), _version(content)
 
-    def _put(self, key: QueueKey, batch: Batch) -> None:
+    def _put(self, key: QueueKey, batch: OrderedBatch) -> None:
         self._batches[key] = batch
         self.dirty = True
         self.changes += 1
@@ -286,6 +286,6 @@ def _version(content: dict[str, Any]) -> DataVersion:
     return msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
 
 
-def _told(content: dict[str, Any], now: int, wall: int) -> dict[QueueKey, Batch]:
+def _told(content: dict[str, Any], now: int, wall: int) -> dict[QueueKey, OrderedBatch]:
     """Another broker's batches; its clock need not be right."""
     return batches_of(rows_of(content), now, msgspec.convert(content.get("wallMillis", wall), int))

@@ -50,7 +50,7 @@ COPY_LEFT_MS = 5_000
 """What is due sooner than this is not copied: it is done soon by itself."""
 
 
-class Seen(Enum):
+class MessageState(Enum):
     """What is known of one message of a check point."""
 
     UNKNOWN = auto()
@@ -63,7 +63,7 @@ class Seen(Enum):
     """It is, or is just being, put into the retry topic."""
 
 
-class Entry:
+class OpenCheckPoint:
     """An open check point. Bits: one a message, the lowest for the first."""
 
     __slots__ = (
@@ -124,13 +124,13 @@ class Revive:
         self._stale: list[tuple[int, int]] = []
         self._kept: dict[Key, set[int]] = {}
         """Acknowledged, where the check point is not read yet, nor the acknowledgement."""
-        self._entries: dict[Key, Entry] = {}
-        self._past: dict[Key, Entry] = {}
+        self._entries: dict[Key, OpenCheckPoint] = {}
+        self._past: dict[Key, OpenCheckPoint] = {}
         """The newest that ended with a delivery: an acknowledgement is too late for them, whatever
         the wall clock says by now."""
-        self._places: deque[tuple[int, Entry]] = deque()
-        self._lost: deque[tuple[int, Entry, CheckPoint]] = deque()
-        self._due: list[tuple[int, int, Entry]] = []
+        self._places: deque[tuple[int, OpenCheckPoint]] = deque()
+        self._lost: deque[tuple[int, OpenCheckPoint, CheckPoint]] = deque()
+        self._due: list[tuple[int, int, OpenCheckPoint]] = []
         self._number = 0
         self._orphans = 0
         self._revived = 0
@@ -188,19 +188,19 @@ class Revive:
                 entry.acked |= 1 << entry.offsets.index(offset)
         self._look(entry)
 
-    def seen(self, key: Key, offset: int) -> Seen:
+    def seen(self, key: Key, offset: int) -> MessageState:
         """What is known of a message, by everything before `position`."""
         entry = self._entries.get(key) or self._past.get(key)
         if entry is None:
-            return Seen.ACKED if offset in self._kept.get(key, ()) else Seen.UNKNOWN
+            return MessageState.ACKED if offset in self._kept.get(key, ()) else MessageState.UNKNOWN
         if offset not in entry.offsets:
-            return Seen.FOREIGN
+            return MessageState.FOREIGN
         bit = 1 << entry.offsets.index(offset)
         if entry.delivered & bit:
-            return Seen.DELIVERED
+            return MessageState.DELIVERED
         if entry.acked & bit:
-            return Seen.ACKED
-        return Seen.DELIVERED if entry.busy else Seen.OPEN
+            return MessageState.ACKED
+        return MessageState.DELIVERED if entry.busy else MessageState.OPEN
 
     # What is due -----------------------------------------------------------------------------
 
@@ -209,9 +209,9 @@ class Revive:
         entry = self._entries.get(key)
         return None if entry is None else entry.check_point
 
-    def due(self, now: int, most: int) -> list[Entry]:
+    def due(self, now: int, most: int) -> list[OpenCheckPoint]:
         """Up to `most` check points whose time is over; each stays out until it is reported."""
-        found: list[Entry] = []
+        found: list[OpenCheckPoint] = []
         while self._due and self._due[0][0] <= now and len(found) < most:
             due_ms, _, entry = heapq.heappop(self._due)
             if self._is_planned(due_ms, entry):
@@ -219,7 +219,7 @@ class Revive:
                 found.append(entry)
         return found
 
-    def delivered(self, entry: Entry, bits: int) -> None:
+    def delivered(self, entry: OpenCheckPoint, bits: int) -> None:
         """The internal writer keeps these messages in the retry topic, or there is nothing to
         deliver."""
         check(entry.busy, "revive: only what was due is delivered")
@@ -230,7 +230,7 @@ class Revive:
         if not self._look(entry):
             self._plan(entry)
 
-    def failed(self, entry: Entry, bits: int, now: int, *, hard: bool) -> None:
+    def failed(self, entry: OpenCheckPoint, bits: int, now: int, *, hard: bool) -> None:
         """Only `bits` were kept; the others again, much later when it is a `hard` failure."""
         entry.delivered |= bits & ~entry.acked
         entry.busy = False
@@ -317,7 +317,7 @@ class Revive:
         return self.position < self._end
 
     def _open(self, found: CheckPoint, place: int, due_ms: int) -> None:
-        entry = Entry(found, place, due_ms)
+        entry = OpenCheckPoint(found, place, due_ms)
         known_from, done = self._done_before.get(found.key, (place, set()))
         known = sum(1 << bit for bit, at in enumerate(entry.offsets) if at in done)
         if known & ~entry.acked:
@@ -331,7 +331,7 @@ class Revive:
             self._places.append((place, entry))
             self._plan(entry)
 
-    def _widen(self, entry: Entry, found: CheckPoint, place: int, due_ms: int) -> None:
+    def _widen(self, entry: OpenCheckPoint, found: CheckPoint, place: int, due_ms: int) -> None:
         """Another pop had the same key: of the same millisecond and from the same message on, as
         after a crash by a clock that was set back. What acknowledges the one acknowledges the
         other; their messages come back together.
@@ -356,7 +356,7 @@ class Revive:
             _, done = self._done_before.setdefault(key, (place, set()))
             done.update(offsets)
 
-    def _look(self, entry: Entry) -> bool:
+    def _look(self, entry: OpenCheckPoint) -> bool:
         """Forget the check point when nothing of it is open; whether that is so."""
         if entry.finished and entry.copy is None:
             self._entries.pop(entry.check_point.key, None)
@@ -366,20 +366,20 @@ class Revive:
                 self._remember(entry.check_point.key, entry.first_place, done)
         return entry.finished
 
-    def _note_past(self, entry: Entry) -> None:
+    def _note_past(self, entry: OpenCheckPoint) -> None:
         if entry.delivered:
             self._past[entry.check_point.key] = entry
             if len(self._past) > DELIVERED_KEPT_MAX:
                 del self._past[next(iter(self._past))]
 
-    def _plan(self, entry: Entry) -> None:
+    def _plan(self, entry: OpenCheckPoint) -> None:
         self._number += 1
         heapq.heappush(self._due, (entry.due_ms, self._number, entry))
         if len(self._due) > 2 * len(self._entries) + 64:
             self._due = [plan for plan in self._due if self._is_planned(plan[0], plan[2])]
             heapq.heapify(self._due)
 
-    def _is_planned(self, due_ms: int, entry: Entry) -> bool:
+    def _is_planned(self, due_ms: int, entry: OpenCheckPoint) -> bool:
         return not entry.finished and not entry.busy and entry.due_ms == due_ms
 
     def _sweep(self) -> None:
@@ -388,5 +388,5 @@ class Revive:
             places.popleft()
 
     @staticmethod
-    def _is_over(place: int, entry: Entry) -> bool:
+    def _is_over(place: int, entry: OpenCheckPoint) -> bool:
         return (entry.finished and entry.copy is None) or entry.place != place

@@ -14,12 +14,12 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send_properties import encode_loosely
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, Outcome
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.pop import pop_records as records
 from epochmq.broker.pop.confirmed import Confirmed
 from epochmq.broker.pop.pop_names import RETRY_V1, RETRY_V2, REVIVE_GROUP, retry_name
 from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import Entry, Revive
+from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
 from epochmq.broker.schedule.delayed import index_keys
 from epochmq.model import record
 from epochmq.model.host import pack
@@ -56,7 +56,7 @@ Came = Callable[[Mapping[int, StoredMessage | None] | None], None]
 in place of all: nobody answered."""
 
 
-class Fetch(Protocol):
+class FetchFromGroup(Protocol):
     """Reads messages of another group's queue."""
 
     def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None: ...
@@ -66,7 +66,7 @@ def _nobody(found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
     came(None)
 
 
-class Messages(Protocol):
+class ReviveStore(Protocol):
     """What is needed of the store."""
 
     def read_queue(
@@ -84,7 +84,7 @@ class Offsets(Protocol):
     def get(self, group: str, topic: str, queue_id: int) -> int: ...
 
 
-class Topics(Protocol):
+class ReviveTopics(Protocol):
     """What is needed of the topics."""
 
     def get(self, topic: str) -> TopicConfig | None: ...
@@ -97,10 +97,10 @@ class ReviveDriver:
 
     def __init__(
         self,
-        store: Messages,
+        store: ReviveStore,
         internal_writer: InternalWriter,
         offsets: Offsets,
-        topics: Topics,
+        topics: ReviveTopics,
         confirmed: Confirmed,
         *,
         topic: str,
@@ -119,7 +119,7 @@ class ReviveDriver:
         self._given: dict[Key, int] = {}
         self._damaged: dict[int, int] = {}
         """When a queue is read again whose next record is damaged (monotonic)."""
-        self.fetch: Fetch = _nobody
+        self.fetch: FetchFromGroup = _nobody
         """Reads what another group's check points name; the service sets it."""
         self.retry_v2 = False
         """Whether new retry topics get their names of the second generation."""
@@ -225,7 +225,7 @@ class ReviveDriver:
 
     # Delivering ------------------------------------------------------------------------------
 
-    def _deliver(self, core: Revive, entry: Entry, now: int, wall: int) -> None:
+    def _deliver(self, core: Revive, entry: OpenCheckPoint, now: int, wall: int) -> None:
         """Put what is open of a check point into the retry topic; its messages may be elsewhere.
 
         A slave that stood in for another group's master gave the check point here (RIP-32).
@@ -243,7 +243,13 @@ class ReviveDriver:
             self._from_remote(core, entry, topic, offsets, now, wall)
 
     def _from_remote(
-        self, core: Revive, entry: Entry, topic: str, offsets: list[int], now: int, wall: int
+        self,
+        core: Revive,
+        entry: OpenCheckPoint,
+        topic: str,
+        offsets: list[int],
+        now: int,
+        wall: int,
     ) -> None:
         check_point = entry.check_point
 
@@ -261,7 +267,7 @@ class ReviveDriver:
     def _put(
         self,
         core: Revive,
-        entry: Entry,
+        entry: OpenCheckPoint,
         topic: str,
         messages: Mapping[int, StoredMessage | _Lost],
         now: int,
@@ -286,14 +292,14 @@ class ReviveDriver:
                 core.delivered(entry, settled)
             return
 
-        def done(outcomes: Sequence[Outcome]) -> None:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
             kept, refused, stuck = settled, False, hard
             for bit, outcome in zip(bits, outcomes, strict=True):
-                if outcome is Outcome.STORED:
+                if outcome is WriteOutcome.STORED:
                     kept |= bit
                 else:
-                    refused = refused or outcome is Outcome.LATER
-                    stuck = stuck or outcome is Outcome.ILLEGAL
+                    refused = refused or outcome is WriteOutcome.LATER
+                    stuck = stuck or outcome is WriteOutcome.ILLEGAL
             self._confirmed.when(self._end(), lambda: tell(kept, refused, stuck))
 
         def tell(kept: int, refused: bool, stuck: bool) -> None:
@@ -315,7 +321,7 @@ class ReviveDriver:
             return None
         return topic
 
-    def _log_offset(self, core: Revive, entry: Entry) -> int:
+    def _log_offset(self, core: Revive, entry: OpenCheckPoint) -> int:
         """Where the check point lies in the log; behind everything when it cannot be told."""
         for queue_id, mine in self.queues.items():
             if mine is core:
@@ -351,8 +357,8 @@ class ReviveDriver:
             return
         draft = records.check_point_draft(check_point, self.topic, queue_id, wall)
 
-        def done(outcomes: Sequence[Outcome]) -> None:
-            if outcomes[0] is not Outcome.STORED:
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
+            if outcomes[0] is not WriteOutcome.STORED:
                 self._confirmed.when(self._end(), failed)
 
         def failed() -> None:

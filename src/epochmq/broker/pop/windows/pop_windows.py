@@ -22,7 +22,7 @@ class QueueKey(NamedTuple):
     queue_id: int
 
 
-class Window:
+class PopWindow:
     """Everything of a queue before `after` that was not in an earlier window."""
 
     __slots__ = ("after", "key", "live", "safe")
@@ -38,8 +38,8 @@ class Windows:
     """All open windows of a broker."""
 
     def __init__(self) -> None:
-        self._open: dict[QueueKey, deque[Window]] = {}
-        self._busy: dict[QueueKey, Window] = {}
+        self._open: dict[QueueKey, deque[PopWindow]] = {}
+        self._busy: dict[QueueKey, PopWindow] = {}
         self._count = 0
 
     def busy(self, key: QueueKey) -> bool:
@@ -55,20 +55,20 @@ class Windows:
         """Open windows of the queue."""
         return len(self._open.get(key, ()))
 
-    def open(self, key: QueueKey, after: int) -> Window:
+    def open(self, key: QueueKey, after: int) -> PopWindow:
         check(key not in self._busy, "pop: one window of a queue on its way at a time")
-        window = Window(key, after)
+        window = PopWindow(key, after)
         self._open.setdefault(key, deque()).append(window)
         self._busy[key] = window
         self._count += 1
         return window
 
-    def arrived(self, window: Window) -> None:
+    def arrived(self, window: PopWindow) -> None:
         """Its check point is kept: others may take of the queue again."""
         if self._busy.get(window.key) is window:
             del self._busy[window.key]
 
-    def failed(self, window: Window) -> None:
+    def failed(self, window: PopWindow) -> None:
         """Its check point was not kept: nothing was taken."""
         if self._busy.get(window.key) is not window:
             return  # forgotten by a reset
@@ -81,7 +81,7 @@ class Windows:
         if not windows:
             del self._open[window.key]
 
-    def offset_to_commit(self, window: Window) -> int | None:
+    def offset_to_commit(self, window: PopWindow) -> int | None:
         """The window is safe: the offset to commit now, None when it must wait or was forgotten."""
         if not window.live:
             return None
@@ -99,7 +99,7 @@ class Windows:
 
     def forget(self, key: QueueKey) -> None:
         """An offset was reset: what is under way decides nothing any more."""
-        windows = self._open.pop(key, deque[Window]())
+        windows = self._open.pop(key, deque[PopWindow]())
         for window in windows:
             window.live = False
         self._count -= len(windows)

@@ -1,4 +1,5 @@
-"""What an archive needs of a table, whatever its format: `Table`, its files, its last mark."""
+"""What an archive needs of a table, whatever its format: `ArchiveTable`, its files, its last
+mark."""
 
 import json
 import re
@@ -51,7 +52,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Mark:
+class TransactionMark:
     """The last transaction of an archive: written with its files, so it is true or absent."""
 
     app: str
@@ -70,7 +71,7 @@ class Mark:
         return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> "Mark":
+    def from_json(cls, text: str) -> "TransactionMark":
         """The reverse of `as_json`; `UsageError` for what no archive wrote."""
         try:
             found = json.loads(text)
@@ -80,14 +81,14 @@ class Mark:
             raise UsageError(f"the table's mark cannot be read: {text[:80]}") from None
 
 
-class Table(Protocol):
+class ArchiveTable(Protocol):
     """A table that one archive writes to, batch after batch."""
 
     root: str
     """Where data files go: a directory or a URL."""
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> TransactionMark | None:
         """The last transaction that `files` know of; None before the first."""
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
@@ -130,13 +131,13 @@ class MarkedTable(ABC):
 
     def __init__(self) -> None:
         self.run = new_run()
-        self._mark: Mark | None = None
+        self._mark: TransactionMark | None = None
 
     def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
-        """See `Table.claim`."""
+        """See `ArchiveTable.claim`."""
         self._look()
         batch = self._mark.batch if self._mark else 0
-        self._write(Mark(app, batch, offsets, self.run, newest or {}), [])
+        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), [])
 
     def commit(
         self,
@@ -146,11 +147,11 @@ class MarkedTable(ABC):
         files: Sequence[DataFile],
         newest: Times | None = None,
     ) -> bool:
-        """See `Table.commit`."""
+        """See `ArchiveTable.commit`."""
         self._look()
         if not is_next(self._mark, batch):
             return False
-        self._write(Mark(app, batch, offsets, self.run, newest or {}), files)
+        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), files)
         return True
 
     @abstractmethod
@@ -158,7 +159,7 @@ class MarkedTable(ABC):
         """Read the newest version; `TableConflict` if another run wrote a mark into it."""
 
     @abstractmethod
-    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+    def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
         """Commit the files with the mark, in one transaction, and keep the mark."""
 
 
@@ -192,7 +193,7 @@ def batch_of(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def check_owner(mark: Mark | None, app: str, where: str) -> None:
+def check_owner(mark: TransactionMark | None, app: str, where: str) -> None:
     """`UsageError` unless the table is `app`'s own."""
     if mark is not None and mark.app != app:
         raise UsageError(
@@ -201,12 +202,12 @@ def check_owner(mark: Mark | None, app: str, where: str) -> None:
         )
 
 
-def is_next(mark: Mark | None, batch: int) -> bool:
+def is_next(mark: TransactionMark | None, batch: int) -> bool:
     """Whether `batch` is still to be committed."""
     return mark is None or batch > mark.batch
 
 
-def check_mark(mark: Mark | None, known: Mark | None, where: str) -> None:
+def check_mark(mark: TransactionMark | None, known: TransactionMark | None, where: str) -> None:
     """`TableConflict` if the table's mark is not the one that this run knows."""
     if mark != known:
         by = f"run {mark.run[:8]}, batch {mark.batch}" if mark else "somebody"

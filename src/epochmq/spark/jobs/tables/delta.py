@@ -17,10 +17,10 @@ from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import (
     PARTITION_COLUMNS,
     DataFile,
-    Mark,
     MarkedTable,
     Offsets,
     TableConflict,
+    TransactionMark,
     batch_of,
     check_mark,
     check_owner,
@@ -52,7 +52,7 @@ class DeltaArchive(MarkedTable):
         self._mark = self._find_mark()
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> TransactionMark | None:
         return self._mark
 
     @staticmethod
@@ -78,12 +78,12 @@ class DeltaArchive(MarkedTable):
                 storage_options=self._options,
             )
 
-    def _find_mark(self) -> Mark | None:
+    def _find_mark(self) -> TransactionMark | None:
         for limit in _LOOK_BACK:
             history = self._table.history(limit)
             for commit in history:
                 if KEY in commit:
-                    return Mark.from_json(commit[KEY])
+                    return TransactionMark.from_json(commit[KEY])
             if len(history) < limit:
                 break
         if self._table.file_uris():
@@ -108,11 +108,11 @@ class DeltaArchive(MarkedTable):
             self._table.update_incremental()
             check_mark(self._find_mark(), self._mark, self.root)
 
-    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+    def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
         self._transact([self._action(each) for each in files], mark)
         self._mark = mark
 
-    def _transact(self, actions: list[Any], mark: Mark) -> None:
+    def _transact(self, actions: list[Any], mark: TransactionMark) -> None:
         errors = need("deltalake.exceptions", "lake")
         try:
             with clear_errors(self.root):
@@ -129,7 +129,7 @@ class DeltaArchive(MarkedTable):
             ) from error
         self._table.update_incremental()
 
-    def _properties(self, mark: Mark) -> Any:
+    def _properties(self, mark: TransactionMark) -> Any:
         # Two runs that commit at once depend on the same transaction id: the later one fails.
         transaction = self._lib.Transaction(mark.app, mark.batch, int(time.time() * 1000))
         return self._lib.CommitProperties(

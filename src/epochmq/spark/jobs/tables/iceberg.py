@@ -15,10 +15,10 @@ from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import (
     PARTITION_COLUMNS,
     DataFile,
-    Mark,
     MarkedTable,
     Offsets,
     TableConflict,
+    TransactionMark,
     check_mark,
     check_owner,
     new_columns,
@@ -61,7 +61,7 @@ class IcebergArchive(MarkedTable):
         self._mark = self._find_mark()
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> TransactionMark | None:
         return self._mark
 
     @staticmethod
@@ -88,10 +88,10 @@ class IcebergArchive(MarkedTable):
             change.set_properties({OWNER: app, "commit.retry.num-retries": "0"})
         return self._catalog.load_table(self.name)
 
-    def _find_mark(self) -> Mark | None:
+    def _find_mark(self) -> TransactionMark | None:
         for summary in self._summaries():
             if KEY in summary:
-                return Mark.from_json(summary[KEY])
+                return TransactionMark.from_json(summary[KEY])
         return None
 
     def _summaries(self) -> Iterator[dict[str, str]]:
@@ -120,7 +120,7 @@ class IcebergArchive(MarkedTable):
         self._table.refresh()
         check_mark(self._find_mark(), self._mark, self.root)
 
-    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+    def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
         def change(transaction: Any) -> None:
             with transaction.update_snapshot(snapshot_properties=_marked(mark)).fast_append() as to:
                 for each in self._data_files(transaction, files):
@@ -221,7 +221,7 @@ class IcebergArchive(MarkedTable):
         return remove_unused(self.storage, used, older_than_hours)
 
 
-def _marked(mark: Mark) -> dict[str, str]:
+def _marked(mark: TransactionMark) -> dict[str, str]:
     return {KEY: mark.as_json()}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, Mark, TableConflict
+from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors, sync_directory
 
 FOLDER = "_manifest"
@@ -22,14 +22,14 @@ FORMAT = 1
 
 
 @dataclass
-class State:
+class TableVersion:
     """What the manifest says at one version."""
 
     version: int
     app: str
     schema: str
     """Arrow's schema, serialised, in base 64."""
-    mark: Mark | None = None
+    mark: TransactionMark | None = None
     files: dict[str, DataFile] = field(default_factory=dict)
 
 
@@ -50,7 +50,7 @@ class Manifest:
         plain = (name.rpartition("/")[2] for name in names)
         return sorted(int(name[:-5]) for name in plain if name[:-5].isdigit())
 
-    def load(self, after: State | None = None) -> State:
+    def load(self, after: TableVersion | None = None) -> TableVersion:
         """The newest state; with an older one at hand only what came after it is read."""
         versions = self.versions()
         if after is None:
@@ -62,12 +62,12 @@ class Manifest:
                 after = _apply(after, self._read(version))
         return after
 
-    def _whole(self, versions: list[int]) -> tuple[State, list[int]]:
+    def _whole(self, versions: list[int]) -> tuple[TableVersion, list[int]]:
         for version in reversed(versions):
             found = self._read(version)
             if "all" in found:
                 files = {each["path"]: DataFile(**each) for each in found["all"]}
-                state = State(version, found["app"], found["schema"], _mark(found), files)
+                state = TableVersion(version, found["app"], found["schema"], _mark(found), files)
                 return state, versions
         raise UsageError(f"the manifest of {self.storage.root} has no beginning")
 
@@ -87,12 +87,12 @@ class Manifest:
 
     def append(
         self,
-        state: State,
-        mark: Mark | None,
+        state: TableVersion,
+        mark: TransactionMark | None,
         add: Sequence[DataFile] = (),
         remove: Sequence[str] = (),
         schema: str | None = None,
-    ) -> State:
+    ) -> TableVersion:
         """The next version; `TableConflict` if somebody else has written it."""
         found = {
             "format": FORMAT,
@@ -103,7 +103,9 @@ class Manifest:
             "remove": list(remove),
         }
         version = state.version + 1
-        after = _apply(State(version - 1, state.app, state.schema, None, dict(state.files)), found)
+        after = _apply(
+            TableVersion(version - 1, state.app, state.schema, None, dict(state.files)), found
+        )
         if version % WHOLE_EVERY == 0:
             found["all"] = [asdict(each) for each in after.files.values()]
         self._create(version, json.dumps(found, sort_keys=True).encode())
@@ -139,14 +141,14 @@ def _create_whole(path: Path, text: bytes) -> None:
     sync_directory(path.parent)
 
 
-def _apply(state: State, found: dict[str, Any]) -> State:
+def _apply(state: TableVersion, found: dict[str, Any]) -> TableVersion:
     gone = set(found["remove"])
     files = {path: each for path, each in state.files.items() if path not in gone}
     for each in found["add"]:
         file = each if isinstance(each, DataFile) else DataFile(**each)
         files[file.path] = file
-    return State(state.version + 1, found["app"], found["schema"], _mark(found), files)
+    return TableVersion(state.version + 1, found["app"], found["schema"], _mark(found), files)
 
 
-def _mark(found: dict[str, Any]) -> Mark | None:
-    return Mark.from_json(found["mark"]) if found.get("mark") else None
+def _mark(found: dict[str, Any]) -> TransactionMark | None:
+    return TransactionMark.from_json(found["mark"]) if found.get("mark") else None

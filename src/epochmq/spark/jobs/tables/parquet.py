@@ -9,14 +9,14 @@ from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.base import (
     DataFile,
-    Mark,
     MarkedTable,
     Offsets,
+    TransactionMark,
     check_mark,
     check_owner,
     new_columns,
 )
-from epochmq.spark.jobs.tables.manifest import FOLDER, Manifest, State
+from epochmq.spark.jobs.tables.manifest import FOLDER, Manifest, TableVersion
 from epochmq.spark.jobs.tables.rewriting import bins, check_digests, rewrite
 from epochmq.spark.jobs.tables.storage import Storage
 
@@ -35,7 +35,7 @@ class ParquetArchive(MarkedTable):
         self._mark = self._state.mark
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> TransactionMark | None:
         return self._state.mark
 
     @staticmethod
@@ -43,13 +43,13 @@ class ParquetArchive(MarkedTable):
         """Whether a table with a manifest is there."""
         return storage.exists(FOLDER) and bool(Manifest(storage).versions())
 
-    def _open(self, schema: Any, app: str) -> State:
+    def _open(self, schema: Any, app: str) -> TableVersion:
         if self.is_at(self.storage):
             return self._manifest.load()
         if schema is None:
             raise UsageError(f"there is no Parquet table with a manifest at {self.root}")
         # Version 0 lists all (no) files, so a reader always finds a beginning.
-        return self._manifest.append(State(-1, app, _to_text(schema)), None)
+        return self._manifest.append(TableVersion(-1, app, _to_text(schema)), None)
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
         mark = self._mark
@@ -66,7 +66,7 @@ class ParquetArchive(MarkedTable):
         self._state = self._manifest.load(self._state)
         check_mark(self._state.mark, self._mark, self.root)
 
-    def _write(self, mark: Mark, files: Sequence[DataFile]) -> None:
+    def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
         self._state = self._manifest.append(self._state, mark, files)
         self._mark = mark
 
