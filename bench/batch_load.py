@@ -14,7 +14,7 @@ from epochmq.model import batch
 from epochmq.model.message import Message
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import encode_frame, request
-from epochmq.wire.headers.send import SendHeaderV2
+from epochmq.wire.headers.send_headers import SendHeaderV2
 
 BATCH = 32
 

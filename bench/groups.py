@@ -14,12 +14,12 @@ from tests.compat.peers.group import CLUSTER, Group, Server
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.client.aio import Admin
 from epochmq.runtime.peers import Peer
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.controller import SyncStateSet
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import controller as headers
-from epochmq.wire.headers.base import Header, decode_header
+from epochmq.wire.headers import controller_headers as headers
+from epochmq.wire.headers.header import Header, decode_header
 
 GROUPS = 1_000
 DEATHS = 100

@@ -20,8 +20,8 @@ from typing import Any
 from bench.batch_load import BATCH
 from bench.batch_load import frame as batch_frame
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.broker_sink import BrokerSink
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import store_options
 from epochmq.model.host import pack
 from epochmq.model.topic import TopicConfig
@@ -31,7 +31,7 @@ from epochmq.runtime.turn import Turn
 from epochmq.store.store import Store
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import encode_frame, request
-from epochmq.wire.headers.send import SendHeaderV2
+from epochmq.wire.headers.send_headers import SendHeaderV2
 
 TOPIC = "BenchTopic"
 QUEUES = 4

@@ -19,7 +19,7 @@ from typing import Any
 
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.send_special import timed_draft
-from epochmq.broker.metadata.files import SavedFile
+from epochmq.broker.metadata.saved_files import SavedFile
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService

@@ -19,10 +19,10 @@ from tests.compat.peers.cluster import Config
 from tests.compat.peers.group import JAVA, OURS, Group, Server
 from tests.compat.peers.process import wait_until
 
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.options import parse_source
 from epochmq.spark.plan import QueueRange
 from epochmq.spark.rows import batches, close_clusters
+from epochmq.spark.spark_cluster import Cluster
 
 TOPIC = "Unconfirmed"
 BEFORE, TAIL, AFTER = 20, 5, 10

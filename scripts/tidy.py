@@ -50,7 +50,7 @@ SHELLS = {
     "broker/container/container_service.py",
     "broker/escape/escape_service.py",
     "broker/locks/lock_service.py",
-    "broker/membership/member.py",
+    "broker/membership/controller_mode_member.py",
     "broker/plain/plain_member.py",
     "broker/plain/slave_peers.py",
     "broker/pre_online/offsets_after_online.py",

@@ -16,7 +16,7 @@ from epochmq.broker.roles import Role
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.name_server import NameServer
 from epochmq.store.draft import Draft
-from epochmq.store.native.send import SendRun
+from epochmq.store.native.native_send import SendRun
 from sim.doors import Served
 from sim.host import Host, HostClocks
 from sim.workload import QUEUES, TOPICS

@@ -12,18 +12,18 @@ from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import Header, decode_header
-from epochmq.wire.headers.namesrv import GetRouteHeader
-from epochmq.wire.headers.offset import (
+from epochmq.wire.headers.header import Header, decode_header
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+from epochmq.wire.headers.offset_headers import (
     OffsetResponseHeader,
     QueryConsumerOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from epochmq.wire.headers.pull import SUBSCRIPTION, PullHeader, PullResponseHeader
-from epochmq.wire.headers.send import SendHeaderV2, SendResponseHeader
+from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
+from epochmq.wire.headers.send_headers import SendHeaderV2, SendResponseHeader
 from sim.acting_book import Sent
 from sim.doors import Served
 from sim.host import Host

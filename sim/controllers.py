@@ -8,8 +8,8 @@ from epochmq.base.errors import EnvironmentFault, PeerError
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_node import JOURNAL, ControllerNode
 from epochmq.controller.options import ControllerOptions
-from epochmq.raft.journal import FILE, Journal
-from epochmq.raft.messages import VotersAndLearners
+from epochmq.raft.raft_journal import FILE, Journal
+from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import SendBytes
 from epochmq.wire.command import Command
 from sim.disk import SimDisk

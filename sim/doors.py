@@ -20,7 +20,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.plain import plain_member as plain_service
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.runtime import connection, server, turn
-from epochmq.store.timer.layout import SLOT_BYTES
+from epochmq.store.timer.timer_layout import SLOT_BYTES
 from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Stream

@@ -21,7 +21,7 @@ from epochmq.broker.locks.ballot import PAUSE_MS, LockRequest
 from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.locks.quorum import quorum_of
 from epochmq.broker.locks.votes import attempt_of
-from epochmq.broker.metadata.files import load_table, save_dirty
+from epochmq.broker.metadata.saved_files import load_table, save_dirty
 from epochmq.broker.registration.registration import RegisterAt as Registering
 from epochmq.broker.registration.registration import RegistrationPlan
 from epochmq.broker.roles import ROLES, Role
@@ -29,16 +29,19 @@ from epochmq.model.data_version import DataVersion
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader
-from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
-from epochmq.wire.headers.namesrv import QueryDataVersionResponseHeader, RegisterBrokerHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.namesrv_headers import (
+    QueryDataVersionResponseHeader,
+    RegisterBrokerHeader,
+)
 from sim.host import Host
 from sim.member import CLUSTER, GROUP
 from sim.rpc import Answered, Failed, Rpc, Session

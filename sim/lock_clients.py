@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from epochmq.broker.locks.queue_locks import LIFE_MS
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.namesrv import GetRouteHeader
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 from sim.host import Host
 from sim.lock_brokers import TOPIC, queue_of
 from sim.member import GROUP

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from epochmq.model.route import TopicRouteData
-from epochmq.nameserver.acting_master import MinIdNotice
-from epochmq.nameserver.handlers.table import handlers
+from epochmq.nameserver.acting_master_routes import MinIdNotice
+from epochmq.nameserver.handlers.namesrv_request_table import handlers
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
-from epochmq.wire.bodies.base import decode_body
+from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply, request
 from epochmq.wire.dispatcher import Dispatcher
-from epochmq.wire.headers.namesrv import NotifyMinBrokerIdChangeHeader
+from epochmq.wire.headers.namesrv_headers import NotifyMinBrokerIdChangeHeader
 from epochmq.wire.session import Session as WireSession
 from sim.host import Host
 from sim.rpc import Rpc, Session

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.broker.membership.broker_identity import IdentityFiles
 from epochmq.broker.membership.group_membership import Membership
-from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.broker.membership.membership_effects import (
     BecomeFollower,
     BecomeMaster,

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
+from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint, Stored
 from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
 from epochmq.broker.pop.revive.revive_driver import _Lost
-from epochmq.broker.pop.state import PoppedCheckPoint, Stored
 from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey
 from epochmq.broker.roles import Role
 from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
+from epochmq.replication.follower_state import NEVER
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.replica import NEVER
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft

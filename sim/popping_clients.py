@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from epochmq.client.core.ack_batch import batches
 from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model import record
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.pop_bodies import BatchAck, BatchAckBody
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import PopHeader, PopResponseHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import PopHeader, PopResponseHeader
 from sim.host import Host
 from sim.member import GROUP
 from sim.secondary_clients import CALL_US, IN_ORDER, TRIES, SecondaryClient, group_of

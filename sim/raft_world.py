@@ -9,10 +9,10 @@ from zlib import crc32
 
 from epochmq.base.errors import StoreDamaged, UsageError
 from epochmq.raft.joining import Configured
-from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_journal import Journal
+from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import Apply, Effect, RaftNode, ReadReady, Restore
 from sim.checkers.base import Checker
 from sim.checkers.inv_01 import OneLeader

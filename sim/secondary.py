@@ -1,8 +1,9 @@
 """A broker with all that moves messages on: the product's `BrokerNode` on one simulated host.
 
 Delay levels, exact times, transactions and POP, their handlers, their roles, their tables and how
-replicas copy those are the product's. What `broker/broker_server.py`, `broker/sink.py` and
-`membership/member.py` do around them on the loop is done here on the heap, in the same order.
+replicas copy those are the product's. What `broker/broker_server.py`, `broker/broker_sink.py` and
+`membership/controller_mode_member.py` do around them on the loop is done here on the heap, in the
+same order.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,10 @@ import msgspec
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.acks import PendingAcks
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import ClientMember as Producer
-from epochmq.broker.handlers.heartbeat import session_closed
-from epochmq.broker.handlers.pop import PopHandler
-from epochmq.broker.handlers.pull import PullHandler
+from epochmq.broker.clients.group_members import ClientMember as Producer
+from epochmq.broker.handlers.client_heartbeat import session_closed
+from epochmq.broker.handlers.pop_handler import PopHandler
+from epochmq.broker.handlers.pull_handler import PullHandler
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.broker.handlers.send_special import half_message, timed_draft
 from epochmq.broker.membership.membership_effects import (
@@ -27,17 +28,17 @@ from epochmq.broker.membership.membership_effects import (
     Switch,
 )
 from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.metadata.files import SavedFile, load_table
 from epochmq.broker.metadata.keeper import Done, write_here
+from epochmq.broker.metadata.saved_files import SavedFile, load_table
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.replica_sync.metadata_sync import FetchTable, ReplicaSync
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.request_routing import ROWS, check_role
 from epochmq.broker.roles import Role
+from epochmq.broker.schedule.delay_offsets import DelayOffsets
 from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.delayed import delay
 from epochmq.broker.schedule.delivery import Delivery
-from epochmq.broker.schedule.offsets import DelayOffsets
 from epochmq.broker.timer.timed import deliver_wall
 from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model import properties as props
@@ -48,7 +49,7 @@ from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft
 from epochmq.store.epochs import epoch_before
-from epochmq.store.timer.layout import SLOT_BYTES
+from epochmq.store.timer.timer_layout import SLOT_BYTES
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from sim.brokers import REFUSED, Broker

@@ -6,15 +6,15 @@ from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import (
     AckHeader,
     ChangeInvisibleTimeHeader,
     ChangeInvisibleTimeResponseHeader,
     PopHeader,
     PopResponseHeader,
 )
-from epochmq.wire.headers.transaction import (
+from epochmq.wire.headers.transaction_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
-from epochmq.broker.metadata.files import SavedFile
+from epochmq.broker.metadata.saved_files import SavedFile
+from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint, Stored
 from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
-from epochmq.broker.pop.state import PoppedCheckPoint, Stored
 from epochmq.store.draft import Draft
 from epochmq.store.native.remake import Remade
 from epochmq.wire.command import Command, Reply

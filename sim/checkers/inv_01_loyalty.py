@@ -5,7 +5,7 @@ itself asked for, by handing over, is excused.
 """
 
 from epochmq.raft.codec import decode
-from epochmq.raft.messages import Vote
+from epochmq.raft.raft_messages import Vote
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host

@@ -4,7 +4,7 @@ Each entry is compared once a host, together with the term of the one before it:
 agrees then by induction.
 """
 
-from epochmq.raft.messages import LogEntry
+from epochmq.raft.raft_messages import LogEntry
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host

@@ -1,6 +1,6 @@
 """INV-03: a leader has every entry that was committed in an earlier term."""
 
-from epochmq.raft.log import RaftLog
+from epochmq.raft.raft_log import RaftLog
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.violation import Violation

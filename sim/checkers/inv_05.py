@@ -5,7 +5,7 @@ restart the log still has everything that was applied here, which is what the ru
 """
 
 from epochmq.raft.codec import decode
-from epochmq.raft.messages import VoteReply
+from epochmq.raft.raft_messages import VoteReply
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host

@@ -5,8 +5,8 @@ everything (`candidates`, KIP-966). Unclean elections are the operator's choice 
 """
 
 from epochmq.controller import commands
+from epochmq.controller.controller_state import Key
 from epochmq.controller.machine import Machine
-from epochmq.controller.state import Key
 from sim.checkers.base import Checker
 from sim.host import Host
 from sim.violation import Violation

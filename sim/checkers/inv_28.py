@@ -15,8 +15,8 @@ from epochmq.broker.pop.revive.revive import OpenCheckPoint
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import (
     ChangeInvisibleTimeHeader,
     ChangeInvisibleTimeResponseHeader,
     PopHeader,

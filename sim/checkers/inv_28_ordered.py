@@ -20,8 +20,8 @@ from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
 from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import ChangeInvisibleTimeHeader, PopHeader, PopResponseHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import ChangeInvisibleTimeHeader, PopHeader, PopResponseHeader
 from sim.brokers import Broker
 from sim.checkers.base import Checker
 from sim.tickets import Place, Ticket, acked_by, entries, ticket_of

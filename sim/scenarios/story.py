@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from epochmq.controller.state import BrokerGroup
+from epochmq.controller.controller_state import BrokerGroup
 from sim.brokers import Broker
 from sim.controller_world import controller_checkers
 from sim.controllers import ControllerProcess

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from epochmq.admin.local.cluster import LocalCluster
+from epochmq.admin.local.local_cluster import LocalCluster
 
 ARGV = [sys.executable, "-m", "epochmq"]
 

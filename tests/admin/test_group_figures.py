@@ -8,7 +8,7 @@ from tests.admin.world import OFFLINE, ONLINE, QUEUES, TOPIC, World
 
 from epochmq.admin import group_figures
 from epochmq.client.aio import Admin
-from epochmq.wire.bodies.group import OffsetWrapper
+from epochmq.wire.bodies.group_bodies import OffsetWrapper
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from tests.runtime.sinks import until
 
 from epochmq.controller.controller_server import Controller
 from epochmq.raft.codec import encode
-from epochmq.raft.messages import (
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,

@@ -8,8 +8,8 @@ from tests.broker.client import RawClient
 from tests.broker.membership.group import InProcess, put_until_stored, until
 
 from epochmq.broker.broker_server import Broker
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.controller import SyncStateSet
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 

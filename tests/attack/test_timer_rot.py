@@ -9,8 +9,8 @@ from sim.disk import SimDisk
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.broker.timer.metrics import TimerMetrics
-from epochmq.store.timer.checkpoint import FILE as CHECKPOINT
-from epochmq.store.timer.log import FOLDER
+from epochmq.store.timer.timer_checkpoint import FILE as CHECKPOINT
+from epochmq.store.timer.timer_log import FOLDER
 from epochmq.store.timer.wheel import FILE as WHEEL
 
 LOG = f"{FOLDER}/{0:020d}"

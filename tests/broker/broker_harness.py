@@ -6,9 +6,9 @@ from sim.disk import SimDisk
 from tests.broker.fake_session import NoTransport
 
 from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.broker_sink import BrokerSink
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.sink import BrokerSink
 from epochmq.model import properties as props
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
@@ -176,7 +176,7 @@ def send(
         **more,
     }
     if code in (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE_V2):
-        from epochmq.wire.headers.send import V2_KEYS
+        from epochmq.wire.headers.send_headers import V2_KEYS
 
         fields = {V2_KEYS[name]: value for name, value in fields.items()}
     ext = {name: str(value) for name, value in fields.items() if value is not None}

@@ -24,7 +24,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
 from epochmq.spark.rows import close_clusters
 from epochmq.spark.source import batch_reader
-from epochmq.wire.bodies.bulk import LogDigests
+from epochmq.wire.bodies.bulk_bodies import LogDigests
 
 from .peers import admin
 from .peers.group import Group, Server

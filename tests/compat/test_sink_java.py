@@ -14,7 +14,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, MapType, StringType, StructField, StructType
 
-from epochmq.spark.sink import BATCH_ID, QUERY_ID, stream_writer
+from epochmq.spark.spark_sink import BATCH_ID, QUERY_ID, stream_writer
 
 from .conftest import QUICK_LEVELS, had
 from .peers import admin

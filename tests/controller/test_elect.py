@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.safeguards import SAFE
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica
 from epochmq.controller.elect import By, ElectedMaster, LogReport, best, elect, rank
-from epochmq.controller.state import BrokerGroup, BrokerReplica
 
 REPORTS = st.builds(
     LogReport,

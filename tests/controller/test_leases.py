@@ -1,9 +1,9 @@
 """When a lease may be given, and when its holder may be replaced."""
 
 from epochmq.controller import leases
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica
 from epochmq.controller.leases import Times, held_until, may_hold
 from epochmq.controller.liveness import LiveProcess
-from epochmq.controller.state import BrokerGroup, BrokerReplica
 
 TIMES = Times(lease_ms=2_000, skew_ms=100, timeout_ms=10_000)
 

@@ -14,8 +14,8 @@ from epochmq.controller.commands import (
     UpdateBroker,
     encode,
 )
+from epochmq.controller.controller_state import BrokerGroup
 from epochmq.controller.machine import CommandOutcome, Machine, Refusal
-from epochmq.controller.state import BrokerGroup
 
 KEY = ("c", "b")
 

@@ -1,7 +1,7 @@
 """What the leader remembers of failovers."""
 
 from epochmq.base import limits
-from epochmq.controller.state import BrokerGroup, BrokerReplica
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica
 from epochmq.controller.timeline import Timeline
 
 KEY = ("c", "g")

@@ -17,9 +17,9 @@ from epochmq.nameserver.name_server import NameServer, main
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.runtime.peers import Peer, Peers
 from epochmq.runtime.server import RemotingServer
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.command import HELD, Command, Held, request
 from epochmq.wire.dispatcher import Dispatcher
 from epochmq.wire.session import Session

@@ -5,7 +5,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.model.data_version import DataVersion
 from epochmq.model.route import QueueData
-from epochmq.nameserver.brokers import HEARTBEAT_TIMEOUT_MS
+from epochmq.nameserver.registered_brokers import HEARTBEAT_TIMEOUT_MS
 from epochmq.nameserver.route_table import TOPICS_A_STEP, Registered
 from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
 

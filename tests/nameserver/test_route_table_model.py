@@ -10,7 +10,7 @@ from epochmq.base.errors import Refused
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.route_table import RouteTable
 from epochmq.nameserver.routes import Routes
-from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.body import encode_body
 
 NAMES = st.sampled_from(["b1", "b2"])
 IDS = st.integers(0, 2)

@@ -8,9 +8,9 @@ from epochmq.base.errors import EpochError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode
 from epochmq.raft.joining import Configured
-from epochmq.raft.journal import Journal
-from epochmq.raft.messages import AnyMessage, VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_journal import Journal
+from epochmq.raft.raft_messages import AnyMessage, VotersAndLearners
 from epochmq.raft.raft_node import Apply, Effect, RaftNode, Restore, SendBytes
 
 OPTIONS = RaftOptions()

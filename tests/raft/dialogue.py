@@ -28,7 +28,7 @@ from tests.raft.cluster import Cluster
 from epochmq.base.errors import EpochError
 from epochmq.raft.codec import decode, decode_members
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import (
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,

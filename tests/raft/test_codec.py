@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from epochmq.base import limits
 from epochmq.base.errors import PeerError
 from epochmq.raft.codec import VERSION, decode, decode_members, encode, encode_members
-from epochmq.raft.messages import (
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,

@@ -8,8 +8,8 @@ from tests.raft.cluster import FixedRng
 
 from epochmq.base.safeguards import SAFE
 from epochmq.raft.election import Ballot, ElectionTimer, reached_by_quorum
-from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_messages import VotersAndLearners
 
 FIVE = VotersAndLearners(("n0", "n1", "n2", "n3", "n4"), ("x",))
 

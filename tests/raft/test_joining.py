@@ -10,7 +10,7 @@ from epochmq.base.errors import EpochError, UsageError
 from epochmq.raft.codec import decode, decode_members, encode, encode_members
 from epochmq.raft.joining import Configured, Joining
 from epochmq.raft.membership import ChangeKind, changed, reborn
-from epochmq.raft.messages import (
+from epochmq.raft.raft_messages import (
     AppendEntries,
     AppendReply,
     EntryKind,

@@ -1,8 +1,9 @@
 """What a leader has: deadlines, shared rounds of reads, the lease, the hand-over."""
 
 from epochmq.raft.leader import Leader
-from epochmq.raft.log import RaftLog
-from epochmq.raft.messages import (
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendReply,
     EntryKind,
@@ -13,7 +14,6 @@ from epochmq.raft.messages import (
     TimeoutNow,
     VotersAndLearners,
 )
-from epochmq.raft.options import RaftOptions
 
 THREE = VotersAndLearners(("n0", "n1", "n2"))
 

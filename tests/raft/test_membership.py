@@ -5,7 +5,7 @@ import pytest
 from epochmq.base.errors import UsageError
 from epochmq.raft.codec import encode_members
 from epochmq.raft.membership import ChangeKind, MembershipLog, changed
-from epochmq.raft.messages import EntryKind, LogEntry, VotersAndLearners
+from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners
 
 BASE = VotersAndLearners(("n0", "n1", "n2"))
 FOUR = VotersAndLearners(("n0", "n1", "n2", "n3"))

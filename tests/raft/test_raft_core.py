@@ -11,7 +11,9 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import encode_members
 from epochmq.raft.joining import Configured
 from epochmq.raft.membership import ChangeKind, reborn
-from epochmq.raft.messages import (
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_core import RaftCore, check_append
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,
@@ -29,9 +31,7 @@ from epochmq.raft.messages import (
     VotersAndLearners,
     Welcome,
 )
-from epochmq.raft.options import RaftOptions
-from epochmq.raft.raft_core import RaftCore, check_append
-from epochmq.raft.ready import RaftRole, Ready, SavedState
+from epochmq.raft.raft_ready import RaftRole, Ready, SavedState
 
 THREE = VotersAndLearners(("n0", "n1", "n2"))
 

@@ -6,7 +6,7 @@ from tests.raft.cluster import Cluster
 from epochmq.base import limits
 from epochmq.base.errors import PeerError, StoreDamaged, SyncFailed
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import VotersAndLearners
+from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import (
     Apply,
     BecameLeader,

@@ -1,7 +1,9 @@
 """What goes to whom, and what a majority has."""
 
-from epochmq.raft.log import RaftLog
-from epochmq.raft.messages import (
+from epochmq.raft.follower_progress import AppendPace
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,
@@ -13,8 +15,6 @@ from epochmq.raft.messages import (
     Snapshot,
     VotersAndLearners,
 )
-from epochmq.raft.options import RaftOptions
-from epochmq.raft.progress import AppendPace
 from epochmq.raft.replication import Followers
 
 FIVE = VotersAndLearners(("n0", "n1", "n2", "n3", "n4"), ("x",))

@@ -13,14 +13,13 @@ from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.frames import (
     Hello,
-    ProtocolVersion,
+    ReplicationProtocol,
     encode_ack,
     encode_hello,
     encode_reply,
     encode_transfer,
 )
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.master import MasterCore
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     Acknowledge,
@@ -30,6 +29,7 @@ from epochmq.replication.replication_effects import (
     SetProposal,
     Truncate,
 )
+from epochmq.replication.replication_master import MasterCore
 
 from .world import FakeLog, epochs, show, show_transfer
 
@@ -161,7 +161,7 @@ class MasterStage(Stage):
 class FollowerStage(Stage):
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
-        generation = ProtocolVersion(settings.get("generation", "5.1.1"))
+        generation = ReplicationProtocol(settings.get("generation", "5.1.1"))
         self.core = FollowerCore(
             self.log,
             self.epochs,

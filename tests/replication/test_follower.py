@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication.follower import FollowerCore
-from epochmq.replication.frames import LinkState, ProtocolVersion, encode_reply, encode_transfer
+from epochmq.replication.frames import LinkState, ReplicationProtocol, encode_reply, encode_transfer
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     Acknowledge,
@@ -71,7 +71,7 @@ class Runner:
 
 STREAM = b"".join(
     (
-        encode_reply(ProtocolVersion.G2, 130, [(1, 0), (2, 104), (3, 104), (4, 110)]),
+        encode_reply(ReplicationProtocol.G2, 130, [(1, 0), (2, 104), (3, 104), (4, 110)]),
         encode_transfer(4, 100, 1, 0, 50) + b"abcd",
         encode_transfer(0, 104, 3, 104, 104),
         encode_transfer(6, 104, 3, 104, 104) + b"efghij",
@@ -139,7 +139,7 @@ def test_a_connection_that_ended_meanwhile_is_not_resumed() -> None:
 
 
 def test_a_deposed_master_is_believed_without_the_safeguard() -> None:
-    reply = encode_reply(ProtocolVersion.G2, 100, [(1, 0)])
+    reply = encode_reply(ReplicationProtocol.G2, 100, [(1, 0)])
     assert Runner(log(0), epochs(), 3).core.receive(reply, 0)[0] == Close(
         0, "the peer's last epoch is 1, the controller gave 3"
     )
@@ -168,7 +168,7 @@ def test_frames_over_the_end_of_a_file_are_refused() -> None:
 
 def test_an_empty_log_begins_with_a_file() -> None:
     runner = Runner(log(0), epochs())
-    runner.give(encode_reply(ProtocolVersion.G2, 5000, [(1, 0)]))
+    runner.give(encode_reply(ReplicationProtocol.G2, 5000, [(1, 0)]))
     effects = runner.core.receive(encode_transfer(4, 3001, 1, 0, 0), 0)
     assert effects == [Close(0, "the first byte of a log cannot be 3001, inside a file")]
 

@@ -12,7 +12,7 @@ from epochmq.replication.frames import (
     HandshakeReply,
     Hello,
     LinkState,
-    ProtocolVersion,
+    ReplicationProtocol,
     TransferHead,
     decode_entries,
     decode_from_follower,
@@ -92,8 +92,8 @@ def test_a_handshake_names_its_sender_once() -> None:
             Hello(False, False, **names)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("generation", [ProtocolVersion.G1B, ProtocolVersion.G2])
-def test_the_reply_of_5_1(generation: ProtocolVersion) -> None:
+@pytest.mark.parametrize("generation", [ReplicationProtocol.G1B, ReplicationProtocol.G2])
+def test_the_reply_of_5_1(generation: ReplicationProtocol) -> None:
     data = encode_reply(generation, 0x20000, [(1, 0), (3, 123456)])
     assert data == REPLY_20 + ENTRIES
     assert decode_reply(data) == HandshakeReply(24, 0x20000, 3)
@@ -101,19 +101,19 @@ def test_the_reply_of_5_1(generation: ProtocolVersion) -> None:
 
 
 def test_the_reply_of_5_0_has_36_bytes() -> None:
-    data = encode_reply(ProtocolVersion.G1A, 0x20000, [(1, 0), (3, 123456)])
+    data = encode_reply(ReplicationProtocol.G1A, 0x20000, [(1, 0), (3, 123456)])
     assert data == REPLY_20 + bytes(16) + ENTRIES
     assert decode_reply(data) == HandshakeReply(24, 0x20000, 3)
 
 
 def test_the_reply_of_a_master_without_epochs() -> None:
-    data = encode_reply(ProtocolVersion.G2, 0, [])
+    data = encode_reply(ReplicationProtocol.G2, 0, [])
     assert data == bytes.fromhex("00000001 00000000 0000000000000000 ffffffff")
     assert decode_reply(data) == HandshakeReply(0, 0, -1)
 
 
 def test_a_reply_has_the_newest_epochs_only() -> None:
-    data = encode_reply(ProtocolVersion.G2, 0, [(n, n) for n in range(EPOCHS_SENT_MAX + 5)])
+    data = encode_reply(ReplicationProtocol.G2, 0, [(n, n) for n in range(EPOCHS_SENT_MAX + 5)])
     entries = decode_entries(data[20:])
     assert len(entries) == EPOCHS_SENT_MAX
     assert entries[-1] == (EPOCHS_SENT_MAX + 4, EPOCHS_SENT_MAX + 4)
@@ -123,13 +123,13 @@ def test_a_reply_has_the_newest_epochs_only() -> None:
     "entries", [[(2, 0), (1, 5)], [(1, 5), (2, 4)], [(1, 0), (1, 0)], [(-1, 0)], [(0, -1)]]
 )
 def test_epochs_that_do_not_rise(entries: list[tuple[int, int]]) -> None:
-    body = encode_reply(ProtocolVersion.G2, 0, entries)[20:]
+    body = encode_reply(ReplicationProtocol.G2, 0, entries)[20:]
     with pytest.raises(PeerError):
         decode_entries(body)
 
 
 def test_epochs_may_be_empty() -> None:
-    body = encode_reply(ProtocolVersion.G2, 9, [(1, 5), (2, 5)])[20:]
+    body = encode_reply(ReplicationProtocol.G2, 9, [(1, 5), (2, 5)])[20:]
     assert decode_entries(body) == [(1, 5), (2, 5)]
 
 

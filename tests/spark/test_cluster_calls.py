@@ -12,7 +12,7 @@ from tests.compat.peers.java import JavaCluster
 from tests.spark import topics
 
 from epochmq.base.errors import UsageError
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.cluster_calls import SparkClusterCalls
 from epochmq.spark.retry import Retries

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from epochmq.spark.freeze import freeze_once
-from epochmq.spark.sink import stream_writer
+from epochmq.spark.spark_sink import stream_writer
 
 GIVEN = {"nameServer": "127.0.0.1:9876", "topic": "t"}
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from epochmq.spark.log_borders import Borders, QueueFile
-from epochmq.store.layout import PRE_BLANK, UNIT, file_name
+from epochmq.store.store_layout import PRE_BLANK, UNIT, file_name
 
 from .logs import image
 

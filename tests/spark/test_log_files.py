@@ -13,8 +13,8 @@ from epochmq.runtime.disk import RealDisk
 from epochmq.spark.log_files import StoreDirectory, list_cut
 from epochmq.spark.log_scan import LogDamage
 from epochmq.store.epochs import EpochFile
-from epochmq.store.layout import file_name
 from epochmq.store.store import Store
+from epochmq.store.store_layout import file_name
 
 from .logs import WALL, image, snapshot, written
 

@@ -18,7 +18,7 @@ from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker
 from epochmq.spark.log_scan import LogDamage, RecordRun
-from epochmq.store.layout import file_name
+from epochmq.store.store_layout import file_name
 
 from .exporting import BROKER, all_of, export_of, joined, masters
 from .logs import LogImage, image

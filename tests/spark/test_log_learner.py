@@ -9,7 +9,7 @@ from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.replication.frames import (
     Ack,
     Hello,
-    ProtocolVersion,
+    ReplicationProtocol,
     decode_from_follower,
     encode_reply,
     encode_transfer,
@@ -24,7 +24,7 @@ def shaken(
     learner: Learner, end: int = 3000, entries: list[tuple[int, int]] | None = None
 ) -> bytes:
     """After the master's reply; what the learner sends then."""
-    reply = encode_reply(ProtocolVersion.G2, end, ENTRIES if entries is None else entries)
+    reply = encode_reply(ReplicationProtocol.G2, end, ENTRIES if entries is None else entries)
     head = learner.needs
     said = learner.head(reply[:head])
     if reply[head:]:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.offsets import StreamOffset
 from epochmq.spark.plan import (
     QueueRange,
     admit,
@@ -19,6 +18,7 @@ from epochmq.spark.plan import (
     split,
     tasks_of,
 )
+from epochmq.spark.spark_offsets import StreamOffset
 
 Q = [MessageQueue("t", "broker-a", n) for n in range(8)]
 

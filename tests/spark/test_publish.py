@@ -9,8 +9,8 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.publish import PublishOffsets, end_offsets
+from epochmq.spark.spark_cluster import Cluster
 
 pytestmark = pytest.mark.process
 

@@ -10,7 +10,7 @@ from tests.compat.peers.process import wait_until
 from tests.spark import topics
 
 from epochmq.base.errors import NotFound, NotReachable, Refused
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.spark.retry import Retries, check_passing, is_missing
 from epochmq.wire.codes import ResponseCode
 

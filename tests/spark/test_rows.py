@@ -14,7 +14,6 @@ from epochmq.base.errors import Refused
 from epochmq.model import record
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions, parse_source
 from epochmq.spark.plan import QueueRange
@@ -27,6 +26,7 @@ from epochmq.spark.rows import (
     on_lost,
     queue_offsets,
 )
+from epochmq.spark.spark_cluster import Cluster
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 QUEUE = MessageQueue("t", "broker-a", 0)

@@ -11,7 +11,7 @@ from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.base.errors import EpochError
 from epochmq.runtime.tls import OutgoingTls, client_tls, outgoing_tls
-from epochmq.spark.cluster import Cluster
+from epochmq.spark.spark_cluster import Cluster
 
 TLS = OutgoingTls(tls_enable=True, tls_client_trust_cert_path=CERT)
 SERVER: Config = {

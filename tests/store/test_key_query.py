@@ -8,9 +8,9 @@ from tests.store.world import HOST, SMALL
 from epochmq.model.record import decode
 from epochmq.store.append import Row
 from epochmq.store.draft import Draft
-from epochmq.store.index import Index, IndexResult
 from epochmq.store.index_file import SET_BACK_MS
 from epochmq.store.key_query import KeySearch
+from epochmq.store.message_index import Index, IndexResult
 from epochmq.store.store import Store
 
 WALL = 1_700_000_000_000

@@ -16,11 +16,11 @@ from epochmq.model import properties as props
 from epochmq.model.record import decode
 from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
 from epochmq.store.draft import Appended, Draft
-from epochmq.store.layout import UNIT
 from epochmq.store.repair import Repair
 from epochmq.store.sink_runs import MessagePosition, SinkRun
 from epochmq.store.sinks import FILE, SETTLED, SinkMemory, load_snapshot
 from epochmq.store.store import Store
+from epochmq.store.store_layout import UNIT
 
 KEY = SinkKey("s", 0, "T")
 

@@ -6,29 +6,39 @@ import pytest
 from tests.wire.trips import header_classes
 
 from epochmq.base.errors import HeaderError, PeerError
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.client import HeartbeatData
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.client_bodies import HeartbeatData
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.command import Command, decode, encode_frame
 from epochmq.wire.frame import FrameReader
 from epochmq.wire.headers import (
-    admin,
-    client,
-    fast,
-    group,
-    namesrv,
-    offset,
-    pull,
-    query,
-    send,
-    topic,
+    admin_headers,
+    client_headers,
+    fast_headers,
+    group_headers,
+    namesrv_headers,
+    offset_headers,
+    pull_headers,
+    query_headers,
+    send_headers,
+    topic_headers,
 )
-from epochmq.wire.headers.base import Header, decode_header
+from epochmq.wire.headers.header import Header, decode_header
 
 STREAMS = 20_000
 CLASSES: list[type[Header]] = [
     cls
-    for family in (admin, client, group, namesrv, offset, pull, query, send, topic)
+    for family in (
+        admin_headers,
+        client_headers,
+        group_headers,
+        namesrv_headers,
+        offset_headers,
+        pull_headers,
+        query_headers,
+        send_headers,
+        topic_headers,
+    )
     for cls in header_classes(family)
 ]
 KEYS = sorted({key for cls in CLASSES for key in cls.__struct_encode_fields__})
@@ -91,7 +101,7 @@ def consume(rng: random.Random, data: bytes) -> int:
     for piece in (data[:cut], data[cut:]):
         for frame in reader.feed(piece):
             if not frame.binary:
-                fast.decode_hot(frame.header)
+                fast_headers.decode_hot(frame.header)
             command = decode(frame.header, frame.binary, bytes(frame.body))
             count += 1
             interpret(rng.choice(CLASSES), command)

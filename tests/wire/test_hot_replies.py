@@ -7,9 +7,9 @@ from tests.wire.trips import TEXT
 
 from epochmq.wire.command import Command, Reply, decode, encode_frame, encode_reply
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.base import decode_header, encode_header
-from epochmq.wire.headers.pull import PullResponseHeader
-from epochmq.wire.headers.send import SendResponseHeader
+from epochmq.wire.headers.header import decode_header, encode_header
+from epochmq.wire.headers.pull_headers import PullResponseHeader
+from epochmq.wire.headers.send_headers import SendResponseHeader
 from epochmq.wire.hot_replies import HotReplies
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

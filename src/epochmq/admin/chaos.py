@@ -66,8 +66,8 @@ def resume(directory: Path, role: str) -> None:
 @click.pass_obj
 def start(directory: Path, role: str) -> None:
     """Start a server that was killed; without ROLE all that do not run."""
-    from epochmq.admin.local.cluster import LocalCluster
-    from epochmq.admin.local.roles import find
+    from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.server_roles import find
 
     cluster = LocalCluster(directory)
     for part in asyncio.run(find(cluster, role)):
@@ -77,8 +77,8 @@ def start(directory: Path, role: str) -> None:
 
 
 def _signal(directory: Path, role: str, number: signal.Signals, done: str) -> None:
-    from epochmq.admin.local.cluster import LocalCluster
-    from epochmq.admin.local.roles import find
+    from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.server_roles import find
 
     cluster = LocalCluster(directory)
     if not any(part.pid for part in cluster.parts()):

@@ -4,26 +4,38 @@ import click
 
 from epochmq import __version__
 from epochmq.admin.lazy import RootGroup
-from epochmq.admin.tls import add_options, use_tls
+from epochmq.admin.tls_arguments import add_options, use_tls
 
 COMMANDS = {
     "dev": ("epochmq.admin.dev", "Start a name server and a broker here, for development."),
-    "demo": ("epochmq.admin.demo.command", "Stream a real data set through a cluster; a verdict."),
+    "demo": (
+        "epochmq.admin.demo.demo_command",
+        "Stream a real data set through a cluster; a verdict.",
+    ),
     "chaos": ("epochmq.admin.chaos", "Kill, pause and resume servers of `epochmq dev`."),
-    "top": ("epochmq.admin.top.command", "Watch groups, roles, epochs, replicas and failovers."),
+    "top": (
+        "epochmq.admin.top.top_command",
+        "Watch groups, roles, epochs, replicas and failovers.",
+    ),
     "produce": ("epochmq.admin.produce", "Send lines or JSON to a topic."),
     "consume": ("epochmq.admin.consume", "Print the messages of a topic."),
-    "topic": ("epochmq.admin.nouns.topic", "Create, list, show, change and delete topics."),
-    "group": ("epochmq.admin.nouns.group", "Consumer groups: progress, members, offsets."),
-    "message": ("epochmq.admin.nouns.message", "Find messages by id, key, offset or time."),
-    "cluster": ("epochmq.admin.nouns.cluster", "Brokers and name servers: list, health, config."),
-    "namesrv": ("epochmq.admin.namesrv", "Run a name server."),
-    "broker": ("epochmq.admin.broker", "Run a broker."),
-    "container": ("epochmq.admin.container", "Run several brokers in one process."),
-    "controller": ("epochmq.admin.controller", "Run a controller, which elects masters."),
-    "store": ("epochmq.admin.store", "Check the files of a broker that is stopped."),
-    "pipeline": ("epochmq.admin.pipeline.command", "Jobs on Spark: archive, replay, audit topics."),
-    "mqadmin": ("epochmq.admin.mqadmin.command", "The commands of RocketMQ's own tool."),
+    "topic": ("epochmq.admin.nouns.noun_topic", "Create, list, show, change and delete topics."),
+    "group": ("epochmq.admin.nouns.noun_group", "Consumer groups: progress, members, offsets."),
+    "message": ("epochmq.admin.nouns.noun_message", "Find messages by id, key, offset or time."),
+    "cluster": (
+        "epochmq.admin.nouns.noun_cluster",
+        "Brokers and name servers: list, health, config.",
+    ),
+    "namesrv": ("epochmq.admin.namesrv_command", "Run a name server."),
+    "broker": ("epochmq.admin.broker_command", "Run a broker."),
+    "container": ("epochmq.admin.container_command", "Run several brokers in one process."),
+    "controller": ("epochmq.admin.controller_command", "Run a controller, which elects masters."),
+    "store": ("epochmq.admin.store_command", "Check the files of a broker that is stopped."),
+    "pipeline": (
+        "epochmq.admin.pipeline.pipeline_command",
+        "Jobs on Spark: archive, replay, audit topics.",
+    ),
+    "mqadmin": ("epochmq.admin.mqadmin.mqadmin_command", "The commands of RocketMQ's own tool."),
 }
 SECTIONS = {
     "Try it": ("dev", "demo", "chaos"),

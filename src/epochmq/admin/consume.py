@@ -81,7 +81,7 @@ def command(
     with -o json everything. Without --group nothing is left behind at the broker.
     """
     from epochmq.admin.messages import position as positions
-    from epochmq.admin.messages.names import checked_group, checked_sql, checked_topic
+    from epochmq.admin.messages.name_arguments import checked_group, checked_sql, checked_topic
     from epochmq.admin.messages.printer import Printer, style_for
     from epochmq.client.aio import Sql
     from epochmq.runtime.main import run

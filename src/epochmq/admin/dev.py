@@ -66,8 +66,8 @@ def command(
 
 
 def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> int:
-    from epochmq.admin.local.cluster import LocalCluster
     from epochmq.admin.local.foreground import how_to, watch
+    from epochmq.admin.local.local_cluster import LocalCluster
     from epochmq.admin.local.port_block import PortBlock
 
     cluster = LocalCluster(directory)
@@ -94,7 +94,7 @@ def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> in
 @click.pass_obj
 def stop(inherited: Path, directory: Path | None) -> None:
     """Stop the cluster of this directory."""
-    from epochmq.admin.local.cluster import LocalCluster
+    from epochmq.admin.local.local_cluster import LocalCluster
 
     ran = LocalCluster(directory or inherited).stop()
     where = directory or inherited
@@ -107,7 +107,7 @@ def stop(inherited: Path, directory: Path | None) -> None:
 @click.pass_context
 def status(ctx: click.Context, directory: Path | None, output: str) -> None:
     """Show what runs; exit code 3 when nothing does, 4 when only a part."""
-    from epochmq.admin.local.cluster import LocalCluster
+    from epochmq.admin.local.local_cluster import LocalCluster
     from epochmq.admin.local.processes import age_s, memory_bytes
 
     parts = LocalCluster(directory or ctx.obj).parts()

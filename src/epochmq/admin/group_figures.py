@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from epochmq.base.errors import EpochError, NotFound
 from epochmq.client.core.release_names import release_name
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.base import mq_map_decode
+from epochmq.wire.bodies.body import mq_map_decode
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.wire.bodies.client import ConsumerConnection
-    from epochmq.wire.bodies.group import OffsetWrapper
+    from epochmq.wire.bodies.client_bodies import ConsumerConnection
+    from epochmq.wire.bodies.group_bodies import OffsetWrapper
 
 PULL, PUSH = "PULL", "PUSH"
 OFFLINE = "OFFLINE"

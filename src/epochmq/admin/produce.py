@@ -76,7 +76,7 @@ def command(
     Empty lines are left out: brokers refuse empty messages. A summary goes to stderr.
     """
     from epochmq.admin.messages.lines import Defaults
-    from epochmq.admin.messages.names import checked_topic
+    from epochmq.admin.messages.name_arguments import checked_topic
     from epochmq.runtime.main import run
 
     topic = checked_topic(topic)

@@ -16,7 +16,7 @@ from epochmq.admin.output import note, output_option, show
 from epochmq.base.errors import ConfigError, EnvironmentFault
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
-from epochmq.runtime.log import configure, report_crashes, tell_files
+from epochmq.runtime.logging_setup import configure, report_crashes, tell_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -31,8 +31,8 @@ def open_files(directory: Path, config: str | None) -> "tuple[RealDisk, StoreOpt
     from dataclasses import replace
 
     from epochmq.admin.serving import read_file
-    from epochmq.broker.metadata.journal import TableJournal
-    from epochmq.broker.metadata.topics import TopicTable
+    from epochmq.broker.metadata.metadata_journal import TableJournal
+    from epochmq.broker.metadata.topic_table import TopicTable
     from epochmq.broker.options import load_options
     from epochmq.broker.store_keys import store_options
     from epochmq.runtime.disk import RealDisk

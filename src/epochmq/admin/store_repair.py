@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin import exits
-from epochmq.admin.nouns.base import confirm, yes_option
+from epochmq.admin.nouns.noun_base import confirm, yes_option
 from epochmq.admin.output import note
 from epochmq.admin.store_files import config_option, open_files
 from epochmq.base.errors import UsageError

@@ -7,8 +7,8 @@ from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
 from epochmq.broker.acks import PendingAcks
 from epochmq.broker.assignment.route_book import Waiter
-from epochmq.broker.clients.consumers import ConsumerManager
-from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.clients.consumer_table import ConsumerManager
+from epochmq.broker.clients.producer_table import ProducerManager
 from epochmq.broker.filters.consumer_filters import ConsumerFilters
 from epochmq.broker.group_position import FOREVER, GroupPosition, GroupStatus
 from epochmq.broker.handlers.key_searches import KeySearches
@@ -19,19 +19,19 @@ from epochmq.broker.locks.queue_locks import LIFE_MS, VOTE_LIFE_MS, QueueLocks
 from epochmq.broker.long_poll.long_polling import LongPoll
 from epochmq.broker.long_poll.request import PullRequest
 from epochmq.broker.metadata.groups import GroupTable
-from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.keeper import MetadataKeeper, WriteInBackground, write_here
+from epochmq.broker.metadata.metadata_journal import TableJournal
 from epochmq.broker.metadata.request_modes import RequestModes
-from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.metadata.topic_table import TopicTable
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.options import BrokerOptions
-from epochmq.broker.pop.state import PopState
+from epochmq.broker.pop.broker_pop_state import PopState
 from epochmq.broker.replica_sync.stamps import Watchers
 from epochmq.broker.roles import HELD_MASTER, ROLES, Role, RoleRow
+from epochmq.broker.schedule.delay_offsets import DelayOffsets
 from epochmq.broker.schedule.delay_schedule import Schedule
 from epochmq.broker.schedule.delivery import Delivery
-from epochmq.broker.schedule.offsets import DelayOffsets
-from epochmq.broker.scrub.compare import Differences
+from epochmq.broker.scrub.compare_digests import Differences
 from epochmq.broker.stats.broker_stats import Stats
 from epochmq.broker.store_keys import store_options
 from epochmq.broker.timer.timer_service import TimerService
@@ -44,7 +44,7 @@ from epochmq.model.queue import MessageQueue
 from epochmq.store.epochs import epoch_before
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
-from epochmq.wire.bodies.lock import LockBatchRequest
+from epochmq.wire.bodies.lock_bodies import LockBatchRequest
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.session import Session

@@ -13,16 +13,17 @@ from epochmq.broker.assignment.route_book import RouteBook
 from epochmq.broker.assignment.route_service import RouteWatch
 from epochmq.broker.background_worker import BackgroundWorker
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import SCAN_MS
+from epochmq.broker.broker_sink import BrokerSink
+from epochmq.broker.clients.group_members import SCAN_MS
 from epochmq.broker.escape.escape_service import EscapeService
-from epochmq.broker.handlers.heartbeat import expire_clients
+from epochmq.broker.handlers.client_heartbeat import expire_clients
 from epochmq.broker.locks.lock_service import LockVotes
 from epochmq.broker.membership.build import build_member
-from epochmq.broker.membership.member import ControllerModeMember
-from epochmq.broker.metadata.files import SavedTable, load_table, save_dirty
-from epochmq.broker.metadata.journal import TableJournal
+from epochmq.broker.membership.controller_mode_member import ControllerModeMember
+from epochmq.broker.metadata.metadata_journal import TableJournal
+from epochmq.broker.metadata.saved_files import SavedTable, load_table, save_dirty
 from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.metadata.topic_table import TopicTable
 from epochmq.broker.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.overrides import apply_overrides
 from epochmq.broker.plain.plain_member import PlainMember
@@ -31,7 +32,6 @@ from epochmq.broker.registration.registrar import Registrar
 from epochmq.broker.remote_fetch.remote_messages import RemoteMessages
 from epochmq.broker.replica_keys import addresses
 from epochmq.broker.scrub.scrub_service import ScrubService
-from epochmq.broker.sink import BrokerSink
 from epochmq.broker.store_keys import log_dir, store_options
 from epochmq.broker.table_writer import TableWriter
 from epochmq.model.host import pack

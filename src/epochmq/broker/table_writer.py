@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.ports import Blocking, Disk
-from epochmq.broker.metadata.files import SavedFile, encode_file
+from epochmq.broker.metadata.saved_files import SavedFile, encode_file
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Pieces of answers that several handlers share."""
 
-from epochmq.controller.state import BrokerGroup
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.controller import SyncStateSet
-from epochmq.wire.bodies.controller_g1 import SyncStateAddresses
+from epochmq.controller.controller_state import BrokerGroup
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateSet
+from epochmq.wire.bodies.controller_v50_bodies import SyncStateAddresses
 
 
 def set_body(group: BrokerGroup) -> bytes:

@@ -7,7 +7,7 @@ it a refusal, never a surprise. Encoding: one version byte, then msgpack with th
 import msgspec
 
 from epochmq.base.errors import OurBug
-from epochmq.controller.state import Key
+from epochmq.controller.controller_state import Key
 
 VERSION = 1
 

@@ -7,13 +7,13 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.controller import leases
 from epochmq.controller.commands import AnyEvent, encode
 from epochmq.controller.controller_effects import Effect, ProposeCommand
+from epochmq.controller.controller_state import BrokerGroup, Key
 from epochmq.controller.elect import LogReport
 from epochmq.controller.leases import Times
 from epochmq.controller.liveness import Liveness, LiveProcess
 from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.options import UNCLEAN, ControllerOptions
 from epochmq.controller.peer_list import PeerList
-from epochmq.controller.state import BrokerGroup, Key
 from epochmq.controller.timeline import Timeline
 
 LEASE = "leaseMillis"

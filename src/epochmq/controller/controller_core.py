@@ -16,12 +16,12 @@ from epochmq.controller.agreed import Agreed
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Effect, ReadBarrier, SendReply
+from epochmq.controller.controller_state import Key
 from epochmq.controller.elections import Elections
 from epochmq.controller.liveness_probe import LivenessProbe
 from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.notices import Notices
 from epochmq.controller.options import ControllerOptions
-from epochmq.controller.state import Key
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply

@@ -20,14 +20,14 @@ from epochmq.controller.controller_effects import (
     SendReply,
 )
 from epochmq.controller.group_watch import GroupWatch
-from epochmq.controller.handlers.table import HANDLERS
+from epochmq.controller.handlers.controller_request_table import HANDLERS
 from epochmq.controller.machine import Machine
 from epochmq.controller.options import ControllerOptions
 from epochmq.raft import raft_node as raft
 from epochmq.raft.joining import Configured
-from epochmq.raft.journal import Journal
-from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_journal import Journal
+from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import RaftNode
 from epochmq.wire.command import Command
 

@@ -25,7 +25,7 @@ from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.controller_peers import LINK, RaftLink, is_refused
-from epochmq.controller.handlers.table import HANDLERS
+from epochmq.controller.handlers.controller_request_table import HANDLERS
 from epochmq.controller.options import UNCLEAN, USUAL_CHANGES_PATH, ControllerOptions
 from epochmq.controller.raft_sessions import RaftSessions
 from epochmq.model.host import parse_addr
@@ -35,7 +35,7 @@ from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
-from epochmq.runtime.log import configure_part
+from epochmq.runtime.logging_setup import configure_part
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import handle_process_info, server_process
 from epochmq.runtime.rng import RealRng

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.controller.state import BrokerGroup
+from epochmq.controller.controller_state import BrokerGroup
 
 PRIORITY_UNSET = 2**31 - 1
 

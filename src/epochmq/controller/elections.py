@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.controller.commands import ElectMaster
 from epochmq.controller.controller_context import ControllerContext
+from epochmq.controller.controller_state import BrokerGroup, Key
 from epochmq.controller.elect import ANYONE, By, ElectedMaster, LogReport, elect
 from epochmq.controller.machine import CommandOutcome
 from epochmq.controller.notices import Notices
-from epochmq.controller.state import BrokerGroup, Key
 
 log = logging.getLogger(__name__)
 

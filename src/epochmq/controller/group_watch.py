@@ -3,7 +3,7 @@
 import logging
 
 from epochmq.controller.options import ControllerOptions
-from epochmq.raft.messages import VotersAndLearners
+from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import RaftNode
 
 log = logging.getLogger(__name__)

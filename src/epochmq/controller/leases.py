@@ -6,8 +6,8 @@ different rates. No lease is written anywhere: a new leader takes it that every 
 just before it began to lead, and an old one gives none unless it is sure to lead still.
 """
 
+from epochmq.controller.controller_state import BrokerGroup
 from epochmq.controller.liveness import LiveProcess
-from epochmq.controller.state import BrokerGroup
 
 
 def may_hold(group: BrokerGroup, live: LiveProcess, epoch: int | None) -> bool:

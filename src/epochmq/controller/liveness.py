@@ -8,8 +8,8 @@ happens (rocketmq#11045), and what arrives over an older one is late.
 from collections.abc import Iterator
 
 from epochmq.base import limits
+from epochmq.controller.controller_state import Key
 from epochmq.controller.elect import PRIORITY_UNSET, LogReport
-from epochmq.controller.state import Key
 
 
 class LiveProcess:

@@ -6,8 +6,8 @@ the process is gone, and so is its lease. Nothing is concluded from a port that 
 
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Dial
+from epochmq.controller.controller_state import Key
 from epochmq.controller.liveness import LiveProcess
-from epochmq.controller.state import Key
 
 RETRY_MS = (50, 100, 200, 400, 800)
 """A dying process closes its connections and its port one after the other."""

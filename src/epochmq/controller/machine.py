@@ -15,7 +15,7 @@ from epochmq.base import limits
 from epochmq.base.check import check
 from epochmq.base.errors import StoreDamaged
 from epochmq.controller import commands
-from epochmq.controller.state import BrokerGroup, BrokerReplica, ControllerState, Key
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, ControllerState, Key
 
 
 class Refusal(Enum):

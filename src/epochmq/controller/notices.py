@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from epochmq.controller.answers import set_body
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Notify
-from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.controller import NotifyBrokerRoleChangedHeader
+from epochmq.wire.headers.controller_headers import NotifyBrokerRoleChangedHeader
 
 FIRST_RETRY_MS = 200
 LAST_RETRY_MS = 5_000

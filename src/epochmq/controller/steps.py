@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochmq.controller.commands import AnyEvent
-from epochmq.controller.state import Key
+from epochmq.controller.controller_state import Key
 from epochmq.wire.command import Command, Reply
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from epochmq.base import limits
-from epochmq.controller.state import BrokerGroup, Key
+from epochmq.controller.controller_state import BrokerGroup, Key
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from epochmq.base import limits
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Disk
 from epochmq.model.saved_file import load_saved, report_replaced, seal
-from epochmq.wire.bodies.base import Body, decode_answer, encode_body
+from epochmq.wire.bodies.body import Body, decode_answer, encode_body
 from epochmq.wire.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"

@@ -12,9 +12,9 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.base.errors import EpochError, NotReachable, PeerError
 from epochmq.base.ports import Clock, Disk
-from epochmq.nameserver.acting_master import MinIdNotice
-from epochmq.nameserver.handlers.brokers import Steps
-from epochmq.nameserver.handlers.table import handlers
+from epochmq.nameserver.acting_master_routes import MinIdNotice
+from epochmq.nameserver.handlers.namesrv_request_table import handlers
+from epochmq.nameserver.handlers.registration_handlers import Steps
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.options import NamesrvOptions
@@ -31,7 +31,7 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
 from epochmq.wire.dispatcher import Dispatcher, Handler
 from epochmq.wire.frame import RawFrame
-from epochmq.wire.headers.namesrv import NotifyMinBrokerIdChangeHeader
+from epochmq.wire.headers.namesrv_headers import NotifyMinBrokerIdChangeHeader
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)

@@ -13,13 +13,14 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.data_version import DataVersion
 from epochmq.model.route import QueueData, TopicRouteData
 from epochmq.model.topic import TopicConfig
-from epochmq.nameserver.acting_master import (
+from epochmq.nameserver.acting_master_routes import (
     MinIdNotice,
     notice_of_arrival,
     notice_of_leave,
     stand_in,
 )
-from epochmq.nameserver.brokers import (
+from epochmq.nameserver.options import NamesrvOptions
+from epochmq.nameserver.registered_brokers import (
     HEARTBEAT_TIMEOUT_MS,
     MASTER_ID,
     Brokers,
@@ -27,8 +28,7 @@ from epochmq.nameserver.brokers import (
     LiveBroker,
     RegisteredGroup,
 )
-from epochmq.nameserver.options import NamesrvOptions
-from epochmq.nameserver.topics import RoutedTopics, queues_of
+from epochmq.nameserver.routed_topics import RoutedTopics, queues_of
 from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
 from epochmq.wire.codes import ResponseCode
 

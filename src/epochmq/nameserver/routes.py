@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from epochmq.model.route import TopicRouteData
-from epochmq.nameserver.brokers import MASTER_ID
+from epochmq.nameserver.registered_brokers import MASTER_ID
 from epochmq.nameserver.route_table import RouteTable
-from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.json_tolerant import dumps_bare
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import PeerError
-from epochmq.raft.messages import AnyMessage, VotersAndLearners
+from epochmq.raft.raft_messages import AnyMessage, VotersAndLearners
 
 VERSION = 1
 """First byte of every message; another one is a peer we do not understand."""

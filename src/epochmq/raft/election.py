@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import Safeguards
-from epochmq.raft.messages import VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_messages import VotersAndLearners
 
 
 class Ballot:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epochmq.base.ports import Rng
-from epochmq.raft.log import RaftLog
 from epochmq.raft.membership import MembershipLog
-from epochmq.raft.messages import AnyMessage, Incarnations, Join, VotersAndLearners, Welcome
-from epochmq.raft.ready import SavedState
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import AnyMessage, Incarnations, Join, VotersAndLearners, Welcome
+from epochmq.raft.raft_ready import SavedState
 
 
 @dataclass(frozen=True, slots=True)

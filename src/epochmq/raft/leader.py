@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from epochmq.raft.log import RaftLog
 from epochmq.raft.membership import ChangeKind, changed, reborn
-from epochmq.raft.messages import AnyMessage, HeartbeatReply, TimeoutNow, VotersAndLearners
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import AnyMessage, HeartbeatReply, TimeoutNow, VotersAndLearners
 from epochmq.raft.read_index import ReadIndex, ReadState
 from epochmq.raft.replication import Followers
 

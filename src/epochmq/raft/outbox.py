@@ -5,8 +5,8 @@ entries. A leader's appends do not wait for its own disk (thesis 10.2.1).
 """
 
 from epochmq.base.safeguards import Safeguards
-from epochmq.raft.messages import AnyMessage, AppendReply
-from epochmq.raft.ready import Ready
+from epochmq.raft.raft_messages import AnyMessage, AppendReply
+from epochmq.raft.raft_ready import Ready
 
 
 class Outbox:

@@ -17,9 +17,10 @@ from epochmq.raft.codec import decode_members, encode_members
 from epochmq.raft.election import Ballot, ElectionTimer
 from epochmq.raft.joining import Configured, Confirmation
 from epochmq.raft.leader import Leader
-from epochmq.raft.log import RaftLog
 from epochmq.raft.membership import ChangeKind, MembershipLog, changed
-from epochmq.raft.messages import (
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,
@@ -38,9 +39,8 @@ from epochmq.raft.messages import (
     VotersAndLearners,
     Welcome,
 )
-from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_ready import RaftRole, Ready, SavedState
 from epochmq.raft.read_index import ReadState
-from epochmq.raft.ready import RaftRole, Ready, SavedState
 
 APPLY_COUNT_MAX = 1024
 """Entries that one batch hands to the state machine."""

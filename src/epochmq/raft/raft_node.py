@@ -16,13 +16,13 @@ from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.raft.codec import decode, encode
 from epochmq.raft.joining import Configured, draw_incarnation
-from epochmq.raft.journal import Journal
 from epochmq.raft.membership import ChangeKind
-from epochmq.raft.messages import EntryKind, LogEntry, VotersAndLearners
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.outbox import Outbox
 from epochmq.raft.raft_core import RaftCore
-from epochmq.raft.ready import RaftRole, Ready
+from epochmq.raft.raft_journal import Journal
+from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners
+from epochmq.raft.raft_ready import RaftRole, Ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from epochmq.base import limits
 from epochmq.raft.election import reached_by_quorum
-from epochmq.raft.log import RaftLog
-from epochmq.raft.messages import (
+from epochmq.raft.follower_progress import AppendPace, FollowerProgress
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_log import RaftLog
+from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
     AppendReply,
@@ -17,8 +19,6 @@ from epochmq.raft.messages import (
     Install,
     VotersAndLearners,
 )
-from epochmq.raft.options import RaftOptions
-from epochmq.raft.progress import AppendPace, FollowerProgress
 
 
 class Followers:

@@ -27,7 +27,7 @@ from epochmq.replication.frames import (
     HandshakeReply,
     Hello,
     LinkState,
-    ProtocolVersion,
+    ReplicationProtocol,
     TransferHead,
     decode_entries,
     decode_reply,
@@ -36,7 +36,6 @@ from epochmq.replication.frames import (
     encode_hello,
 )
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.ports import EpochView, LogView
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
@@ -51,6 +50,7 @@ from epochmq.replication.replication_effects import (
     Trouble,
     Truncate,
 )
+from epochmq.replication.replication_ports import EpochView, LogView
 
 ANSWER_MS = 100
 """A master's heartbeat is answered unless it was told something so shortly before: a master whose
@@ -73,7 +73,7 @@ class FollowerCore:
         *,
         learner: bool = False,
         unclean_epoch: int = 0,
-        generation: ProtocolVersion = ProtocolVersion.G2,
+        generation: ReplicationProtocol = ReplicationProtocol.G2,
         own_address: str = "",
         safeguards: Safeguards = SAFE,
     ) -> None:
@@ -94,7 +94,7 @@ class FollowerCore:
         self._epochs = epochs
         self._options = options
         self._safeguards = safeguards
-        name = None if generation is ProtocolVersion.G2 else own_address
+        name = None if generation is ReplicationProtocol.G2 else own_address
         number = own_id if name is None else None
         self._hello = encode_hello(Hello(options.from_last_file, learner, number, name))
         self._reply_bytes = REPLY_BYTES[generation]

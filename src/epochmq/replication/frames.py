@@ -43,7 +43,7 @@ class LinkState(IntEnum):
     SHUTDOWN = 4
 
 
-class ProtocolVersion(Enum):
+class ReplicationProtocol(Enum):
     """Which RocketMQ speaks so."""
 
     G1A = "5.0.0"
@@ -67,7 +67,7 @@ ACK_BYTES = _ACK.size
 TRANSFER_BYTES = _TRANSFER.size
 ENTRY_BYTES = _ENTRY.size
 _G1A_EXTRA = bytes(16)
-REPLY_BYTES = {ProtocolVersion.G1A: 36, ProtocolVersion.G1B: 20, ProtocolVersion.G2: 20}
+REPLY_BYTES = {ReplicationProtocol.G1A: 36, ReplicationProtocol.G1B: 20, ReplicationProtocol.G2: 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +168,12 @@ def _text(data: Buffer, start: int, end: int) -> str:
 # What a master sends -----------------------------------------------------------------------------
 
 
-def encode_reply(generation: ProtocolVersion, end: int, entries: Entries) -> bytes:
+def encode_reply(generation: ReplicationProtocol, end: int, entries: Entries) -> bytes:
     """Handshake reply with the newest entries that a Java follower has room for."""
     entries = entries[-EPOCHS_SENT_MAX:]
     epoch = entries[-1][0] if entries else -1
     head = _REPLY.pack(LinkState.HANDSHAKE, len(entries) * ENTRY_BYTES, end, epoch)
-    if generation is ProtocolVersion.G1A:
+    if generation is ReplicationProtocol.G1A:
         head += _G1A_EXTRA
     return head + b"".join(_ENTRY.pack(epoch, start) for epoch, start in entries)
 

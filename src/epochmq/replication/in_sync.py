@@ -22,8 +22,8 @@ from collections.abc import Iterable
 
 from epochmq.base.check import check
 from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.follower_state import NEVER, FollowerState
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.replica import NEVER, FollowerState
 from epochmq.replication.replication_effects import SetProposal
 
 _ENDS_MAX = 65_536

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from epochmq.replication.frames import Hello, LinkState, ProtocolVersion
+from epochmq.replication.frames import Hello, LinkState, ReplicationProtocol
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +17,7 @@ class ReplicaLink:
     state: LinkState = LinkState.READY
     hello: Hello | None = None
     follower_id: int = 0
-    generation: ProtocolVersion = ProtocolVersion.G2
+    generation: ReplicationProtocol = ReplicationProtocol.G2
     next: int = -1
     """Offset of the next byte to send; -1 before the first acknowledgement."""
     ack: int = -1

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, NotReachable
 from epochmq.base.ports import Clock
-from epochmq.replication.ports import Socket, Sockets
+from epochmq.replication.replication_ports import Socket, Sockets
 
 _log = logging.getLogger(__name__)
 

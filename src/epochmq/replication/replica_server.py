@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from epochmq.base.ports import Clock, File
 from epochmq.replication.link import Chunk
-from epochmq.replication.ports import Socket, Sockets
+from epochmq.replication.replication_ports import Socket, Sockets
 
 _log = logging.getLogger(__name__)
 

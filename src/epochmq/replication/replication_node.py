@@ -22,7 +22,6 @@ from epochmq.replication.copying import Copying
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Chunk
-from epochmq.replication.master import MasterCore
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     OWN_LINK,
@@ -42,6 +41,7 @@ from epochmq.replication.replication_effects import (
     Trouble,
     Truncate,
 )
+from epochmq.replication.replication_master import MasterCore
 from epochmq.replication.store_view import StoreView
 from epochmq.store.chores import Steps
 from epochmq.store.epochs import EpochFile, StaleEpoch

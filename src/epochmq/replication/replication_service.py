@@ -18,7 +18,6 @@ from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.ha_info import ha_info
 from epochmq.replication.master_link import FollowerSide, MasterPeer
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.ports import Sockets
 from epochmq.replication.replica_server import LinkServer, MasterSide
 from epochmq.replication.replication_effects import (
     AskReplicas,
@@ -29,6 +28,7 @@ from epochmq.replication.replication_effects import (
     Trouble,
 )
 from epochmq.replication.replication_node import ReplicationNode, Then, run_inline
+from epochmq.replication.replication_ports import Sockets
 from epochmq.replication.speed import Speeds
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store

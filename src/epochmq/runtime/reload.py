@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from epochmq.base.errors import EpochError
-from epochmq.runtime.log import reopen_files
+from epochmq.runtime.logging_setup import reopen_files
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from epochmq.spark.freeze import freeze_once
     from epochmq.spark.log_source import LogSource
     from epochmq.spark.publish import PublishOffsets
-    from epochmq.spark.session import register, tune
-    from epochmq.spark.sink import batch_writer, stream_writer
     from epochmq.spark.source import batch_reader, schema
+    from epochmq.spark.spark_session import register, tune
+    from epochmq.spark.spark_sink import batch_writer, stream_writer
     from epochmq.spark.stream import stream_reader
 
 __all__ = [
@@ -36,12 +36,12 @@ _HOMES = {
     "batch_reader": "epochmq.spark.source",
     "schema": "epochmq.spark.source",
     "stream_reader": "epochmq.spark.stream",
-    "batch_writer": "epochmq.spark.sink",
-    "stream_writer": "epochmq.spark.sink",
+    "batch_writer": "epochmq.spark.spark_sink",
+    "stream_writer": "epochmq.spark.spark_sink",
     "LogSource": "epochmq.spark.log_source",
     "freeze_once": "epochmq.spark.freeze",
-    "register": "epochmq.spark.session",
-    "tune": "epochmq.spark.session",
+    "register": "epochmq.spark.spark_session",
+    "tune": "epochmq.spark.spark_session",
 }
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from epochmq.base.errors import NotReachable, Refused, UsageError
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.group import SubscriptionGroupConfig

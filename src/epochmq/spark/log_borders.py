@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from epochmq.spark.log_scan import Bytes, is_record
-from epochmq.store.layout import PRE_BLANK_SIZE, UNIT, UNIT_BYTES
+from epochmq.store.store_layout import PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 
 QUEUE_FOLDER = "consumequeue"
 QUEUES_MAX = 64

@@ -23,8 +23,8 @@ from epochmq.spark.log_export import LogExport, LogRange, open_export
 from epochmq.spark.log_learner import EpochStart
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
 from epochmq.store.epochs import EpochFile
-from epochmq.store.layout import file_name
 from epochmq.store.options import StoreOptions
+from epochmq.store.store_layout import file_name
 
 MARK = "export.json"
 LOG_FOLDER = StoreOptions().commit_log_dir

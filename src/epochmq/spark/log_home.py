@@ -4,15 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.host import parse_addr
 from epochmq.runtime.tls import OutgoingTls, client_tls
-from epochmq.spark.loop_thread import LoopThread
+from epochmq.spark.spark_loop_thread import LoopThread
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.header import decode_header
 
 T = TypeVar("T")
 

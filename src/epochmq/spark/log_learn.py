@@ -11,7 +11,7 @@ from epochmq.spark.log_home import find_brokers
 from epochmq.spark.log_options import LogOptions, names
 from epochmq.spark.log_rows import ByteSource, RowMaker
 from epochmq.spark.log_scan import LogDamage, RecordRun, is_filler, scan
-from epochmq.store.layout import file_name
+from epochmq.store.store_layout import file_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

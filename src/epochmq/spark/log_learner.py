@@ -18,7 +18,7 @@ from epochmq.replication.frames import (
     TRANSFER_BYTES,
     HandshakeReply,
     Hello,
-    ProtocolVersion,
+    ReplicationProtocol,
     TransferHead,
     decode_entries,
     decode_reply,
@@ -64,7 +64,7 @@ class Learner:
     def needs(self) -> int:
         """How many bytes of heads come next; 0 while log is due."""
         if self._reply is None:
-            return REPLY_BYTES[ProtocolVersion.G2]
+            return REPLY_BYTES[ReplicationProtocol.G2]
         if not self._agreed:
             return self._reply.body_bytes
         return 0 if self.left else TRANSFER_BYTES

@@ -15,7 +15,6 @@ from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, check_group, check_to
 from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
-from epochmq.spark.offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.option_table import (
     SparkOption,
     choice,
@@ -27,6 +26,7 @@ from epochmq.spark.option_table import (
     size_bytes,
     text,
 )
+from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.tls_options import TLS_ROWS, tls_of
 
 WHAT = 'format("rocketmq")'

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from epochmq.base.errors import UsageError
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.lost import Lost
-from epochmq.spark.offsets import Offsets, StreamOffset
+from epochmq.spark.spark_offsets import Offsets, StreamOffset
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 TASK_ROWS = 1_000

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.listener import (
 
 from epochmq.base.errors import EpochError, UsageError
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.cluster import Cluster
-from epochmq.spark.offsets import Offsets, StreamOffset
+from epochmq.spark.spark_cluster import Cluster
+from epochmq.spark.spark_offsets import Offsets, StreamOffset
 
 log = logging.getLogger(__name__)
 

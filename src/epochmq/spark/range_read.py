@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.base.types import Buffer
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.bulk_calls import BulkCalls, BulkRead, DamageThere
 from epochmq.client.core.pull_state import PullStatus
 from epochmq.client.core.route_cache import MASTER_ID
@@ -22,8 +22,8 @@ from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.retry import Retries, Retry, check_passing, is_missing
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import pull
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers import pull_headers
+from epochmq.wire.headers.header import decode_header
 
 AUTO, MASTER, FOLLOWER = "auto", "master", "follower"
 READ_FROM = (AUTO, MASTER, FOLLOWER)
@@ -190,16 +190,16 @@ def in_order(addresses: dict[int, str], read_from: str, spread: int) -> list[tup
     return master + followers
 
 
-def pull_header(want: Want) -> pull.PullHeader:
+def pull_header(want: Want) -> pull_headers.PullHeader:
     """A pull of a group that every broker knows, with its filter in the request."""
     data = filter_of(want)
-    return pull.PullHeader(
+    return pull_headers.PullHeader(
         consumerGroup=TOOLS_GROUP,
         topic=want.queue.topic,
         queueId=want.queue.queue_id,
         queueOffset=want.offset,
         maxMsgNums=min(PULL_COUNT, want.end - want.offset),
-        sysFlag=pull.SUBSCRIPTION,
+        sysFlag=pull_headers.SUBSCRIPTION,
         commitOffset=0,
         suspendTimeoutMillis=0,
         subVersion=data.sub_version,
@@ -226,7 +226,7 @@ def pulled(answer: Command, want: Want) -> RawChunk | Nothing:
     code = answer.code
     if code not in _PULL_CODES:
         raise Refused(code, answer.remark or f"refused with code {code}")
-    header = decode_header(pull.PullResponseHeader, answer.ext)
+    header = decode_header(pull_headers.PullResponseHeader, answer.ext)
     low, high, following = header.minOffset, header.maxOffset, header.nextBeginOffset
     if code == ResponseCode.SUCCESS:
         records = before(answer.body, want.end)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.core.backoff import delay_ms
 from epochmq.wire.codes import ResponseCode
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.encode import Encoder, SinkRow
-from epochmq.spark.loop_thread import LoopThread
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_queues import PartitionId, Request, RequestBuilder, SinkQueue, SinkQueues
 from epochmq.spark.sink_send import SinkSender
+from epochmq.spark.spark_loop_thread import LoopThread
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ from typing import Any
 from epochmq.base.errors import NotFound
 from epochmq.model import record
 from epochmq.model.queue import MessageQueue
-from epochmq.spark.cluster import Cluster, OnLost
 from epochmq.spark.lost import DataLost
-from epochmq.spark.offsets import StreamOffset, by_topic, topics_of
 from epochmq.spark.options import OffsetsOption, SourceOptions
 from epochmq.spark.plan import (
     Backlog,
@@ -31,6 +29,8 @@ from epochmq.spark.plan import (
 )
 from epochmq.spark.positions import Bounds, begin_within, resolve, selected
 from epochmq.spark.range_read import LOSS_CERTAIN_MS
+from epochmq.spark.spark_cluster import Cluster, OnLost
+from epochmq.spark.spark_offsets import StreamOffset, by_topic, topics_of
 
 log = logging.getLogger(__name__)
 

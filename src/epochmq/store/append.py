@@ -39,14 +39,14 @@ from epochmq.store.batch_queue import inner_count
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.layout import LENGTHS, UNIT, UNIT_BYTES
 from epochmq.store.native import library
-from epochmq.store.native.batch import CheckedBatch, NativeBatch, Placed
 from epochmq.store.native.keys import PackedKeys
-from epochmq.store.native.send import SendRun
+from epochmq.store.native.native_batch import CheckedBatch, NativeBatch, Placed
+from epochmq.store.native.native_send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.sink_runs import SinkRun
+from epochmq.store.store_layout import LENGTHS, UNIT, UNIT_BYTES
 
 CLOCK_STEP_MS = 3000
 """Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""

@@ -20,8 +20,8 @@ from epochmq.base.types import Buffer
 from epochmq.model.crc import crc32
 from epochmq.store.chores import Step
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.layout import file_name
 from epochmq.store.segment import Segment
+from epochmq.store.store_layout import file_name
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)

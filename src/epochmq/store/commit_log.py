@@ -8,9 +8,9 @@ from epochmq.base.ports import Disk
 from epochmq.base.types import Buffer
 from epochmq.model.record import blank
 from epochmq.store.chores import Step
-from epochmq.store.layout import file_name
 from epochmq.store.options import StoreOptions
 from epochmq.store.segment import Segment
+from epochmq.store.store_layout import file_name
 from epochmq.store.written_blocks import WrittenBlocks
 
 

@@ -22,7 +22,7 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.native import library
-from epochmq.store.native.records import AppendedRecords, NativeRecords
+from epochmq.store.native.native_records import AppendedRecords, NativeRecords
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import ScanEnd, walk

@@ -16,7 +16,7 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
-from epochmq.store.index import Index
+from epochmq.store.message_index import Index
 from epochmq.store.next_file import NextFile
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers

@@ -4,7 +4,7 @@ from itertools import islice
 
 from epochmq.model.record import check, fields_at
 from epochmq.store.dispatch import index_keys
-from epochmq.store.index import Index, IndexResult
+from epochmq.store.message_index import Index, IndexResult
 from epochmq.store.read import Reader
 
 _PROPOSED_MAX = 1024

@@ -10,8 +10,8 @@ from datetime import datetime
 from epochmq.base.ports import Disk
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.index import Index
 from epochmq.store.log_end import CUT_FOLDER
+from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable

@@ -3,7 +3,7 @@
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk, File
 from epochmq.base.types import Buffer
-from epochmq.store.layout import file_name
+from epochmq.store.store_layout import file_name
 
 
 class Segment:

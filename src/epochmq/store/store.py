@@ -23,21 +23,21 @@ from epochmq.store.flush import Flusher, Waiter
 from epochmq.store.follow import Follower
 from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
-from epochmq.store.index import FOLDER as INDEX_FOLDER
-from epochmq.store.index import Index
-from epochmq.store.native.batch import CheckedBatch, Placed
-from epochmq.store.native.send import SendRun
+from epochmq.store.message_index import FOLDER as INDEX_FOLDER
+from epochmq.store.message_index import Index
+from epochmq.store.native.native_batch import CheckedBatch, Placed
+from epochmq.store.native.native_send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 from epochmq.store.read import Reader
 from epochmq.store.read_check import ReadCheck
-from epochmq.store.reads import StoreReads
 from epochmq.store.recovery import ABORT, Recovered, Recovery
 from epochmq.store.replicated import StoreReplication
 from epochmq.store.retention import Retention
 from epochmq.store.scrub import Scrub
 from epochmq.store.sinks import SinkMemory
+from epochmq.store.store_reads import StoreReads
 from epochmq.store.truncation import Truncation
 from epochmq.store.verify import Verified, Verifier
 from epochmq.store.visibility import Arrivals, Visibility

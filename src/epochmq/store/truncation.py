@@ -37,8 +37,8 @@ from epochmq.store.epochs import EpochEntry
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import cut_rows
 from epochmq.store.housekeeping import Housekeeping
-from epochmq.store.index import Index
 from epochmq.store.log_end import CutTail, LogCut, keep
+from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable

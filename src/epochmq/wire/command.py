@@ -27,7 +27,7 @@ from epochmq.wire.codes import (
     UNKNOWN_LANGUAGE,
 )
 from epochmq.wire.frame import PREFIX_BYTES, prefix
-from epochmq.wire.headers.base import I32, Header, encode_header, to_text
+from epochmq.wire.headers.header import I32, Header, encode_header, to_text
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2

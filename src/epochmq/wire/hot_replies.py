@@ -11,8 +11,8 @@ from epochmq.base.limits import TRANSACTION_ID_LENGTH_MAX
 from epochmq.wire.codes import OUR_LANGUAGE, OUR_VERSION
 from epochmq.wire.command import FLAG_RESPONSE, Command, encode_frame
 from epochmq.wire.frame import PREFIX
-from epochmq.wire.headers.base import encode_header
-from epochmq.wire.headers.send import SendResponseHeader
+from epochmq.wire.headers.header import encode_header
+from epochmq.wire.headers.send_headers import SendResponseHeader
 
 _LENGTH_BYTES = 4
 _quote = msgspec.json.encode

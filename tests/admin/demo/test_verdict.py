@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.admin.demo.records import Received
+from epochmq.admin.demo.demo_records import Received
 from epochmq.admin.demo.verdict import judge
 
 CLOCK = itertools.count(1)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from epochmq.admin.local import foreground
-from epochmq.admin.local.cluster import LocalCluster
+from epochmq.admin.local.local_cluster import LocalCluster
 from epochmq.admin.local.port_block import choose_anywhere
 
 

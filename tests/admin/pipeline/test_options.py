@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from epochmq.admin.cli import cli
-from epochmq.admin.pipeline.command import JOBS
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
+from epochmq.admin.pipeline.pipeline_command import JOBS
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.report import JobReport
+from epochmq.spark.jobs.job_report import JobReport
 
 
 @click.command()

@@ -4,10 +4,10 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
-from tests.admin.top.test_view import VIEW, A, B
+from tests.admin.top.test_cluster_view import VIEW, A, B
 
+from epochmq.admin.top.cluster_view import BrokerGroupView, ClusterView, TopTimeline
 from epochmq.admin.top.screen import draw, rows
-from epochmq.admin.top.view import BrokerGroupView, ClusterView, TopTimeline
 
 
 def drawn(view: ClusterView, timeline: TopTimeline) -> str:

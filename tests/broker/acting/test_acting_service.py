@@ -16,7 +16,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acting.acting_effects import Act
 from epochmq.broker.acting.acting_master import CONFIRMATIONS
 from epochmq.broker.acting.acting_service import DEBT_FILE
-from epochmq.broker.acting.view import NameServersVerdict
+from epochmq.broker.acting.name_servers_view import NameServersVerdict
 from epochmq.broker.broker_server import Broker
 from epochmq.broker.plain.plain_member import PlainMember
 from epochmq.broker.roles import Role

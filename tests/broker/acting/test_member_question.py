@@ -4,11 +4,11 @@ import pytest
 
 from epochmq.base import limits
 from epochmq.broker.acting.member_question import question, read
-from epochmq.broker.acting.view import NameServerAnswer, Said
+from epochmq.broker.acting.name_servers_view import NameServerAnswer, Said
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.namesrv import GetBrokerMemberGroupHeader, GetRouteHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import GetBrokerMemberGroupHeader, GetRouteHeader
 
 NATIVE = b'{"brokerMemberGroup":{"cluster":"c","brokerName":"b","brokerAddrs":{0:"m:1",1:"s:1"}}}'
 ROUTE = (

@@ -19,7 +19,7 @@ from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.server import RemotingServer
-from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher

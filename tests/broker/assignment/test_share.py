@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from epochmq.broker.assignment.share import ANY_QUEUE, share
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.pop import MODE_POP, MODE_PULL, MessageRequestMode
+from epochmq.wire.bodies.pop_bodies import MODE_POP, MODE_PULL, MessageRequestMode
 
 PULL = MessageRequestMode("T", "g", mode=MODE_PULL)
 

@@ -16,7 +16,7 @@ from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse
 from epochmq.broker.container.container_service import CHANGES_MAX, Container
 from epochmq.broker.container.inner import InnerBrokerId
 from epochmq.broker.container.options import ContainerOptions
-from epochmq.runtime.log import ScrubbingFormatter
+from epochmq.runtime.logging_setup import ScrubbingFormatter
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
 

@@ -8,7 +8,7 @@ from tests.broker.fake_disk import FakeDisk
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.filters.consumer_filters import KEEP_DEAD_MS, ConsumerFilters
-from epochmq.broker.metadata.files import load_table
+from epochmq.broker.metadata.saved_files import load_table
 from epochmq.model.subscription import SubscriptionData, build
 
 WALL = 1_700_000_000_000

@@ -10,7 +10,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.request_table import REQUEST_TABLE
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Held, Reply, encode_reply
-from epochmq.wire.headers.base import Header, encode_header
+from epochmq.wire.headers.header import Header, encode_header
 
 
 def call(

@@ -7,7 +7,7 @@ from sim.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.base.errors import PeerError
-from epochmq.broker.handlers.send import SendStage
+from epochmq.broker.handlers.send_stage import SendStage
 from epochmq.wire.command import Command
 from epochmq.wire.frame import FrameReader
 

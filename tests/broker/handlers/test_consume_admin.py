@@ -4,8 +4,8 @@ from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
-from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.clients.consumer_table import Manner
+from epochmq.broker.clients.group_members import ClientMember
 from epochmq.model.subscription import build
 from epochmq.wire.codes import RequestCode
 

@@ -6,13 +6,13 @@ from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, json_of
 
-from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.clients.consumer_table import Manner
+from epochmq.broker.clients.group_members import ClientMember
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
 from epochmq.model.topic import TopicConfig
 from epochmq.wire import json_tolerant
-from epochmq.wire.bodies.base import queue_key
+from epochmq.wire.bodies.body import queue_key
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 

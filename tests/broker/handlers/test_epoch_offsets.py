@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.broker_harness import BrokerHarness, Client, send
-from tests.broker.handlers.test_replica import Replica
+from tests.broker.handlers.test_replica_handlers import Replica
 
 from epochmq.broker.handlers.epoch_offsets import start_of
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import EpochOffsets
-from epochmq.wire.bodies.controller import EpochEntryBody
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import EpochOffsets
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

@@ -8,8 +8,8 @@ import pytest
 from epochmq.base import limits
 from epochmq.base.errors import DiskFailed, Refused
 from epochmq.broker.handlers.key_searches import STEP_ITEMS, KeySearches
-from epochmq.store.index import IndexResult
 from epochmq.store.key_query import KeySearch
+from epochmq.store.message_index import IndexResult
 from epochmq.wire.codes import ResponseCode
 
 FOUND = IndexResult([], 1, 2)

@@ -11,8 +11,8 @@ from tests.broker.handlers.test_epoch_offsets import Epochs
 from epochmq.base import limits
 from epochmq.broker.handlers import log_bytes
 from epochmq.store.written_blocks import BLOCK_BYTES
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

@@ -77,8 +77,8 @@ def test_a_group_forbidden_for_a_topic(harness: BrokerHarness) -> None:
 
 
 def test_broadcasting_can_be_off(harness: BrokerHarness) -> None:
-    from epochmq.broker.clients.consumers import BROADCASTING, Manner
-    from epochmq.broker.clients.members import ClientMember
+    from epochmq.broker.clients.consumer_table import BROADCASTING, Manner
+    from epochmq.broker.clients.group_members import ClientMember
 
     client = harness.client()
     harness.node.groups.put(SubscriptionGroupConfig("G", consume_broadcast_enable=False), 0)

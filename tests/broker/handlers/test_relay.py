@@ -6,8 +6,8 @@ from tests.broker.fake_node import HOST, WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.handlers.helpers import answer, call, json_of
 
-from epochmq.broker.clients.consumers import Manner
-from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.clients.consumer_table import Manner
+from epochmq.broker.clients.group_members import ClientMember
 from epochmq.model.message_id import offset_id
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD, Command, decode

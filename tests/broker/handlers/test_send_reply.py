@@ -3,7 +3,7 @@
 import pytest
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
-from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.clients.group_members import ClientMember
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, response

@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.handlers.send_topics import SendTopics, check_name, invalid_code
 from epochmq.broker.roles import Role
 from epochmq.model.topic import MULTI_TAG
-from epochmq.wire.headers.fast import SendFields
+from epochmq.wire.headers.fast_headers import SendFields
 
 
 def fields(topic: str, queues: int = 4) -> SendFields:

@@ -5,7 +5,7 @@ from tests.broker.broker_harness import BrokerHarness
 from tests.broker.timer.timers import TimerBroker
 
 from epochmq.broker.handlers.runtime_info import runtime_info
-from epochmq.store.timer.checkpoint import decode
+from epochmq.store.timer.timer_checkpoint import decode
 from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode

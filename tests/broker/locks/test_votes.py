@@ -10,7 +10,7 @@ from epochmq.broker.locks.queue_locks import Attempt
 from epochmq.broker.locks.votes import attempt_of, check_same_rules, save_votes
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
 
 ASKED = LockBatchHeader(lockAsker="1", lockNumber=7, totalReplicas=3)
 

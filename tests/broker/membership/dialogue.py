@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from epochmq.broker.membership.broker_identity import Known
 from epochmq.broker.membership.group_membership import NOTICE_MS, Membership
-from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.membership_effects import (
     BecomeMaster,
     Effect,
@@ -15,9 +15,9 @@ from epochmq.broker.membership.membership_effects import (
     Tell,
 )
 from epochmq.broker.membership.options import LogState, MembershipOptions
-from epochmq.broker.membership.register import RETRY_MS
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.controller import SyncStateSet
+from epochmq.broker.membership.registered_ids import RETRY_MS
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.command import Command
 
 CONTROLLERS = ("c:1", "c:2", "c:3")

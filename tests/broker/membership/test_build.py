@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from tests.broker.fake_disk import FakeDisk
 
+from epochmq.broker.membership.broker_identity import IdentityFiles
 from epochmq.broker.membership.build import note_start, started_clean
-from epochmq.broker.membership.identity import IdentityFiles
 from epochmq.store.log_end import CutTail
 from epochmq.store.store import Store
 

@@ -6,8 +6,8 @@ from epochmq.broker.membership.floor import Floor
 from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS
 from epochmq.broker.membership.membership_effects import FloorChanged, Question, SendCommand
 from epochmq.wire.codes import ResponseCode as Code
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller import RegisterBrokerToControllerHeader
+from epochmq.wire.headers.controller_headers import RegisterBrokerToControllerHeader
+from epochmq.wire.headers.header import decode_header
 
 
 def floor_of(ask: SendCommand) -> int | None:

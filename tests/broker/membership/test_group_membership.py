@@ -3,8 +3,8 @@
 import pytest
 from tests.broker.membership.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
 
+from epochmq.broker.membership.broker_identity import Known
 from epochmq.broker.membership.group_membership import FLOOR_RETRY_MS, NOTICE_MS
-from epochmq.broker.membership.identity import Known
 from epochmq.broker.membership.lease import FOREVER
 from epochmq.broker.membership.membership_effects import (
     BecomeFollower,
@@ -20,12 +20,12 @@ from epochmq.broker.membership.membership_effects import (
 from epochmq.broker.membership.options import LogState
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.wire.codes import ResponseCode as Code
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller import (
+from epochmq.wire.headers.controller_headers import (
     AlterSyncStateSetHeader,
     ControllerHeartbeatHeader,
     ElectMasterHeader,
 )
+from epochmq.wire.headers.header import decode_header
 
 NOT_LEADER = Code.CONTROLLER_NOT_LEADER
 STILL = Code.CONTROLLER_MASTER_STILL_EXIST

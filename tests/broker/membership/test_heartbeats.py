@@ -2,10 +2,10 @@
 
 from tests.broker.membership.dialogue import LEASE_MS, Dialogue, options
 
+from epochmq.broker.membership.controller_requests import ControllerRequests
 from epochmq.broker.membership.heartbeats import TRY_AGAIN_MS, UNANSWERED_MAX, Heartbeats
 from epochmq.broker.membership.lease import Lease
 from epochmq.broker.membership.membership_effects import Question, SendCommand, Tag, Tell
-from epochmq.broker.membership.messages import ControllerRequests
 from epochmq.broker.membership.options import LogState
 
 

@@ -2,7 +2,7 @@
 
 from tests.broker.membership.dialogue import Dialogue, answer, group
 
-from epochmq.broker.membership.identity import Temp
+from epochmq.broker.membership.broker_identity import Temp
 from epochmq.broker.membership.membership_effects import (
     DropTemp,
     Question,
@@ -11,8 +11,11 @@ from epochmq.broker.membership.membership_effects import (
     SaveTemp,
 )
 from epochmq.wire.codes import ResponseCode as Code
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller import ApplyBrokerIdHeader, RegisterBrokerToControllerHeader
+from epochmq.wire.headers.controller_headers import (
+    ApplyBrokerIdHeader,
+    RegisterBrokerToControllerHeader,
+)
+from epochmq.wire.headers.header import decode_header
 
 INVALID = Code.CONTROLLER_BROKER_ID_INVALID
 

@@ -1,8 +1,8 @@
 """Which description of the group is newer."""
 
-from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.broker_identity import Known
+from epochmq.broker.membership.controller_requests import GroupDescription
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster
-from epochmq.broker.membership.messages import GroupDescription
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 
 SET = frozenset({1, 2})

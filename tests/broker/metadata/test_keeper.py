@@ -7,7 +7,6 @@ from sim.disk import SimDisk
 
 from epochmq.base.errors import DiskFull
 from epochmq.broker.metadata.groups import GroupTable
-from epochmq.broker.metadata.journal import TableJournal
 from epochmq.broker.metadata.keeper import (
     FOLD_MS,
     FOLD_SMALL_MS,
@@ -16,7 +15,8 @@ from epochmq.broker.metadata.keeper import (
     MetadataKeeper,
     write_here,
 )
-from epochmq.broker.metadata.topics import TopicTable
+from epochmq.broker.metadata.metadata_journal import TableJournal
+from epochmq.broker.metadata.topic_table import TopicTable
 from epochmq.model.topic import TopicConfig
 
 WALL = 1_700_000_000_000

@@ -8,9 +8,9 @@ from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.metadata.files import load_table, save_dirty
 from epochmq.broker.metadata.request_modes import RequestModes
-from epochmq.wire.bodies.pop import MODE_POP, MODE_PULL, MessageRequestMode
+from epochmq.broker.metadata.saved_files import load_table, save_dirty
+from epochmq.wire.bodies.pop_bodies import MODE_POP, MODE_PULL, MessageRequestMode
 
 
 def row(topic: str = "T", group: str = "g", mode: str = MODE_POP, n: int = 3) -> MessageRequestMode:

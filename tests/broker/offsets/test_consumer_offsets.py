@@ -10,7 +10,7 @@ from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.metadata.files import load_table
+from epochmq.broker.metadata.saved_files import load_table
 from epochmq.broker.offsets.consumer_offsets import NONE, TRANSACTIONS, ConsumerOffsets
 from epochmq.broker.offsets.ended_transactions import ENDED_FIELD, EndedMark
 from epochmq.model.data_version import DataVersion

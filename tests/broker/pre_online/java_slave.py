@@ -7,16 +7,16 @@ from typing import Self
 from tests.broker.client import RawClient
 
 from epochmq.model.topic import TopicConfig
-from epochmq.replication.plain.frames import encode_report
+from epochmq.replication.plain.plain_frames import encode_report
 from epochmq.runtime.server import RemotingServer
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.ha import HAClientInfo, HARuntimeInfo
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.ha_bodies import HAClientInfo, HARuntimeInfo
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
 from epochmq.wire.dispatcher import Dispatcher
-from epochmq.wire.headers.namesrv import RegisterBrokerHeader
+from epochmq.wire.headers.namesrv_headers import RegisterBrokerHeader
 from epochmq.wire.session import Session
 
 HOST = "127.0.0.1"

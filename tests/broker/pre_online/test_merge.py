@@ -8,7 +8,7 @@ from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.handlers.helpers import answer
 
 from epochmq.base.errors import PeerError
-from epochmq.broker.handlers.topic import delete_topic
+from epochmq.broker.handlers.topic_handlers import delete_topic
 from epochmq.broker.options import BrokerOptions
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.broker.pre_online.merge import TAKEN, Merge
@@ -18,7 +18,7 @@ from epochmq.broker.timer.timer_service import TimerService
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.pop import MessageRequestMode
+from epochmq.wire.bodies.pop_bodies import MessageRequestMode
 
 
 class Two:

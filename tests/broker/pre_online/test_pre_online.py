@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from epochmq.broker.acting.view import NameServersVerdict
+from epochmq.broker.acting.name_servers_view import NameServersVerdict
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pre_online.pre_online import (
     ANSWER_LOOK_MS,

@@ -20,14 +20,14 @@ from epochmq.broker.plain.plain_member import PlainMember
 from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
 from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
-from epochmq.replication.plain.frames import encode_report
+from epochmq.replication.plain.plain_frames import encode_report
 from epochmq.runtime.own_host import free_port
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.namesrv import RegisterBrokerHeader
+from epochmq.wire.headers.namesrv_headers import RegisterBrokerHeader
 
 PLAIN: dict[str, Any] = {
     "enable_controller_mode": False,

@@ -8,8 +8,8 @@ from epochmq.broker.registration.duplicate_id import (
     who_is_registered,
 )
 from epochmq.model.route import BrokerData
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.namesrv import ClusterInfo
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.command import Command
 from epochmq.wire.json_tolerant import dumps_bare
 

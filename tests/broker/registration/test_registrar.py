@@ -15,8 +15,8 @@ from epochmq.model.crc import crc32
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.server import RemotingServer
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher

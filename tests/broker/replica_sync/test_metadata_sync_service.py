@@ -1,4 +1,5 @@
-"""Copying over real sockets is shown by tests/broker/membership/test_member.py; here: failures."""
+"""Copying over real sockets is shown by tests/broker/membership/test_controller_mode_member.py;
+here: failures."""
 
 import asyncio
 from typing import Any

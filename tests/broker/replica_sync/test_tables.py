@@ -7,8 +7,8 @@ from epochmq.broker.options import BrokerOptions
 from epochmq.broker.replica_sync.tables import Tables
 from epochmq.broker.roles import Role
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 
 
 def test_an_equal_table_changes_nothing() -> None:

@@ -13,8 +13,8 @@ from epochmq.broker.scrub.scrub_peers import Comparing, ScrubPeers
 from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.bulk import LogDigests
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.bulk_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
 
@@ -225,7 +225,7 @@ async def test_a_cut_log_is_compared_anew() -> None:
 
 
 async def test_only_some_blocks_are_examined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject.compare, "EXAMINED_MAX", 2)
+    monkeypatch.setattr(subject.compare_digests, "EXAMINED_MAX", 2)
     case = Case(lambda _: answered([(at, n, "x") for at, n, _ in case.rows()], verified=True))
     await case.compare()
     assert len(case.peers.asked) == 3

@@ -18,11 +18,11 @@ from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.timer.checkpoint import FILE as CHECKPOINT
-from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress, decode, decode_older
-from epochmq.store.timer.log import FOLDER
+from epochmq.store.timer.timer_checkpoint import FILE as CHECKPOINT
+from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress, decode, decode_older
+from epochmq.store.timer.timer_log import FOLDER
 from epochmq.store.timer.wheel import FILE
-from epochmq.wire.bodies.controller import EpochEntryBody
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody
 
 HOUR_MS = 3_600_000
 

@@ -5,7 +5,7 @@ from tests.broker.timer.test_clock_steps import HOUR_MS, restart
 from tests.broker.timer.test_timed_messages import WALL, is_done, timer
 from tests.broker.timer.timers import TimerBroker
 
-from epochmq.store.timer.checkpoint import OlderProgress, TimerCheckpoint, encode_older
+from epochmq.store.timer.timer_checkpoint import OlderProgress, TimerCheckpoint, encode_older
 
 
 def test_a_pair_that_goes_further_in_one_of_its_two_holds_beside_ours() -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from sim.disk import SimDisk
 
 from epochmq.broker.timer.slot_reading import SlotReading
-from epochmq.store.timer.files import SlotLink, TimerFiles
-from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
-from epochmq.store.timer.log import TimerLog
+from epochmq.store.timer.timer_files import SlotLink, TimerFiles
+from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL
+from epochmq.store.timer.timer_log import TimerLog
 from epochmq.store.timer.wheel import Wheel
 
 WALL = 1_700_000_000_000

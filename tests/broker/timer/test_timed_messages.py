@@ -16,8 +16,8 @@ from epochmq.broker.timer.timed_messages import (
     Timer,
     TimerPosition,
 )
-from epochmq.store.timer.checkpoint import OLDER_MAX, OlderProgress
-from epochmq.store.timer.layout import DEFAULT, DELETE, ROLL
+from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress
+from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL
 
 WALL = 1_700_000_000_000
 WINDOW = 30

@@ -15,7 +15,7 @@ from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.timer.timer_driver import ENQUEUE_COUNT
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.timer.log import FOLDER
+from epochmq.store.timer.timer_log import FOLDER
 from epochmq.store.timer.wheel import FILE
 
 

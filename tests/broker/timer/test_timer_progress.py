@@ -5,7 +5,7 @@ import pytest
 from epochmq.broker.timer.timed_messages import Timer
 from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.model.data_version import DataVersion
-from epochmq.store.timer.checkpoint import TimerCheckpoint, decode
+from epochmq.store.timer.timer_checkpoint import TimerCheckpoint, decode
 
 WALL = 1_700_000_000_000
 

@@ -6,8 +6,8 @@ from tests.broker.timer.timers import TimerBroker
 
 from epochmq.base.errors import SyncFailed
 from epochmq.broker.roles import Role
-from epochmq.store.timer.checkpoint import FILE, decode
-from epochmq.store.timer.files import TimerFiles
+from epochmq.store.timer.timer_checkpoint import FILE, decode
+from epochmq.store.timer.timer_files import TimerFiles
 from epochmq.wire.codes import ResponseCode
 
 

@@ -17,7 +17,7 @@ from epochmq.client.core.pull_state import StartPoint
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
-from epochmq.wire.bodies.client import ConsumerData, HeartbeatData
+from epochmq.wire.bodies.client_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 

@@ -20,7 +20,7 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import BrokerData, QueueData, TopicRouteData
 from epochmq.model.subscription import build
-from epochmq.wire.bodies.pop import MessageQueueAssignment
+from epochmq.wire.bodies.pop_bodies import MessageQueueAssignment
 
 ONE, TWO = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 ALL_OF_A = MessageQueue("T", "a", ANY_QUEUE)

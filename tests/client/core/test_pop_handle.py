@@ -17,7 +17,7 @@ from epochmq.client.core.pop_handle import (
     retry_topic_of,
 )
 from epochmq.model.message import StoredMessage
-from epochmq.wire.headers.pop import PopResponseHeader
+from epochmq.wire.headers.pop_headers import PopResponseHeader
 
 V1, V2 = "%RETRY%g_T", "%RETRY%g+T"
 

@@ -6,8 +6,8 @@ from epochmq.client.core.retrying import retry_of, send_request
 from epochmq.model.properties import decode
 from epochmq.model.retries import RETRIES_UNLIMITED, is_tried_out
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.send import SendHeaderV2
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import SendHeaderV2
 
 
 def test_a_retry_comes_later_each_time_and_knows_where_it_is_from() -> None:

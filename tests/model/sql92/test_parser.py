@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base import limits
-from epochmq.model.sql92.errors import SqlError
 from epochmq.model.sql92.parser import parse
+from epochmq.model.sql92.sql92_errors import SqlError
 from epochmq.model.sql92.syntax import (
     Cast,
     Compare,

@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.model.sql92 import syntax
-from epochmq.model.sql92.errors import SqlError
+from epochmq.model.sql92.sql92_errors import SqlError
 from epochmq.model.sql92.syntax import Cast, Compare, Constant, In, Logic, Negate, Property
 
 A = Property("a")

@@ -4,7 +4,7 @@ from tests.replication.world import FakeLog, log
 
 from epochmq.replication.frames import LinkState
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.frames import encode_head, encode_report
+from epochmq.replication.plain.plain_frames import encode_head, encode_report
 from epochmq.replication.plain.slave import PlainSlaveCore
 from epochmq.replication.replication_effects import (
     Acknowledge,

@@ -12,7 +12,7 @@ from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.archive_run import TaskResult, joined
-from epochmq.spark.jobs.report import JobReport
+from epochmq.spark.jobs.job_report import JobReport
 
 pytestmark = pytest.mark.process
 COUNT = 1_000

@@ -6,11 +6,11 @@ import pytest
 from tests.compat.peers.epochmq import EpochCluster
 
 from epochmq.base.errors import NotFound, NotReachable
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.producer import Producer
 from epochmq.model.message import Message
 from epochmq.spark.jobs.audit_live import LiveReplica, live_replicas, settle
-from epochmq.spark.loop_thread import LoopThread
+from epochmq.spark.spark_loop_thread import LoopThread
 
 
 @pytest.fixture(scope="module")

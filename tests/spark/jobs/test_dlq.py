@@ -14,11 +14,11 @@ from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import TopicConfig
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.dlq import ORIGIN, REDRIVE_OF, RETRY, Dlq, dlq
 from epochmq.spark.jobs.dlq_causes import Pick, parse_where
 from epochmq.spark.jobs.dlq_ledger import open_ledger
-from epochmq.spark.jobs.report import JobReport
+from epochmq.spark.jobs.job_report import JobReport
+from epochmq.spark.spark_cluster import Cluster
 
 GROUP, TOPIC = "billing", "orders"
 

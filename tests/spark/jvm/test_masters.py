@@ -19,7 +19,7 @@ from tests.compat.peers.process import is_listening, wait_until
 from tests.spark import topics
 from tests.spark.jvm.driver import Driver, environ
 
-from epochmq.spark.cluster import Cluster
+from epochmq.spark.spark_cluster import Cluster
 
 HOME = Path(pyspark.__file__).parent
 COUNT = 60

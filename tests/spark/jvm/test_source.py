@@ -23,7 +23,7 @@ from epochmq.model import record
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.spark import PublishOffsets, columns
-from epochmq.spark.cluster import Cluster
+from epochmq.spark.spark_cluster import Cluster
 
 pytestmark = [pytest.mark.process]
 

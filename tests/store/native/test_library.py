@@ -14,7 +14,7 @@ from tests.store.native import fuzz
 
 import build_native
 from epochmq.base.errors import OurBug
-from epochmq.store.native import library, records, send, waits
+from epochmq.store.native import library, native_records, native_send, waits
 
 needs_native = pytest.mark.skipif(library.library() is None, reason=library.which())
 needs_compiler = pytest.mark.skipif(build_native.compiler() is None, reason="no C compiler")
@@ -72,7 +72,7 @@ def test_the_checksum(data: bytes) -> None:
 
 @needs_native
 @pytest.mark.parametrize(
-    "mirrored", [library.MIRRORED, send.MIRRORED, records.MIRRORED, waits.MIRRORED]
+    "mirrored", [library.MIRRORED, native_send.MIRRORED, native_records.MIRRORED, waits.MIRRORED]
 )
 def test_both_sides_have_one_layout(mirrored: dict[str, int]) -> None:
     native = library.library()

@@ -9,8 +9,8 @@ from epochmq.model.host import pack
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.native import library
+from epochmq.store.native.native_send import LEVELS, TIMED
 from epochmq.store.native.remake import QUEUES_LEAST, QUEUES_MAX
-from epochmq.store.native.send import LEVELS, TIMED
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 

@@ -6,10 +6,10 @@ import pytest
 from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
-from epochmq.store.layout import UNIT
 from epochmq.store.native import library
 from epochmq.store.native.units import NativeUnits
 from epochmq.store.store import Store
+from epochmq.store.store_layout import UNIT
 
 WALL = 1_700_000_000_000
 NATIVE = library.library()

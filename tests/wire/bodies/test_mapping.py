@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.wire.trips import body_classes, check_body_trip, values
 
 from epochmq.wire.bodies import mapping
-from epochmq.wire.bodies.base import decode_body, encode_body
+from epochmq.wire.bodies.body import decode_body, encode_body
 
 
 @pytest.mark.parametrize("cls", body_classes(mapping))

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from epochmq.admin.local.cluster import LocalCluster, LocalServer
-from epochmq.admin.local.roles import find
+from epochmq.admin.local.local_cluster import LocalCluster, LocalServer
+from epochmq.admin.local.server_roles import find
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.client.aio import Admin
-from epochmq.wire.bodies.controller import FailoverData, ReplicasInfo
+from epochmq.wire.bodies.controller_bodies import FailoverData, ReplicasInfo
 
 ELECTED_S = 30.0
 WHOLE_S = 60.0

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from epochmq.admin.demo.demo_members import DemoMembers, last_words
+from epochmq.admin.demo.demo_records import key_of
 from epochmq.admin.demo.display import Display
 from epochmq.admin.demo.failovers import Failovers, KillTimeline
 from epochmq.admin.demo.flights import Flight
-from epochmq.admin.demo.members import DemoMembers, last_words
 from epochmq.admin.demo.rate_curve import RateCurve
-from epochmq.admin.demo.records import key_of
 from epochmq.admin.demo.verdict import DemoVerdict, judge
 from epochmq.admin.figures import Latencies
 from epochmq.admin.messages.lines import Outbound

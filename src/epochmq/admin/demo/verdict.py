@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from epochmq.admin.demo.records import Received
+from epochmq.admin.demo.demo_records import Received
 
 Run = tuple[str, Sequence[Received]]
 """One life of a member: its name, and what it was given in that order."""

@@ -9,7 +9,7 @@ import click
 
 from epochmq.admin import exits
 from epochmq.admin.local import processes
-from epochmq.admin.local.cluster import LocalCluster
+from epochmq.admin.local.local_cluster import LocalCluster
 from epochmq.admin.output import note
 from epochmq.runtime.main import run
 from epochmq.runtime.signals import StopSignal, stop_on_signals

@@ -8,7 +8,7 @@ from epochmq.client.core.release_names import release_name
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.wire.bodies.client import ClientConnection
+    from epochmq.wire.bodies.client_bodies import ClientConnection
 
 _MEMBER = "{:<36} {:<22} {:<10} {}"
 _TOPIC = "{:<20} {}"

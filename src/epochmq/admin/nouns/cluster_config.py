@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.asking import ask
 from epochmq.admin.lazy import nearest
-from epochmq.admin.nouns.base import NounGroup, cluster_option
+from epochmq.admin.nouns.noun_base import NounGroup, cluster_option
 from epochmq.admin.output import JSON, output_option, show
 from epochmq.admin.where import namesrv_option
 from epochmq.base.errors import NotFound, Refused, UsageError

@@ -10,7 +10,7 @@ import click
 
 from epochmq.admin.output import JSON, note, output_option, print_json
 from epochmq.admin.progress_bar import Bar
-from epochmq.spark.jobs.report import JobReport, Progress
+from epochmq.spark.jobs.job_report import JobReport, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -5,11 +5,11 @@ import dataclasses
 import time
 from collections.abc import Iterable, Mapping
 
-from epochmq.admin.top.view import BrokerGroupView, ClusterView, ReplicaView
+from epochmq.admin.top.cluster_view import BrokerGroupView, ClusterView, ReplicaView
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import Admin
 from epochmq.model.route import BrokerData
-from epochmq.wire.bodies.controller import ReplicasInfo
+from epochmq.wire.bodies.controller_bodies import ReplicasInfo
 
 CONTROLLER_ADDR = "controllerAddr"
 

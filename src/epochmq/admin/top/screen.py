@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from epochmq.admin.top.view import (
+from epochmq.admin.top.cluster_view import (
     BrokerGroupView,
     ClusterView,
     ReplicaView,

@@ -3,7 +3,8 @@
 Upstream acts on one poll of one name server. Here a slave takes the acting role only when
 
 - a majority of all configured name servers, `CONFIRMATIONS` times in a row, named it and no
-  smaller id, and each of them is believed (see `view.py`: not one that was just started);
+  smaller id, and each of them is believed (see `name_servers_view.py`: not one that was just
+  started);
 - after that the master, asked at the last address anybody told, does not say that it serves;
 - the progress of another slave that stood in until now was taken, if it can be reached;
 - the master's tables were copied once, for a log without its topics is of no use (S15).
@@ -37,13 +38,13 @@ from epochmq.broker.acting.acting_effects import (
     Return,
 )
 from epochmq.broker.acting.member_question import failed, question, read
-from epochmq.broker.acting.view import GroupView, NameServerAnswer
+from epochmq.broker.acting.name_servers_view import GroupView, NameServerAnswer
 from epochmq.model.data_version import DataVersion
-from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader
-from epochmq.wire.headers.namesrv import BrokerHeartbeatHeader, QueryDataVersionHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.namesrv_headers import BrokerHeartbeatHeader, QueryDataVersionHeader
 
 MASTER_ID = 0
 CONFIRMATIONS = 3

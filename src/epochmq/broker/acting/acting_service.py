@@ -32,8 +32,8 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.namesrv import QueryDataVersionResponseHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import QueryDataVersionResponseHeader
 
 POLL_TIMEOUT_MS = 3_000
 PROBE_TIMEOUT_MS = 1_000

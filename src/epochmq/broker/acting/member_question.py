@@ -7,15 +7,15 @@ compatibleWithOldNameSrv it is asked for the route (105) of a topic that every m
 
 from epochmq.base import limits
 from epochmq.base.errors import EpochError
-from epochmq.broker.acting.view import NameServerAnswer, Said
+from epochmq.broker.acting.name_servers_view import NameServerAnswer, Said
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.route import TopicRouteData
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.namesrv import BrokerMemberGroupBody
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.namesrv_bodies import BrokerMemberGroupBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.namesrv import GetBrokerMemberGroupHeader, GetRouteHeader
+from epochmq.wire.headers.namesrv_headers import GetBrokerMemberGroupHeader, GetRouteHeader
 
 
 def question(cluster: str, name: str, *, compat: bool) -> Command:

@@ -10,10 +10,10 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_READ
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_answer
+from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.namesrv import GetRouteHeader
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 
 TIMEOUT_MS = 3_000
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE, STRATEGIES, Strategy
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.pop import MODE_POP, MessageRequestMode
+from epochmq.wire.bodies.pop_bodies import MODE_POP, MessageRequestMode
 
 ANY_QUEUE = -1
 """As a queue's number: all queues that the broker has of the topic."""

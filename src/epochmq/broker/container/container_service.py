@@ -37,7 +37,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import read_properties, real_paths
-from epochmq.runtime.log import open_own_file, spoken_of
+from epochmq.runtime.logging_setup import open_own_file, spoken_of
 from epochmq.runtime.process import server_process
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
@@ -45,12 +45,12 @@ from epochmq.runtime.tls import server_tls
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher, Handler
-from epochmq.wire.headers.admin import (
+from epochmq.wire.headers.admin_headers import (
     AddBrokerHeader,
     GetBrokerConfigResponseHeader,
     RemoveBrokerHeader,
 )
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 CHANGES_MAX = 16

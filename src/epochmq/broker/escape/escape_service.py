@@ -23,14 +23,14 @@ from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
 from epochmq.store.draft import Draft
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.namesrv import ClusterInfo
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.fast import AnyEnd
-from epochmq.wire.headers.namesrv import GetRouteHeader
-from epochmq.wire.headers.topic import creation
-from epochmq.wire.headers.transaction import EndTransactionHeader
+from epochmq.wire.headers.fast_headers import AnyEnd
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+from epochmq.wire.headers.topic_headers import creation
+from epochmq.wire.headers.transaction_headers import EndTransactionHeader
 
 SEND_TIMEOUT_MS = 5_000
 """Longer than a master waits for its replicas: its own answer says more than silence."""

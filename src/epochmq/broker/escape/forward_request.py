@@ -21,7 +21,7 @@ from epochmq.model.sys_flag import HOSTS_V6_MASK, INNER_BATCH
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.send import SendHeaderV2
+from epochmq.wire.headers.send_headers import SendHeaderV2
 
 DEFAULT_QUEUES = 8
 """Queues that a topic gets which is made by our send, as upstream asks for."""

@@ -14,10 +14,10 @@ from epochmq.model.message_id import BadMessageId, parse_offset_id
 from epochmq.model.properties import decode_bytes
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.wire.command import Command
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.fast import AnyEnd
-from epochmq.wire.headers.send import SendResponseHeader
-from epochmq.wire.headers.transaction import EndTransactionHeader
+from epochmq.wire.headers.fast_headers import AnyEnd
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import SendResponseHeader
+from epochmq.wire.headers.transaction_headers import EndTransactionHeader
 
 
 class _Place(NamedTuple):

@@ -12,7 +12,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.metadata.files import readable
+from epochmq.broker.metadata.saved_files import readable
 from epochmq.model.sql92 import SqlError, compile_filter
 from epochmq.model.subscription import SQL92, SubscriptionData
 

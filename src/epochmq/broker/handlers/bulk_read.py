@@ -14,8 +14,8 @@ from epochmq.base.errors import Refused
 from epochmq.base.types import Buffer
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, check_unsent
-from epochmq.broker.handlers.pull import code_of
 from epochmq.broker.handlers.pull_gate import check_broker, readable_topic
+from epochmq.broker.handlers.pull_handler import code_of
 from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.property_names import TAGS
@@ -25,8 +25,8 @@ from epochmq.store.native.bare import Bare
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import BulkReadHeader, BulkReadResponseHeader
+from epochmq.wire.headers.bulk_headers import BulkReadHeader, BulkReadResponseHeader
+from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 READER = "BULK_READ"

@@ -10,7 +10,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.base import encode_body
+from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.session import Session

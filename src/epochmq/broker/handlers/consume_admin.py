@@ -3,19 +3,19 @@
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_group, ok
 from epochmq.model import names
-from epochmq.wire.bodies.group import CorrectionOffsets, QuerySubscriptionBody
-from epochmq.wire.bodies.namesrv import TopicList
-from epochmq.wire.bodies.topic import GroupList
+from epochmq.wire.bodies.group_bodies import CorrectionOffsets, QuerySubscriptionBody
+from epochmq.wire.bodies.namesrv_bodies import TopicList
+from epochmq.wire.bodies.topic_bodies import GroupList
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.group import (
+from epochmq.wire.headers.group_headers import (
     CloneGroupOffsetHeader,
     QueryCorrectionOffsetHeader,
     QuerySubscriptionByConsumerHeader,
     QueryTopicsByConsumerHeader,
 )
-from epochmq.wire.headers.topic import QueryTopicConsumeByWhoHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.topic_headers import QueryTopicConsumeByWhoHeader
 from epochmq.wire.session import Session
 
 _NOT_TO_BE_CORRECTED = 2**63 - 1

@@ -7,20 +7,20 @@ from epochmq.broker.handlers.common import NodeHandler, known_topic, ok, queue_o
 from epochmq.broker.handlers.queue_bounds import earliest_time, max_offset
 from epochmq.broker.stats import stat_names as counted
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.base import mq_map_encode
-from epochmq.wire.bodies.group import (
+from epochmq.wire.bodies.body import mq_map_encode
+from epochmq.wire.bodies.group_bodies import (
     ConsumeStats,
     ConsumeStatsList,
     ConsumeTimeSpans,
     OffsetWrapper,
     QueueTimeSpan,
 )
-from epochmq.wire.bodies.topic import TopicOffset, TopicStatsTable
+from epochmq.wire.bodies.topic_bodies import TopicOffset, TopicStatsTable
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.group import GetBrokerConsumeStatsHeader, GetConsumeStatsHeader
-from epochmq.wire.headers.topic import GetTopicStatsHeader, QueryConsumeTimeSpanHeader
+from epochmq.wire.headers.group_headers import GetBrokerConsumeStatsHeader, GetConsumeStatsHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.topic_headers import GetTopicStatsHeader, QueryConsumeTimeSpanHeader
 from epochmq.wire.session import Session
 
 

@@ -6,12 +6,12 @@ from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.transaction.ending import nobody
-from epochmq.store.native.send import StagedEnds
+from epochmq.store.native.native_send import StagedEnds
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.fast import AnyEnd
-from epochmq.wire.headers.transaction import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
+from epochmq.wire.headers.fast_headers import AnyEnd
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.transaction_headers import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from epochmq.wire.session import Session
 
 

@@ -3,12 +3,12 @@
 from epochmq.base.errors import Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, known_topic, ok
-from epochmq.wire.bodies.bulk import EpochOffsets
-from epochmq.wire.bodies.controller import EpochEntryBody
+from epochmq.wire.bodies.bulk_bodies import EpochOffsets
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import EpochOffsetsHeader
+from epochmq.wire.headers.bulk_headers import EpochOffsetsHeader
+from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.store.index import IndexResult
 from epochmq.store.key_query import KeySearch
+from epochmq.store.message_index import IndexResult
 from epochmq.wire.codes import ResponseCode
 
 Done = Callable[[IndexResult | None], None]

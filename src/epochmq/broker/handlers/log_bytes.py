@@ -11,17 +11,17 @@ from epochmq.broker.handlers.common import NodeHandler, check_unsent
 from epochmq.broker.handlers.epoch_offsets import epochs_of
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.store.written_blocks import BLOCK_BYTES
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.bulk import EpochSpan, LogDigests
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.bulk_bodies import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import (
+from epochmq.wire.headers.bulk_headers import (
     LogDigestsHeader,
     LogDigestsResponseHeader,
     LogReadHeader,
     LogReadResponseHeader,
 )
+from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 STEP_BYTES = 4 * 1024 * 1024

@@ -16,19 +16,19 @@ from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.broker.handlers.pop_orders import when_copied
 from epochmq.broker.handlers.send_topics import invalid_code
+from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint
 from epochmq.broker.pop.handle import ReceiptHandle, parse_handle
 from epochmq.broker.pop.order.ordered_pop import AckRefusal
 from epochmq.broker.pop.pop_names import ORDER_QUEUE, retry_name
 from epochmq.broker.pop.pop_records import CheckPoint, Key
 from epochmq.broker.pop.revive.revive import MessageState
-from epochmq.broker.pop.state import PoppedCheckPoint
 from epochmq.broker.pop.windows.pop_windows import QueueKey
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.pop_bodies import BatchAck, BatchAckBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import (
     AckHeader,
     ChangeInvisibleTimeHeader,
     ChangeInvisibleTimeResponseHeader,

@@ -17,8 +17,8 @@ from epochmq.broker.pop.pop_records import MESSAGES_MAX
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.pop import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import (
     NotificationHeader,
     NotificationResponseHeader,
     PeekHeader,

@@ -15,7 +15,7 @@ from epochmq.model.tags import SUB_ALL
 from epochmq.model.topic import TopicConfig, is_readable
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.pop import PopHeader
+from epochmq.wire.headers.pop_headers import PopHeader
 from epochmq.wire.session import Session
 
 ANSWER_EARLY_MS = 50

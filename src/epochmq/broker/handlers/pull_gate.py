@@ -20,7 +20,7 @@ from epochmq.model.subscription import SubscriptionData, build
 from epochmq.model.tags import SUB_ALL
 from epochmq.model.topic import TopicConfig, is_readable
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.headers.pull import SUBSCRIPTION
+from epochmq.wire.headers.pull_headers import SUBSCRIPTION
 from epochmq.wire.session import Session
 
 _FORBIDDEN_READ_BIT = 1 << 2

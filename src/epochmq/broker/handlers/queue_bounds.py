@@ -5,8 +5,8 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.offset import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.offset_headers import (
     GetEarliestStoreTimeHeader,
     GetMaxOffsetHeader,
     GetMinOffsetHeader,

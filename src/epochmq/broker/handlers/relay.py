@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 
 from epochmq.base.errors import HeaderError, Refused
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.members import ClientMember
+from epochmq.broker.clients.group_members import ClientMember
 from epochmq.broker.handlers.common import NodeHandler, ok
-from epochmq.broker.handlers.reset import check_version
+from epochmq.broker.handlers.reset_handlers import check_version
 from epochmq.model.message_id import BadMessageId, parse_offset_id
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.offset import ConsumerStatusBody
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.offset_bodies import ConsumerStatusBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
-from epochmq.wire.headers.admin import (
+from epochmq.wire.headers.admin_headers import (
     ConsumeDirectlyHeader,
     GetConsumerRunningInfoHeader,
     GetConsumerStatusHeader,
 )
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 VERSION_RUNNING_INFO = 62

@@ -18,8 +18,8 @@ from epochmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.transaction import ResumeCheckHalfHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.transaction_headers import ResumeCheckHalfHeader
 from epochmq.wire.session import Session
 
 FAILED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."

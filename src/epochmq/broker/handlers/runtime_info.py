@@ -11,7 +11,7 @@ from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.handlers.common import NodeHandler, ok
 from epochmq.model import names
 from epochmq.store.native import library
-from epochmq.wire.bodies.namesrv import KVTable
+from epochmq.wire.bodies.namesrv_bodies import KVTable
 from epochmq.wire.codes import OUR_VERSION, RequestCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session

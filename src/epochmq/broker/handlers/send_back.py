@@ -37,8 +37,8 @@ from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Handler
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.send import SendBackHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import SendBackHeader
 from epochmq.wire.session import Session
 
 FIRST_RETRY_LEVEL = 3

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, TOPIC_LENGTH_MAX
-from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_inner_batch import take_inner_batch
 from epochmq.broker.handlers.send_packed import take_packed
 from epochmq.broker.handlers.send_properties import BatchTail
 from epochmq.broker.handlers.send_sink import appended_at, furthest, merged
+from epochmq.broker.handlers.send_stage import SendStage
 from epochmq.broker.handlers.send_sync import failure
 from epochmq.broker.handlers.send_topics import AnySendHeader
 from epochmq.model import batch

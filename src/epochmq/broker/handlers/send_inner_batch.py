@@ -5,9 +5,9 @@ message. Tags and keys are those of the batch: readers filter by the record.
 """
 
 from epochmq.base.errors import Refused
-from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_properties import Parsed, put
+from epochmq.broker.handlers.send_stage import SendStage
 from epochmq.broker.handlers.send_sync import failure
 from epochmq.broker.handlers.send_topics import AnySendHeader, SendTopic
 from epochmq.model import batch

@@ -4,13 +4,13 @@ What the native code does not take (the first batch of a queue, the end of a fil
 have to be refused) is left to `send_batch`, message by message.
 """
 
-from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_answers import refusal
 from epochmq.broker.handlers.send_properties import BatchTail
+from epochmq.broker.handlers.send_stage import SendStage
 from epochmq.broker.handlers.send_sync import failure
 from epochmq.broker.handlers.send_topics import AnySendHeader
 from epochmq.store.draft import Appended, PutStatus
-from epochmq.store.native.batch import CheckedBatch, Placed
+from epochmq.store.native.native_batch import CheckedBatch, Placed
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 

@@ -6,8 +6,8 @@ replied hears how that went. With `storeReplyMessageEnable` a copy is stored in 
 
 from collections.abc import Sequence
 
-from epochmq.broker.handlers.send import SendStage
 from epochmq.broker.handlers.send_properties import Parsed, put
+from epochmq.broker.handlers.send_stage import SendStage
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.model.properties import decode
 from epochmq.model.property_names import PUSH_REPLY_TIME, REPLY_TO_CLIENT
@@ -15,8 +15,8 @@ from epochmq.store.draft import Draft, PutStatus
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
 from epochmq.wire.dispatcher import Handler
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.send import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import (
     PushReplyHeader,
     SendHeader,
     SendHeaderV2,

@@ -14,7 +14,8 @@ from epochmq.wire.session import Session
 
 
 def handle_check_point(node: BrokerNode, command: Command, session: Session, now: int) -> Reply:
-    """60: 56 bytes, and what our own replicas read behind them (`store/timer/checkpoint.py`)."""
+    """60: 56 bytes, and what our own replicas read behind them
+    (`store/timer/timer_checkpoint.py`)."""
     body = _timer(node, "The checkpoint is null").progress.answer()
     return stamped(command, (body[:32] + body[56:]).hex(), lambda: body)
 

@@ -25,8 +25,8 @@ from typing import Protocol
 from epochmq.base.limits import PATIENT_REQUESTS_MAX
 from epochmq.broker.internal_writes.pending_writes import Kept, PendingWrites
 from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.native.native_send import SendRun
 from epochmq.store.native.remake import Remade
-from epochmq.store.native.send import SendRun
 
 
 class Origin(Enum):

@@ -19,11 +19,11 @@ from epochmq.broker.locks.votes import save_votes
 from epochmq.model.queue import MessageQueue
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Reply, request
-from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
 
 VOTE_TIMEOUT_MS = 1_000
 

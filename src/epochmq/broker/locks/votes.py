@@ -7,10 +7,10 @@ from functools import partial
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.locks.queue_locks import Attempt
-from epochmq.broker.metadata.files import encode_file
+from epochmq.broker.metadata.saved_files import encode_file
 from epochmq.model.queue import MessageQueue
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.headers.lock import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from epochmq.base.ports import Blocking
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.membership.identity import UNCLEAN, IdentityFiles
-from epochmq.broker.membership.member import ControllerModeMember
+from epochmq.broker.membership.broker_identity import UNCLEAN, IdentityFiles
+from epochmq.broker.membership.controller_mode_member import ControllerModeMember
 from epochmq.broker.replica_options import (
     epoch_file,
     identity_file,

@@ -20,10 +20,17 @@ moment, so a pause between two calls of this core does no harm (S17).
 from collections.abc import Callable, Iterable
 
 from epochmq.base.jumps import Jumps
+from epochmq.broker.membership.broker_identity import Known, Temp
+from epochmq.broker.membership.controller_requests import (
+    ControllerAnswer,
+    ControllerRequests,
+    GroupDescription,
+    read_answer,
+    read_view,
+)
 from epochmq.broker.membership.finder import Finder
 from epochmq.broker.membership.floor import Floor
 from epochmq.broker.membership.heartbeats import Heartbeats
-from epochmq.broker.membership.identity import Known, Temp
 from epochmq.broker.membership.lease import Lease
 from epochmq.broker.membership.membership_effects import (
     BecomeMaster,
@@ -39,17 +46,10 @@ from epochmq.broker.membership.membership_effects import (
     Tag,
     UncleanRecorded,
 )
-from epochmq.broker.membership.messages import (
-    ControllerAnswer,
-    ControllerRequests,
-    GroupDescription,
-    read_answer,
-    read_view,
-)
 from epochmq.broker.membership.online import PAUSE_MAX_MS, Online
 from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.broker.membership.proposals import Proposal, Proposals, failures
-from epochmq.broker.membership.register import RegisterQuestion
+from epochmq.broker.membership.registered_ids import RegisterQuestion
 from epochmq.broker.membership.request_numbers import Asker, Voice
 from epochmq.broker.membership.views import is_old, merge, role_in, same_role, unelected
 from epochmq.wire.codes import ResponseCode as Code

@@ -7,9 +7,9 @@ and then, for it may have been replaced.
 
 from collections.abc import Sequence
 
+from epochmq.broker.membership.controller_requests import ControllerRequests
 from epochmq.broker.membership.lease import Lease
 from epochmq.broker.membership.membership_effects import SendCommand, Tag, Tell
-from epochmq.broker.membership.messages import ControllerRequests
 from epochmq.broker.membership.options import LogState, MembershipOptions
 
 BEATS_PER_LEASE = 6

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from epochmq.broker.membership.identity import Known, Temp
+from epochmq.broker.membership.broker_identity import Known, Temp
 from epochmq.wire.command import Command
 
 

@@ -6,7 +6,8 @@ makes it the same question; and a controller that does not know us (2010: it was
 take back the id we have, where RocketMQ's broker asks to register for ever.
 """
 
-from epochmq.broker.membership.identity import Temp
+from epochmq.broker.membership.broker_identity import Temp
+from epochmq.broker.membership.controller_requests import ControllerAnswer, ControllerRequests
 from epochmq.broker.membership.membership_effects import (
     DropTemp,
     Effect,
@@ -14,7 +15,6 @@ from epochmq.broker.membership.membership_effects import (
     SaveIdentity,
     SaveTemp,
 )
-from epochmq.broker.membership.messages import ControllerAnswer, ControllerRequests
 from epochmq.broker.membership.options import MembershipOptions
 from epochmq.wire.codes import ResponseCode as Code
 from epochmq.wire.command import Command

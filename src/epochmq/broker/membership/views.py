@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from epochmq.broker.membership.identity import Known
+from epochmq.broker.membership.broker_identity import Known
+from epochmq.broker.membership.controller_requests import GroupDescription
 from epochmq.broker.membership.membership_effects import BecomeFollower, BecomeMaster, Switch
-from epochmq.broker.membership.messages import GroupDescription
 
 
 def is_old(view: GroupDescription, present: GroupDescription, known: Known) -> bool:

@@ -11,8 +11,8 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.metadata.files import readable
-from epochmq.broker.metadata.topics import changed_names
+from epochmq.broker.metadata.saved_files import readable
+from epochmq.broker.metadata.topic_table import changed_names
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig

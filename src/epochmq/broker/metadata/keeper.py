@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.metadata.journal import Changes, Journaled, TableJournal
+from epochmq.broker.metadata.metadata_journal import Changes, Journaled, TableJournal
 
 FOLD_MS = 60_000
 """How long a change may be in the journal only; RocketMQ does not read it."""

@@ -10,9 +10,14 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.metadata.files import readable
+from epochmq.broker.metadata.saved_files import readable
 from epochmq.model import names
-from epochmq.wire.bodies.pop import MODE_POP, MODE_PULL, MessageRequestMode, MessageRequestModeTable
+from epochmq.wire.bodies.pop_bodies import (
+    MODE_POP,
+    MODE_PULL,
+    MessageRequestMode,
+    MessageRequestModeTable,
+)
 from epochmq.wire.codes import ResponseCode
 
 MODES = (MODE_PULL, MODE_POP)

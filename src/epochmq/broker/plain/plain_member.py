@@ -15,7 +15,7 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.acks import PendingAcks
 from epochmq.broker.acting.acting_effects import Act, Cease, FetchProgress, Return
 from epochmq.broker.acting.acting_service import ActingService
-from epochmq.broker.acting.view import NameServersVerdict
+from epochmq.broker.acting.name_servers_view import NameServersVerdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.group_position import FOREVER, GroupPosition
 from epochmq.broker.options import BrokerOptions
@@ -37,9 +37,9 @@ from epochmq.replication.plain.plain_service import PlainReplication
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.controller import EpochEntryBody
-from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody
+from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
 
 ASK_AGAIN_MS = 2_000
 """How often a slave asks name servers for a master that they did not know."""

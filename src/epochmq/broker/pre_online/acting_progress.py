@@ -20,8 +20,8 @@ from epochmq.broker.pre_online.pre_online_peers import PreOnlineClient, pull_tab
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
+from epochmq.wire.headers.header import decode_header
 
 LOOK_MS = 100
 """Pause between two questions to a member that is still acting master."""

@@ -19,10 +19,10 @@ from typing import Any
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.replica_sync.metadata_sync import CopiedTable
 from epochmq.wire import json_tolerant
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.group import SubscriptionGroupTable
-from epochmq.wire.bodies.pop import MessageRequestModeTable
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
+from epochmq.wire.bodies.pop_bodies import MessageRequestModeTable
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 
 TAKEN = (
     CopiedTable.TOPICS,

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from epochmq.broker.acting.view import NameServersVerdict
+from epochmq.broker.acting.name_servers_view import NameServersVerdict
 
 RETRY_MS = 500
 """First pause after a failure; doubles up to `RETRY_MAX_MS`."""

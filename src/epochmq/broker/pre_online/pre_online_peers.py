@@ -5,17 +5,17 @@ import msgspec
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.pre_online import compare
+from epochmq.broker.pre_online import compare_logs
 from epochmq.broker.pre_online.merge import TAKEN, Merge
 from epochmq.broker.replica_sync.metadata_sync import NEW, OPTIONAL, CopiedTable
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import LogDigests
-from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import LogDigests
+from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.bulk import LogDigestsHeader
-from epochmq.wire.headers.ha import ExchangeHAInfoHeader
+from epochmq.wire.headers.bulk_headers import LogDigestsHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
 
 TIMEOUT_MS = 3_000
 """For one request, as upstream's."""
@@ -95,21 +95,21 @@ class LogsAsked:
         if own_is_master:
             master, replica = node.address, address
             their_end = info.ha_client_runtime_info.max_offset
-            trouble = compare.too_long(replica, their_end, master, own)
+            trouble = compare_logs.too_long(replica, their_end, master, own)
         else:
             master, replica = address, node.address
             their_end = info.master_commit_log_max_offset
-            trouble = compare.too_long(replica, own, master, their_end)
-        common = compare.window(pointers.start, own, their_end)
+            trouble = compare_logs.too_long(replica, own, master, their_end)
+        common = compare_logs.window(pointers.start, own, their_end)
         if trouble or common is None:
             return trouble
-        header = LogDigestsHeader(common.start, common.end, compare.BLOCK_BYTES)
+        header = LogDigestsHeader(common.start, common.end, compare_logs.BLOCK_BYTES)
         answer = await self._ask(address, request(RequestCode.LOG_DIGESTS, header))
         if answer is None:
             return ""
-        ours = compare.digests(common, node.store.slice)
-        at = compare.differs(ours, decode_body(LogDigests, answer.body).blocks)
-        return "" if at is None else compare.different(replica, master, at)
+        ours = compare_logs.digests(common, node.store.slice)
+        at = compare_logs.differs(ours, decode_body(LogDigests, answer.body).blocks)
+        return "" if at is None else compare_logs.different(replica, master, at)
 
     async def _ask(self, address: str, command: Command) -> Command | None:
         """The answer; None from a peer that does not know the request."""

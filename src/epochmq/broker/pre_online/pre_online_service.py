@@ -11,18 +11,18 @@ from typing import Protocol
 import msgspec
 
 from epochmq.base.errors import EpochError, NotReachable
-from epochmq.broker.acting.view import NameServersVerdict
+from epochmq.broker.acting.name_servers_view import NameServersVerdict
 from epochmq.broker.broker_node import BrokerNode
 from epochmq.broker.pre_online.merge import Merge
 from epochmq.broker.pre_online.pre_online import AskAgain, GoOnline, PreOnline, PreOnlineCall, Step
 from epochmq.broker.pre_online.pre_online_peers import LogsAsked, PreOnlineClient, pull_tables
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
+from epochmq.wire.headers.ha_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
+from epochmq.wire.headers.header import decode_header
 
 SAID_AFTER_MS = 2_000
 """What is waited for for so long is said in the log."""

@@ -7,8 +7,8 @@ answer at its old address. With controllers numbers are given out, and epochs te
 
 from epochmq.base.errors import ConfigError, EpochError
 from epochmq.base.java_properties import parse_properties
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.namesrv import ClusterInfo
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 

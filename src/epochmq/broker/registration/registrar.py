@@ -13,13 +13,13 @@ from epochmq.model.crc import crc32
 from epochmq.model.topic import PERM_MASK, PERM_READ_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.tls import client_tls
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.namesrv import RegisterBrokerBody
-from epochmq.wire.bodies.topic import TopicConfigTable
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.namesrv import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import (
     RegisterBrokerHeader,
     RegisterBrokerResponseHeader,
     UnregisterBrokerHeader,

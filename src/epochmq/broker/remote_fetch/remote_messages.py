@@ -13,12 +13,12 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.route import TopicRouteData
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_answer
+from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.namesrv import GetRouteHeader
-from epochmq.wire.headers.pull import SUBSCRIPTION, PullHeader, PullResponseHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
 
 TIMEOUT_MS = 5_000
 KEEP_MS = 2_000

@@ -12,8 +12,8 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
+from epochmq.store.native.native_send import LEVELS
 from epochmq.store.native.remake import Remade, Source
-from epochmq.store.native.send import LEVELS
 from epochmq.store.read import GetStatus, ReadResult
 
 BATCH_BYTES = 1024 * 1024

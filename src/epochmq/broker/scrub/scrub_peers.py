@@ -13,17 +13,17 @@ from epochmq.base.errors import EpochError, PeerError
 from epochmq.base.ports import Clock
 from epochmq.broker.acting.member_question import question, read
 from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.scrub import compare
-from epochmq.broker.scrub.compare import Meaning
+from epochmq.broker.scrub import compare_digests
+from epochmq.broker.scrub.compare_digests import Meaning
 from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import LogDigests
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import LogDigestsHeader, LogDigestsResponseHeader
+from epochmq.wire.headers.bulk_headers import LogDigestsHeader, LogDigestsResponseHeader
+from epochmq.wire.headers.header import decode_header
 
 TIMEOUT_MS = 5_000
 MEMBERS_MS = 10_000
@@ -115,16 +115,16 @@ class Comparing:
             self._generation = seen[0].generation
         differences.keep(pointers.start, pointers.appended, self._members)
         able = [at for at in self._members.values() if self._unable.get(at, 0) <= now]
-        address = compare.partner(able, seen[0].start, scrub.rounds)
+        address = compare_digests.partner(able, seen[0].start, scrub.rounds)
         if address is None:
             return
         try:
             rows, _ = await self._ask(address, seen[0].start, seen[-1].start + seen[-1].size)
-            found = compare.compare(seen, rows)
+            found = compare_digests.compare(seen, rows)
             differences.matched(found.same, address)
             scrub.give_checksums(found.same)
             new = [one for one in found.different if (one.start, address) not in differences]
-            await self._examine(new[: min(compare.EXAMINED_MAX, differences.room)], address)
+            await self._examine(new[: min(compare_digests.EXAMINED_MAX, differences.room)], address)
         except EpochError as error:
             log.debug("%s: no digests: %s", address, error)
             self._members_until_ms = 0
@@ -171,7 +171,7 @@ class Comparing:
         if own is None:
             return False
         rows, verified = await self._ask(address, seen.start, seen.start + seen.size, verify=True)
-        meaning = compare.judge(own, seen.start, seen.size, rows, verified=verified)
+        meaning = compare_digests.judge(own, seen.start, seen.size, rows, verified=verified)
         log.debug("the block at log offset %d and %s: %s", seen.start, address, meaning.value)
         is_cut = seen.generation != self._node.store.checksums.generation
         return meaning is Meaning.DIVERGED and not is_cut

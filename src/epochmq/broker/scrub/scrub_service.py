@@ -18,7 +18,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import WantedRange
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.bulk import LogReadHeader
+from epochmq.wire.headers.bulk_headers import LogReadHeader
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from epochmq.base.limits import STAT_ITEMS_MAX
 from epochmq.broker.stats import stat_names as stat
 from epochmq.broker.stats.item import MINUTE_STEP_MS, StatsItem
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
-from epochmq.broker.stats.reads import QueueReads
+from epochmq.broker.stats.read_stats import QueueReads
 from epochmq.broker.stats.times import PutTimes
 
 SLICE_ITEMS = 500

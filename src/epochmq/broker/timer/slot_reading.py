@@ -9,8 +9,8 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from epochmq.store.timer.files import SlotLink, TimerFiles
-from epochmq.store.timer.layout import DELETE, ROLL, Unit
+from epochmq.store.timer.timer_files import SlotLink, TimerFiles
+from epochmq.store.timer.timer_layout import DELETE, ROLL, Unit
 
 MERGED_PER_READ = 16
 """Units that are merged for each that would be collected: what takes about as long."""

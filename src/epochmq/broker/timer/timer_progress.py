@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 from epochmq.broker.timer.timed_messages import Timer
 from epochmq.model.data_version import DataVersion
-from epochmq.store.timer import checkpoint
-from epochmq.store.timer.checkpoint import OlderProgress, TimerCheckpoint
+from epochmq.store.timer import timer_checkpoint
+from epochmq.store.timer.timer_checkpoint import OlderProgress, TimerCheckpoint
 
 
 class TimerProgress:
     """The checkpoint of one timer; `epoch_at` says which epoch wrote the byte before an offset of
     the commit log (-1 for none)."""
 
-    file = checkpoint.FILE
+    file = timer_checkpoint.FILE
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TimerProgress:
 
     def answer(self) -> bytes:
         """What GET_TIMER_CHECK_POINT 60 answers."""
-        return self.checkpoint().body() + checkpoint.encode_older(self._core.older)
+        return self.checkpoint().body() + timer_checkpoint.encode_older(self._core.older)
 
     def sealed(self) -> bytes:
         """The state of now, for `is_synced` once what was delivered by now is on the device."""
@@ -72,12 +72,12 @@ class TimerProgress:
 
     def adopt(self, body: bytes) -> None:
         """What the master answered; `ValueError` when that is none."""
-        found = checkpoint.decode(body)
+        found = timer_checkpoint.decode(body)
         if found is None:
             raise ValueError("not a timer checkpoint")
         end = self._log_end()
         self._core.adopt(found.last_read_ms, found.master_offset, end, self._epoch_at(end))
-        self._core.adopt_older(checkpoint.decode_older(body))
+        self._core.adopt_older(timer_checkpoint.decode_older(body))
         version = DataVersion(found.state_version, found.counter, found.wall_ms)
         if version != self.version:  # else only an idle master's clock went on
             self.version, self.dirty = version, True

@@ -7,16 +7,16 @@ from typing import Protocol
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.broker.internal_writes.internal_writer import InternalWriter
-from epochmq.broker.metadata.files import SavedFile, encode_file, load_table
+from epochmq.broker.metadata.saved_files import SavedFile, encode_file, load_table
 from epochmq.broker.stats.meter import SAMPLE_MS, Meter
 from epochmq.broker.timer.timed_messages import Timer
 from epochmq.broker.timer.timer_driver import TimerDriver, TimerStore
 from epochmq.broker.timer.timer_progress import TimerProgress
 from epochmq.broker.timer_keys import TimerKeys
-from epochmq.store.timer import checkpoint
-from epochmq.store.timer.files import TimerFiles
-from epochmq.store.timer.layout import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged
-from epochmq.store.timer.log import TimerLog
+from epochmq.store.timer import timer_checkpoint
+from epochmq.store.timer.timer_files import TimerFiles
+from epochmq.store.timer.timer_layout import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged
+from epochmq.store.timer.timer_log import TimerLog
 from epochmq.store.timer.wheel import Wheel
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,9 @@ class TimerService:
         driver, progress = self.driver, self.progress
         is_counted = self._load_metrics()
         data = self._disk.read_file(progress.file)
-        found = checkpoint.decode(data or b"", driver.core.precision_ms, self._log_bounds()[1])
+        found = timer_checkpoint.decode(
+            data or b"", driver.core.precision_ms, self._log_bounds()[1]
+        )
         if found is None:
             if not data and not driver.files.exist(self._disk):
                 return  # the first start
@@ -77,7 +79,7 @@ class TimerService:
                 log.error("%s says nothing: all messages count as not delivered", progress.file)
             driver.rebuild()
             return
-        progress.begin(found, checkpoint.decode_older(data or b""))
+        progress.begin(found, timer_checkpoint.decode_older(data or b""))
         try:
             if found.log_position < 0:
                 raise TimerDamaged("they were written by another broker, or with other slots")

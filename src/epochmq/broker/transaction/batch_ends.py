@@ -13,10 +13,10 @@ from epochmq.broker.transaction.ending import EndRequest, TransactionEndings, no
 from epochmq.broker.transaction.half_reading import Reading
 from epochmq.broker.transaction.open_transactions import Half, HalfMessageState
 from epochmq.broker.transaction.transaction_context import TransactionContext
+from epochmq.store.native.native_send import HALF, Ended, StagedEnds
 from epochmq.store.native.remake import Remade, Source
-from epochmq.store.native.send import HALF, Ended, StagedEnds
-from epochmq.wire.headers.fast import EndEnvelope, EndFields, decode_hot
-from epochmq.wire.headers.transaction import COMMIT
+from epochmq.wire.headers.fast_headers import EndEnvelope, EndFields, decode_hot
+from epochmq.wire.headers.transaction_headers import COMMIT
 
 MISSES_MAX = 16
 """Ends of one turn that the native code does not take after all; then the rest goes one by one."""

@@ -23,8 +23,8 @@ from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.fast import AnyEnd
-from epochmq.wire.headers.transaction import COMMIT
+from epochmq.wire.headers.fast_headers import AnyEnd
+from epochmq.wire.headers.transaction_headers import COMMIT
 
 HELD_MS = 2_500
 """How long an end waits for its half message; clients wait 3 s."""

@@ -16,7 +16,7 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT, transaction_type
-from epochmq.store.index import IndexResult
+from epochmq.store.message_index import IndexResult
 from epochmq.store.read import ReadResult
 
 _SAME_KEY_MAX = 64

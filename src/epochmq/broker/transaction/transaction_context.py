@@ -5,7 +5,7 @@ from typing import Protocol
 
 from epochmq.base.ports import Clock
 from epochmq.base.types import Buffer
-from epochmq.broker.clients.producers import ProducerManager
+from epochmq.broker.clients.producer_table import ProducerManager
 from epochmq.broker.group_position import GroupPosition
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
@@ -18,7 +18,7 @@ from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.fast import AnyEnd
+from epochmq.wire.headers.fast_headers import AnyEnd
 
 ESCAPE_INTERVAL_MS = 1_000
 """How often a broker that stands in looks for silent transactions."""

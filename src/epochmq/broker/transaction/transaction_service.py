@@ -21,8 +21,8 @@ from epochmq.broker.transaction.transaction_context import (
     terms_of,
 )
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.store.native.send import StagedEnds
-from epochmq.wire.headers.fast import AnyEnd
+from epochmq.store.native.native_send import StagedEnds
+from epochmq.wire.headers.fast_headers import AnyEnd
 
 HELD_LOOK_MS = 5
 """How soon it is looked again at ends that wait for their half message."""

@@ -1,6 +1,6 @@
 """The asyncio client: producers, consumers that push, pull and pop, `Admin`."""
 
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.listening import ConsumeResult
 from epochmq.client.aio.pop_consumer import PopConsumer
 from epochmq.client.aio.producer import Producer, SendResult

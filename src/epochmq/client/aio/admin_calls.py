@@ -11,8 +11,8 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.route import BrokerData, TopicRouteData
-from epochmq.wire.bodies.base import decode_answer
-from epochmq.wire.bodies.namesrv import ClusterInfo
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 

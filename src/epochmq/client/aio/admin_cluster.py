@@ -2,12 +2,12 @@
 
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.client.aio.admin_calls import Caller
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.namesrv import KVTable
-from epochmq.wire.bodies.runtime import BrokerStatsData
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.namesrv_bodies import KVTable
+from epochmq.wire.bodies.runtime_bodies import BrokerStatsData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.admin import (
+from epochmq.wire.headers.admin_headers import (
     AddBrokerHeader,
     RemoveBrokerHeader,
     ViewBrokerStatsHeader,

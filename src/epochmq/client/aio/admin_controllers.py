@@ -10,8 +10,8 @@ import msgspec
 from epochmq.base.errors import NotReachable
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.client.aio.admin_calls import Caller
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.controller import (
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.controller_bodies import (
     BrokerReplicasInfo,
     ElectMasterBody,
     EpochEntryCache,
@@ -19,12 +19,12 @@ from epochmq.wire.bodies.controller import (
     ReplicasInfo,
     TimelineData,
 )
-from epochmq.wire.bodies.ha import HARuntimeInfo
+from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers import controller as headers
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.ha import ResetMasterFlushOffsetHeader
+from epochmq.wire.headers import controller_headers as headers
+from epochmq.wire.headers.ha_headers import ResetMasterFlushOffsetHeader
+from epochmq.wire.headers.header import decode_header
 
 _names = msgspec.json.Encoder().encode
 

@@ -4,16 +4,16 @@ from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, Caller
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import check_group, retry_topic
-from epochmq.wire.bodies.base import decode_answer, encode_body
-from epochmq.wire.bodies.client import ConsumerConnection, ProducerConnection
-from epochmq.wire.bodies.group import SubscriptionGroupTable
-from epochmq.wire.bodies.namesrv import TopicList
-from epochmq.wire.bodies.pop import MessageRequestMode
-from epochmq.wire.bodies.runtime import ConsumeDirectlyResult, ConsumerRunningInfo
+from epochmq.wire.bodies.body import decode_answer, encode_body
+from epochmq.wire.bodies.client_bodies import ConsumerConnection, ProducerConnection
+from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
+from epochmq.wire.bodies.namesrv_bodies import TopicList
+from epochmq.wire.bodies.pop_bodies import MessageRequestMode
+from epochmq.wire.bodies.runtime_bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import admin, client
-from epochmq.wire.headers import group as headers
+from epochmq.wire.headers import admin_headers, client_headers
+from epochmq.wire.headers import group_headers as headers
 
 
 class GroupCalls(Caller):
@@ -61,7 +61,7 @@ class GroupCalls(Caller):
         Members greet every broker of their topics, so the first that knows the group will do.
         `Refused` with 206 when nobody is there.
         """
-        header = client.GetConsumerConnectionListHeader(consumerGroup=group)
+        header = client_headers.GetConsumerConnectionListHeader(consumerGroup=group)
         command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
         if address is not None:
             return decode_answer(ConsumerConnection, (await self.ask(address, command)).body)
@@ -70,7 +70,7 @@ class GroupCalls(Caller):
 
     async def producers(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that greeted a broker of `topic` (204)."""
-        header = client.GetProducerConnectionListHeader(producerGroup=group)
+        header = client_headers.GetProducerConnectionListHeader(producerGroup=group)
         command = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         addresses = (await self.brokers_of(topic)).values()
         answer = await self._ask_in_turn(list(addresses), command)
@@ -80,7 +80,7 @@ class GroupCalls(Caller):
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
         """What one member does inside, by its own word (307); the broker passes it on."""
-        header = admin.GetConsumerRunningInfoHeader(
+        header = admin_headers.GetConsumerRunningInfoHeader(
             consumerGroup=group, clientId=client_id, jstackEnable=stacks
         )
         command = request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
@@ -91,7 +91,7 @@ class GroupCalls(Caller):
         self, address: str, group: str, client_id: str, topic: str, offset_msg_id: str
     ) -> ConsumeDirectlyResult:
         """Have one member consume one message now (309), by the broker that holds it."""
-        header = admin.ConsumeDirectlyHeader(
+        header = admin_headers.ConsumeDirectlyHeader(
             consumerGroup=group, clientId=client_id, msgId=offset_msg_id, topic=topic
         )
         command = request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)

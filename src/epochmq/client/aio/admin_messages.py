@@ -23,11 +23,11 @@ from epochmq.model.names import (
 from epochmq.model.property_names import REAL_TOPIC
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import build
-from epochmq.wire.bodies.client import BROADCASTING, CONSUME_ACTIVELY, ConsumerConnection
+from epochmq.wire.bodies.client_bodies import BROADCASTING, CONSUME_ACTIVELY, ConsumerConnection
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.query import QueryMessageHeader, ViewMessageHeader
-from epochmq.wire.headers.transaction import ResumeCheckHalfHeader
+from epochmq.wire.headers.query_headers import QueryMessageHeader, ViewMessageHeader
+from epochmq.wire.headers.transaction_headers import ResumeCheckHalfHeader
 
 FOREVER_MS = (1 << 63) - 1
 KEY_COUNT = 64

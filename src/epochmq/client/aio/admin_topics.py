@@ -8,12 +8,17 @@ from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
 from epochmq.model.names import check_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.base import decode_answer, mq_map_decode
-from epochmq.wire.bodies.topic import GroupList, TopicConfigTable, TopicOffset, TopicStatsTable
+from epochmq.wire.bodies.body import decode_answer, mq_map_decode
+from epochmq.wire.bodies.topic_bodies import (
+    GroupList,
+    TopicConfigTable,
+    TopicOffset,
+    TopicStatsTable,
+)
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers import topic as headers
-from epochmq.wire.headers.namesrv import DeleteTopicInNamesrvHeader
+from epochmq.wire.headers import topic_headers as headers
+from epochmq.wire.headers.namesrv_headers import DeleteTopicInNamesrvHeader
 
 Offsets = dict[MessageQueue, TopicOffset]
 

@@ -14,16 +14,16 @@ from epochmq.model import batch, record
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import SubscriptionData
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.client import ConsumerList
-from epochmq.wire.bodies.lock import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.client_bodies import ConsumerList
+from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import offset as offsets
-from epochmq.wire.headers import pull
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.client import GetConsumerListHeader
-from epochmq.wire.headers.send import SendBackHeader
+from epochmq.wire.headers import offset_headers as offsets
+from epochmq.wire.headers import pull_headers
+from epochmq.wire.headers.client_headers import GetConsumerListHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import SendBackHeader
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +70,14 @@ class BrokerCalls:
         address = self._address(queue, broker_id)
         replica = self._instance.routes.replica_id(queue.broker_name, address)
         commit = commit if replica == 0 else None
-        flags = pull.SUBSCRIPTION | (pull.SUSPEND if hold_ms else 0)
-        header = pull.PullHeader(
+        flags = pull_headers.SUBSCRIPTION | (pull_headers.SUSPEND if hold_ms else 0)
+        header = pull_headers.PullHeader(
             consumerGroup=self._group,
             topic=queue.topic,
             queueId=queue.queue_id,
             queueOffset=offset,
             maxMsgNums=count,
-            sysFlag=flags | (pull.COMMIT_OFFSET if commit is not None else 0),
+            sysFlag=flags | (pull_headers.COMMIT_OFFSET if commit is not None else 0),
             commitOffset=commit or 0,
             suspendTimeoutMillis=hold_ms,
             subVersion=data.sub_version,
@@ -221,7 +221,7 @@ def _pulled(answer: Command, asked: int, broker_name: str, broker_id: int) -> Pu
     status = status_of(answer.code)
     if status is None:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
-    header = decode_header(pull.PullResponseHeader, answer.ext)
+    header = decode_header(pull_headers.PullResponseHeader, answer.ext)
     found = record.decode_all(answer.body) if status is PullStatus.FOUND else []
     sound = sound_front(found)
     next_offset = header.nextBeginOffset

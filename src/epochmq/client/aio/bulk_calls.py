@@ -8,12 +8,11 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.pull_state import PullStatus, status_of
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import EpochOffsets, LogDigests
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import EpochOffsets, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.bulk import (
+from epochmq.wire.headers.bulk_headers import (
     BulkReadHeader,
     BulkReadResponseHeader,
     EpochOffsetsHeader,
@@ -21,6 +20,7 @@ from epochmq.wire.headers.bulk import (
     LogReadHeader,
     LogReadResponseHeader,
 )
+from epochmq.wire.headers.header import decode_header
 
 TIMEOUT_MS = 30_000
 

@@ -19,11 +19,11 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
 from epochmq.runtime.shared_calls import SharedCalls
 from epochmq.runtime.tls import outgoing_tls
-from epochmq.wire.bodies.base import encode_body
-from epochmq.wire.bodies.client import HeartbeatData
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.client_bodies import HeartbeatData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.client import UnregisterClientHeader
+from epochmq.wire.headers.client_headers import UnregisterClientHeader
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from epochmq.base.ports import Rng
 from epochmq.client.core.arguments import check_text
 from epochmq.model.route import TopicRouteData
 from epochmq.runtime.peers import Peers
-from epochmq.wire.bodies.base import decode_answer
+from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.namesrv import GetRouteHeader
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 
 TIMEOUT_MS = 3_000
 

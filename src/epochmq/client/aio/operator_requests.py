@@ -9,9 +9,9 @@ from epochmq.client.aio.listening import CallListener, ConsumeResult, call_liste
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies import runtime as bodies
-from epochmq.wire.bodies.base import decode_answer, encode_body, mq_map_decode, mq_map_encode
-from epochmq.wire.bodies.offset import ConsumerStatusBody, ResetOffsetBody
+from epochmq.wire.bodies import runtime_bodies as bodies
+from epochmq.wire.bodies.body import decode_answer, encode_body, mq_map_decode, mq_map_encode
+from epochmq.wire.bodies.offset_bodies import ConsumerStatusBody, ResetOffsetBody
 from epochmq.wire.codes import OUR_VERSION, RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session

@@ -18,8 +18,8 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import SubscriptionData
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.pop import (
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.pop_bodies import (
     BatchAckBody,
     MessageQueueAssignment,
     QueryAssignmentRequest,
@@ -27,8 +27,8 @@ from epochmq.wire.bodies.pop import (
 )
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import pop as headers
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers import pop_headers as headers
+from epochmq.wire.headers.header import decode_header
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.names import retry_topic
 from epochmq.model.queue import MessageQueue
 from epochmq.model.subscription import SubscriptionData, build
-from epochmq.wire.bodies.client import ConsumerData, HeartbeatData
+from epochmq.wire.bodies.client_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session

@@ -45,11 +45,11 @@ from epochmq.model.recall_handle import parse as parse_handle
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE
 from epochmq.runtime.peers import IN_FLIGHT_MAX
-from epochmq.wire.bodies.client import HeartbeatData, ProducerData
+from epochmq.wire.bodies.client_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.send import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import (
     RecallHeader,
     RecallResponseHeader,
     SendHeaderV2,

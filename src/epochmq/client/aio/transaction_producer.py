@@ -26,8 +26,8 @@ from epochmq.model.queue import MessageQueue
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.transaction import (
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.transaction_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Iterable
 
 from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE, PopHandle
-from epochmq.wire.bodies.pop import BatchAck, BatchAckBody
+from epochmq.wire.bodies.pop_bodies import BatchAck, BatchAckBody
 
 SPAN_MAX = 1_024
 """Offsets between the check point and a message that a bit set may cover."""

@@ -12,7 +12,7 @@ from epochmq.base.errors import PeerError, UsageError
 from epochmq.model import names
 from epochmq.model import property_names as properties
 from epochmq.model.message import StoredMessage
-from epochmq.wire.headers.pop import PopResponseHeader
+from epochmq.wire.headers.pop_headers import PopResponseHeader
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 """Marks: the topic itself, or the group's retry topic of it by its older or newer name."""

@@ -13,7 +13,7 @@ from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.send import SendHeaderV2
+from epochmq.wire.headers.send_headers import SendHeaderV2
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 FIRST_RETRY_LEVEL = 3

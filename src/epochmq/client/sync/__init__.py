@@ -13,8 +13,8 @@ from epochmq.client.aio import (
     TransactionResult,
     TransactionState,
 )
-from epochmq.client.sync.consumers import PopConsumer, PullConsumer, PushConsumer
-from epochmq.client.sync.producers import Producer, TransactionProducer
+from epochmq.client.sync.sync_consumers import PopConsumer, PullConsumer, PushConsumer
+from epochmq.client.sync.sync_producers import Producer, TransactionProducer
 
 __all__ = [
     "ConsumeResult",

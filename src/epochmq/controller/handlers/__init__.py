@@ -1,1 +1,2 @@
-"""What a controller answers, one file a request; `table.py` finds the handler of a code."""
+"""What a controller answers, one file a request; `controller_request_table.py` finds the handler of
+a code."""

@@ -13,6 +13,7 @@ from epochmq.base.errors import Refused
 from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.commands import AlterSyncStateSet
 from epochmq.controller.controller_core import ControllerCore
+from epochmq.controller.controller_state import BrokerGroup
 from epochmq.controller.machine import Refusal, alter_refusal
 from epochmq.controller.protocol_version import (
     Failure,
@@ -21,16 +22,15 @@ from epochmq.controller.protocol_version import (
     number,
     protocol_version_of,
 )
-from epochmq.controller.state import BrokerGroup
 from epochmq.controller.steps import ControllerCall, Steps, Write
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.controller import SyncStateSet
-from epochmq.wire.bodies.controller_g1 import SyncStateAddresses
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateSet
+from epochmq.wire.bodies.controller_v50_bodies import SyncStateAddresses
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers import controller as g2
-from epochmq.wire.headers import controller_g1 as g1
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers import controller_headers as g2
+from epochmq.wire.headers import controller_v50_headers as g1
+from epochmq.wire.headers.header import decode_header
 
 _NOBODY = -1
 """Stands for an address or number that nobody has."""

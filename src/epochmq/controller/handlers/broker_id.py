@@ -4,20 +4,20 @@ Two brokers may be shown the same number; who applies first has it, the other as
 """
 
 from epochmq.base.errors import Refused
-from epochmq.controller import identity
+from epochmq.controller import replica_identity
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.machine import Refusal
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller import (
+from epochmq.wire.headers.controller_headers import (
     ApplyBrokerIdHeader,
     ApplyBrokerIdResponseHeader,
     GetNextBrokerIdHeader,
     GetNextBrokerIdResponseHeader,
 )
+from epochmq.wire.headers.header import decode_header
 
 _CODES = {
     Refusal.OTHER_GENERATION: ResponseCode.CONTROLLER_INVALID_REQUEST,
@@ -37,9 +37,9 @@ def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
 
 def handle_apply_id(core: ControllerCore, call: ControllerCall) -> Steps:
     header = decode_header(ApplyBrokerIdHeader, call.request.ext)
-    identity.check_names(header.clusterName, header.brokerName, header.registerCheckCode)
-    identity.check_word(header.incarnation or "")
-    identity.check_id(header.appliedBrokerId)
+    replica_identity.check_names(header.clusterName, header.brokerName, header.registerCheckCode)
+    replica_identity.check_word(header.incarnation or "")
+    replica_identity.check_id(header.appliedBrokerId)
     event = ApplyBrokerId(
         header.clusterName,
         header.brokerName,

@@ -8,14 +8,14 @@ without it nobody could say who may be elected.
 from epochmq.base.errors import Refused
 from epochmq.controller.commands import CleanBrokerData
 from epochmq.controller.controller_core import ControllerCore
+from epochmq.controller.controller_state import BrokerGroup
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
-from epochmq.controller.state import BrokerGroup
 from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers import controller as g2
-from epochmq.wire.headers import controller_g1 as g1
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers import controller_headers as g2
+from epochmq.wire.headers import controller_v50_headers as g1
+from epochmq.wire.headers.header import decode_header
 
 _INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
 

@@ -3,7 +3,7 @@
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.steps import ControllerCall
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.controller import GetMetaDataResponseHeader
+from epochmq.wire.headers.controller_headers import GetMetaDataResponseHeader
 
 
 def handle_metadata(core: ControllerCore, call: ControllerCall) -> Reply:

@@ -6,24 +6,24 @@ A replica is its address here. Upstream hands out a recorded master without look
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.controller import identity
+from epochmq.controller import replica_identity
 from epochmq.controller.answers import address_set_body
 from epochmq.controller.commands import ApplyBrokerId
 from epochmq.controller.controller_core import ControllerCore
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key
 from epochmq.controller.elect import PRIORITY_UNSET, LogReport
-from epochmq.controller.handlers.register import update
-from epochmq.controller.identity import Told
+from epochmq.controller.handlers.register_broker import update
 from epochmq.controller.machine import Refusal
 from epochmq.controller.protocol_version import Failure, ProtocolVersion, number
-from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.replica_identity import Told
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers.base import decode_header
-from epochmq.wire.headers.controller_g1 import (
+from epochmq.wire.headers.controller_v50_headers import (
     RegisterBrokerHeaderV50,
     RegisterBrokerResponseHeaderV50,
 )
+from epochmq.wire.headers.header import decode_header
 
 TRIES = 5
 """Others may take the next number in the meantime."""
@@ -35,7 +35,7 @@ ELECTION_MS = 2_600
 def handle_register_g1(core: ControllerCore, call: ControllerCall) -> Steps:
     header = decode_header(RegisterBrokerHeaderV50, call.request.ext)
     key = header.clusterName, header.brokerName
-    identity.check_names(*key, header.brokerAddress)
+    replica_identity.check_names(*key, header.brokerAddress)
     yield from _number(core, key, header.brokerAddress)
     group, caller = _find(core, key, header.brokerAddress)
     told = Told(caller.id, header.brokerAddress)
@@ -89,7 +89,7 @@ def _report(
         offset = -1 if header.maxOffset is None else header.maxOffset
         priority = PRIORITY_UNSET if header.electionPriority is None else header.electionPriority
         live.report = LogReport(epoch, offset, priority)
-        live.timeout_ms = identity.timeout_of(core.context, header.heartbeatTimeoutMillis)
+        live.timeout_ms = replica_identity.timeout_of(core.context, header.heartbeatTimeoutMillis)
 
 
 def _reply(

@@ -7,9 +7,9 @@ from epochmq.controller.protocol_version import ProtocolVersion, protocol_versio
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
-from epochmq.wire.headers import controller as g2
-from epochmq.wire.headers import controller_g1 as g1
-from epochmq.wire.headers.base import decode_header
+from epochmq.wire.headers import controller_headers as g2
+from epochmq.wire.headers import controller_v50_headers as g1
+from epochmq.wire.headers.header import decode_header
 
 UNKNOWN_ID = -1
 

@@ -3,11 +3,11 @@
 from epochmq.base.errors import Refused
 from epochmq.controller.answers import shown_id
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
-from epochmq.wire.bodies.base import decode_body, encode_body
-from epochmq.wire.bodies.controller import ReplicaIdentity, ReplicasInfo
-from epochmq.wire.bodies.controller_g1 import InSyncMember, InSyncState, SyncStateData
+from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.controller_bodies import ReplicaIdentity, ReplicasInfo
+from epochmq.wire.bodies.controller_v50_bodies import InSyncMember, InSyncState, SyncStateData
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 

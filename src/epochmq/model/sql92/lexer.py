@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from epochmq.base import limits
-from epochmq.model.sql92.errors import SqlError
+from epochmq.model.sql92.sql92_errors import SqlError
 
 _RESERVED = "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH"
 KEYWORDS = frozenset(_RESERVED.split())

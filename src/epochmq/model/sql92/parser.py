@@ -6,8 +6,8 @@ Unlike there, words left over behind a whole filter are an error, not ignored.
 
 from epochmq.base import limits
 from epochmq.model.sql92 import syntax
-from epochmq.model.sql92.errors import SqlError
 from epochmq.model.sql92.lexer import Token, tokens
+from epochmq.model.sql92.sql92_errors import SqlError
 from epochmq.model.sql92.syntax import Node
 
 _ORDER = frozenset((">", ">=", "<", "<="))

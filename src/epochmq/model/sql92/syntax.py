@@ -6,7 +6,7 @@ are looked up in lists, and what is joined by AND, OR, NOT is a condition or a b
 
 from dataclasses import dataclass
 
-from epochmq.model.sql92.errors import SqlError
+from epochmq.model.sql92.sql92_errors import SqlError
 
 Value = bool | int | float | str | None
 

@@ -7,7 +7,7 @@ from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.copying import Copying
 from epochmq.replication.link import Chunk
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.master import PlainMasterCore
+from epochmq.replication.plain.plain_master import PlainMasterCore
 from epochmq.replication.plain.slave import PlainSlaveCore
 from epochmq.replication.replication_effects import (
     OWN_LINK,

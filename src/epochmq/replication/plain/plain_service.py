@@ -8,7 +8,7 @@ from epochmq.replication.frames import LinkState
 from epochmq.replication.ha_info import moment
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_node import PlainNode
-from epochmq.replication.ports import Sockets
+from epochmq.replication.replication_ports import Sockets
 from epochmq.replication.replication_service import Shell
 from epochmq.store.store import Store
 

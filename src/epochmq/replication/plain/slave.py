@@ -7,8 +7,7 @@ frame that does not begin where the log ends closes the link, heartbeats too.
 from epochmq.base.errors import PeerError
 from epochmq.replication.frames import LinkState
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.plain.frames import HEAD_BYTES, decode_head, encode_report
-from epochmq.replication.ports import LogView
+from epochmq.replication.plain.plain_frames import HEAD_BYTES, decode_head, encode_report
 from epochmq.replication.replication_effects import (
     OWN_LINK,
     Acknowledge,
@@ -20,6 +19,7 @@ from epochmq.replication.replication_effects import (
     SendData,
     Truncate,
 )
+from epochmq.replication.replication_ports import LogView
 
 
 class PlainSlaveCore:

@@ -22,14 +22,14 @@ from epochmq.spark.jobs.archive_plan import Positions, Range
 from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSource, joined
 from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
-from epochmq.spark.jobs.lock import CheckpointLock
-from epochmq.spark.jobs.report import DRY_RUN, JobReport, Progress, no_progress
-from epochmq.spark.jobs.tables.base import Times, batch_of
+from epochmq.spark.jobs.job_lock import CheckpointLock
+from epochmq.spark.jobs.job_report import DRY_RUN, JobReport, Progress, no_progress
+from epochmq.spark.jobs.tables.archive_table import Times, batch_of
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
 from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of
 from epochmq.spark.jobs.tables.storage import is_local, local_path
 from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
-from epochmq.spark.offsets import by_topic, from_topics, queue_text
+from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 
 NEEDED = ("topic", "queueId", "queueOffset", "brokerName", "storeTimestamp", "msgId")
 """Columns that every archive has, whatever was chosen: places, days and identities."""
@@ -146,7 +146,7 @@ def run_archive(
     on_step: OnStep = lambda _step: None,
 ) -> JobReport:
     """Archive; `spark` is a session to use, else one is made for `master`."""
-    from epochmq.spark.cluster import Cluster
+    from epochmq.spark.spark_cluster import Cluster
 
     check(options)
     with ExitStack() as stack:

@@ -36,7 +36,7 @@ class Runner(Protocol):
 
 def run_task(source: TaskSource, work: Work, deal: tuple[int, Sequence[Range]]) -> TaskResult:
     """One task with a cluster of its own."""
-    from epochmq.spark.cluster import Cluster
+    from epochmq.spark.spark_cluster import Cluster
 
     timeout_ms = source.failover_timeout_ms
     with Cluster(source.name_server, failover_timeout_ms=timeout_ms, tls=source.tls) as cluster:
@@ -85,8 +85,8 @@ class OnSpark:
 
 def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> TaskResult:
     """Spark's worker collects garbage after every task: keep it from looking at our modules."""
-    import epochmq.spark.cluster
-    import epochmq.spark.decode  # noqa: F401
+    import epochmq.spark.decode
+    import epochmq.spark.spark_cluster  # noqa: F401
 
     freeze_once()
     written: TaskResult = task(deal)

@@ -15,7 +15,7 @@ from epochmq.model import record
 from epochmq.spark.decode_fault import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import (
+from epochmq.spark.jobs.tables.archive_table import (
     STORE_DATE,
     DataFile,
     data_file_name,

@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from epochmq.base import limits
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.admin import Admin
+from epochmq.client.aio.admin_client import Admin
 from epochmq.model.log_blocks import digest
 from epochmq.model.names import check_group
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
-from epochmq.spark.loop_thread import LoopThread
-from epochmq.wire.bodies.base import decode_body
-from epochmq.wire.bodies.bulk import LogDigests
+from epochmq.spark.spark_loop_thread import LoopThread
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.bulk import LogDigestsHeader, LogReadHeader
+from epochmq.wire.headers.bulk_headers import LogDigestsHeader, LogReadHeader
 
 TIMEOUT_MS = 30_000
 SETTLE_MS = 5_000

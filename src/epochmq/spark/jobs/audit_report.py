@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 from epochmq.spark.jobs.audit import Audit, plan
 from epochmq.spark.jobs.audit_core import Finding, Shape
-from epochmq.spark.jobs.report import JobReport
+from epochmq.spark.jobs.job_report import JobReport
 
 
 class AuditReport(JobReport):

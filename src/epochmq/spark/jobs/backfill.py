@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.columns import NAMES, chosen
 from epochmq.spark.jobs.body_checksum import with_checked_bodies
 from epochmq.spark.jobs.cut_over import CutOver, chosen_topics, find_cut_over, mark_of
 from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
-from epochmq.spark.offsets import queue_text
+from epochmq.spark.spark_cluster import Cluster
+from epochmq.spark.spark_offsets import queue_text
 from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:

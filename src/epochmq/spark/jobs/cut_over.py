@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from epochmq.base.errors import UsageError
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.jobs.archive_plan import Bounds, Gap, Positions, check_alive, check_gaps, gaps
-from epochmq.spark.jobs.tables.base import Offsets, TransactionMark
+from epochmq.spark.jobs.tables.archive_table import Offsets, TransactionMark
 from epochmq.spark.jobs.tables.opening import AnyTable
-from epochmq.spark.offsets import by_topic, from_topics
+from epochmq.spark.spark_offsets import by_topic, from_topics
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.runtime.tls import OutgoingTls
+from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.reconcile_judge import (
     CONSUMED_DDL,
     SENT_DDL,
@@ -19,7 +20,6 @@ from epochmq.spark.jobs.reconcile_judge import (
     Rules,
     judge,
 )
-from epochmq.spark.jobs.report import JobReport
 from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
 from epochmq.spark.tls_options import reach
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.cluster import Cluster
 from epochmq.spark.jobs.body_checksum import check_bodies, with_checked_bodies
+from epochmq.spark.jobs.job_report import JobReport, Progress, no_progress
 from epochmq.spark.jobs.replay_plan import (
     PIECE_S,
     ReplayFilters,
@@ -28,8 +28,8 @@ from epochmq.spark.jobs.replay_plan import (
     paced,
     save_state,
 )
-from epochmq.spark.jobs.report import JobReport, Progress, no_progress
 from epochmq.spark.jobs.tables.opening import check_files, data_frame, open_table
+from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from epochmq.store.native import library
 from epochmq.store.native.memory import NativeMemory
-from epochmq.store.native.records import address_of
+from epochmq.store.native.native_records import address_of
 
 
 class Guard:

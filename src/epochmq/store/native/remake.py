@@ -24,8 +24,8 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Draft
 from epochmq.store.native.library import Library, RemakeArgs
-from epochmq.store.native.records import address_of
-from epochmq.store.native.send import HALF, LEVELS, TIMED, SendRun, SendTexts, StagedEnds
+from epochmq.store.native.native_records import address_of
+from epochmq.store.native.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts, StagedEnds
 from epochmq.store.options import StoreOptions
 
 QUEUES_MAX = 1024

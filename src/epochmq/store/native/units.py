@@ -4,10 +4,10 @@ import ctypes
 from collections.abc import Callable
 from weakref import ref
 
-from epochmq.store.layout import UNIT_BYTES
 from epochmq.store.native.library import Library
-from epochmq.store.native.records import address_of
+from epochmq.store.native.native_records import address_of
 from epochmq.store.segment import Segment
+from epochmq.store.store_layout import UNIT_BYTES
 
 _POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.native.library import Library, WaitsArgs
-from epochmq.store.native.records import address_of
+from epochmq.store.native.native_records import address_of
 
 NAMES_MAX = 10_000
 _ROW = Struct("=qqqqii")

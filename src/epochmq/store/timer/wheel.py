@@ -6,7 +6,7 @@ The file is made, full of zeros and without blocks, by the first message that ne
 from collections.abc import Iterator, Mapping
 
 from epochmq.base.ports import Disk, File
-from epochmq.store.timer.layout import (
+from epochmq.store.timer.timer_layout import (
     SLOT_BYTES,
     WHEEL_BYTES,
     TimerDamaged,

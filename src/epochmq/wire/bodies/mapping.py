@@ -2,7 +2,7 @@
 
 from msgspec import UNSET
 
-from epochmq.wire.bodies.base import Body, MaybeText
+from epochmq.wire.bodies.body import Body, MaybeText
 
 GLOBAL_SCOPE = "__global__"
 

@@ -11,7 +11,7 @@ from tests.broker.pop_harness import PopHarness, ack, pop
 from tests.broker.slow import Slow
 
 from epochmq.base import limits
-from epochmq.broker.handlers.topic import delete_topic
+from epochmq.broker.handlers.topic_handlers import delete_topic
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.pop.pop_names import REVIVE_GROUP
 from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft

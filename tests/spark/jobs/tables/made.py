@@ -5,7 +5,7 @@ from tests.spark.jobs.lake import BROKER, FakeCluster, topic
 from epochmq.model.queue import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import Work, archive_ranges, schema_of
-from epochmq.spark.jobs.tables.base import DataFile
+from epochmq.spark.jobs.tables.archive_table import DataFile
 from epochmq.spark.jobs.tables.opening import AnyTable
 
 APP = "archive:T"

@@ -8,7 +8,7 @@ import pytest
 from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.tables.base import DataFile
+from epochmq.spark.jobs.tables.archive_table import DataFile
 from epochmq.spark.jobs.tables.delta import DeltaArchive, statistics, storage_options
 from epochmq.spark.jobs.tables.opening import open_table
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
+from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
 from epochmq.spark.jobs.tables.manifest import FOLDER, WHOLE_EVERY, Manifest, TableVersion
 from epochmq.spark.jobs.tables.storage import Storage
 

@@ -13,7 +13,7 @@ from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, content, topic
 
 from epochmq.base.errors import EpochError
 from epochmq.spark.jobs.archive import ArchiveOptions
-from epochmq.spark.jobs.tables.base import TableConflict
+from epochmq.spark.jobs.tables.archive_table import TableConflict
 from epochmq.spark.jobs.tables.opening import open_table, paths_of
 
 pytest.importorskip("s3fs")

@@ -13,7 +13,7 @@ from tests.spark.jobs.lake import FORMATS
 from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import NotFound, StoreDamaged, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
+from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
 from epochmq.spark.jobs.tables.iceberg import IcebergArchive
 from epochmq.spark.jobs.tables.opening import (
     AnyTable,

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.spark.jobs.tables.base import DataFile
+from epochmq.spark.jobs.tables.archive_table import DataFile
 from epochmq.spark.jobs.tables.rewriting import bins, conform, rewrite
 from epochmq.spark.jobs.tables.storage import Storage
 

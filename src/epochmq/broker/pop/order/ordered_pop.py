@@ -19,7 +19,13 @@ from typing import Any
 import msgspec
 
 from epochmq.base import limits
-from epochmq.broker.pop.order.batch import BatchRow, OrderedBatch, batches_of, row_of, rows_of
+from epochmq.broker.pop.order.ordered_batch import (
+    BatchRow,
+    OrderedBatch,
+    batches_of,
+    row_of,
+    rows_of,
+)
 from epochmq.broker.pop.windows.pop_windows import QueueKey
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant

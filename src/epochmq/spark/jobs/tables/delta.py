@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import (
+from epochmq.spark.jobs.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
     MarkedTable,

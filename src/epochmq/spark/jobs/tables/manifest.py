@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.base import DataFile, TableConflict, TransactionMark
+from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors, sync_directory
 
 FOLDER = "_manifest"

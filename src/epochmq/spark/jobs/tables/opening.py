@@ -4,7 +4,7 @@ from typing import Any
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import ESCAPED
+from epochmq.spark.jobs.tables.archive_table import ESCAPED
 from epochmq.spark.jobs.tables.delta import DeltaArchive
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME, IcebergArchive
 from epochmq.spark.jobs.tables.parquet import ParquetArchive

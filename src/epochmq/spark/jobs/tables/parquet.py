@@ -7,7 +7,7 @@ from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import (
+from epochmq.spark.jobs.tables.archive_table import (
     DataFile,
     MarkedTable,
     Offsets,

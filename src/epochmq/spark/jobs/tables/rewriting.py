@@ -6,7 +6,7 @@ from typing import Any
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.spark.jobs.needs import need
-from epochmq.spark.jobs.tables.base import TARGET_FILE_BYTES, DataFile, data_file_name
+from epochmq.spark.jobs.tables.archive_table import TARGET_FILE_BYTES, DataFile, data_file_name
 from epochmq.spark.jobs.tables.storage import HashedFile, Storage
 
 Bin = list[DataFile]

@@ -1,0 +1,251 @@
+"""A cluster of real processes on this machine, with everything they keep in one directory.
+
+A name server and one broker; or a name server, three controllers and the replicas of one group; or
+a name server and groups of a master and its slaves that stand in for it.
+
+cluster.json           addresses, while it is up (where.py reads it)
+*.properties           written once, then the user's
+namesrv.pid ...        who runs
+logs/  store/, store-0/ or store-a-0/ ...  controller-0/ ...  namesrv/
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from epochmq.admin import where
+from epochmq.admin.local import config_files, port_block, processes
+from epochmq.admin.local.cluster_ready import all_copied, brokers_known
+from epochmq.admin.local.port_block import HOST, PortBlock, PortChoice
+from epochmq.base.errors import EnvironmentFault
+
+READY_S = 30.0
+_POLL_S = 0.02
+NAMESRV = "namesrv"
+_ALONE = ("namesrv", "broker")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """One of the servers; `pid` is None while it does not run."""
+
+    name: str
+    pid: int | None
+    address: str
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What `start` found and did."""
+
+    was_running: bool
+    choice: PortChoice | None = None
+    moved_from: str | None = None
+    """The directory that the files named until now."""
+
+
+class LocalCluster:
+    """The cluster of `directory`; every method can be called by any process at any time."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+
+    @property
+    def ports(self) -> PortBlock:
+        return config_files.read_ports(self.directory)
+
+    @property
+    def namesrv(self) -> str:
+        return f"{HOST}:{self.ports.namesrv}"
+
+    @property
+    def broker(self) -> str:
+        return f"{HOST}:{self.ports.broker}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All servers of the cluster, in the order of their start."""
+        return config_files.names(self.directory) or _ALONE
+
+    @property
+    def brokers(self) -> list[LocalServer]:
+        """All brokers; the first is a master, or the one broker."""
+        return [part for part in self.parts() if config_files.kind_of(part.name) == "broker"]
+
+    @property
+    def controllers(self) -> list[LocalServer]:
+        """The controllers; none beside a single broker."""
+        return [part for part in self.parts() if config_files.kind_of(part.name) == "controller"]
+
+    def parts(self) -> list[LocalServer]:
+        """All servers as they are now."""
+        return [
+            LocalServer(
+                name,
+                processes.running(self._pid_file(name)),
+                config_files.address_of(self.directory, name),
+                self.log(name),
+            )
+            for name in self.names
+        ]
+
+    def log(self, name: str) -> Path:
+        return self.directory / "logs" / f"{name}.log"
+
+    def start(self, wanted: PortBlock | None = None) -> Started:
+        """Start what does not run, on the ports of its files, else `wanted`, moved if taken.
+
+        Errors: `EnvironmentFault` with the last words of a server that does not come up.
+        """
+        self._make_directory()
+        with self._locked():
+            self._check_replicas(wanted)
+            choice = moved_from = None
+            if all(part.pid is None for part in self.parts()):
+                moved_from = config_files.follow_move(self.directory)
+                choice = self._choose_ports(wanted or PortBlock())
+            missing = [part.name for part in self.parts() if part.pid is None]
+            try:
+                for name in missing:
+                    self._start(name)
+                if missing:
+                    asyncio.run(self._wait_ready())
+            except BaseException:
+                self._stop(missing)
+                raise
+            self._announce()
+            return Started(not missing, choice, moved_from)
+
+    def start_one(self, name: str) -> None:
+        """Start a server that was stopped or killed; does not wait for it."""
+        with self._locked():
+            if processes.running(self._pid_file(name)) is None:
+                self._start(name)
+
+    def stop(self) -> list[str]:
+        """Stop what runs, the brokers first; the names of what ran."""
+        if not self.directory.is_dir():
+            return []
+        with self._locked():
+            ran = [part.name for part in self.parts() if part.pid is not None]
+            self._stop(ran)
+            return ran
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether somebody stopped it on purpose: no file tells of a process any more."""
+        return not any(self._pid_file(name).exists() for name in self.names)
+
+    def failed(self) -> list[str]:
+        """Servers that ended although nobody stopped them; waits while somebody is stopping."""
+        with self._locked():
+            dead = [part.name for part in self.parts() if part.pid is None]
+            return [] if self.is_given_up else dead
+
+    def last_words(self, name: str) -> str:
+        """The last line that a server logged."""
+        with contextlib.suppress(OSError):
+            lines = self.log(name).read_text(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            return last.removeprefix("epochmq: ")
+        return ""
+
+    def _make_directory(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.directory, os.W_OK):
+                raise PermissionError(0, "no permission to write there")
+        except OSError as error:
+            raise EnvironmentFault(f"cannot use {self.directory}: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One start or stop at a time, even from two terminals."""
+        with (self.directory / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _check_replicas(self, wanted: PortBlock | None) -> None:
+        """A directory keeps the number of replicas and groups that it was made with."""
+        found = config_files.names(self.directory)
+        if wanted is None or "namesrv" not in found:
+            return
+        have = self.ports
+        if (wanted.replicas, wanted.acting_groups) != (have.replicas, have.acting_groups):
+            raise EnvironmentFault(
+                f"{self.directory} holds a cluster with {_counted(have)}, not {_counted(wanted)};"
+                " choose another directory with --dir, or remove this one"
+            )
+
+    def _choose_ports(self, wanted: PortBlock) -> PortChoice:
+        found = config_files.names(self.directory)
+        fresh = not any(config_files.kind_of(name) == "broker" for name in found)
+        choice = port_block.choose(wanted if fresh else self.ports)
+        config_files.write_missing(self.directory, choice.ports)
+        if choice.ports != self.ports:
+            config_files.move_ports(self.directory, choice.ports)
+        return choice
+
+    def _start(self, name: str) -> None:
+        config = self.directory / f"{name}.properties"
+        kind = config_files.kind_of(name)
+        argv = [sys.executable, "-m", "epochmq", kind, "-c", str(config)]
+        processes.start(argv, self.log(name), self._pid_file(name))
+
+    def _stop(self, names: list[str]) -> None:
+        """Brokers before controllers before the name server; those of one kind at one time."""
+        for kind in ("broker", "controller", "namesrv"):
+            mine = [name for name in names if config_files.kind_of(name) == kind]
+            found = (processes.running(self._pid_file(name)) for name in mine)
+            processes.stop_all([pid for pid in found if pid is not None])
+            for name in mine:
+                self._pid_file(name).unlink(missing_ok=True)
+        (self.directory / where.DEV_FILE).unlink(missing_ok=True)
+
+    async def _wait_ready(self) -> None:
+        """Until a client could work: the name server has the topics of all brokers, and slaves
+        that may stand in have what they need for it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_S
+        wanted = self.ports.brokers
+        while not await self._is_ready(wanted):
+            for part in self.parts():
+                if part.pid is None:
+                    raise EnvironmentFault(self._why_not(part.name))
+            if loop.time() > deadline:
+                last = self.log(self.names[-1])
+                raise EnvironmentFault(
+                    f"the cluster is not ready after {READY_S:.0f} s; see {last}"
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def _is_ready(self, wanted: int) -> bool:
+        if await brokers_known(self.namesrv) < wanted:
+            return False
+        if not self.ports.acting_groups:
+            return True
+        return await all_copied(self.namesrv, [part.address for part in self.brokers])
+
+    def _why_not(self, name: str) -> str:
+        return f"the {name} did not start: {self.last_words(name)} (see {self.log(name)})"
+
+    def _announce(self) -> None:
+        found = {"namesrv": self.namesrv, "broker": self.broker}
+        if self.controllers:
+            found["controllers"] = ";".join(part.address for part in self.controllers)
+        (self.directory / where.DEV_FILE).write_text(json.dumps(found))
+
+    def _pid_file(self, name: str) -> Path:
+        return self.directory / f"{name}.pid"
+
+
+def _counted(ports: PortBlock) -> str:
+    brokers = f"{ports.brokers} broker{'s' * (ports.brokers > 1)}"
+    return f"{brokers} in acting groups" if ports.acting_groups else brokers

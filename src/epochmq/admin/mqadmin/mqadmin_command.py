@@ -1,0 +1,104 @@
+"""The group `epochmq mqadmin`: which commands there are, and which module has each."""
+
+from importlib import import_module
+
+import click
+
+from epochmq.admin.lazy import LazyGroup
+from epochmq.admin.mqadmin.running import output_for_all
+
+_HERE = "epochmq.admin.mqadmin."
+COMMANDS = {
+    "clusterList": ("mqadmin_cluster", "Brokers with their rates, or with their totals (-m)."),
+    "brokerStatus": ("mqadmin_broker", "All figures of a broker, or of a cluster's brokers."),
+    "getBrokerConfig": ("mqadmin_broker", "The options of a broker, or of a cluster's brokers."),
+    "updateBrokerConfig": ("mqadmin_broker", "Change an option of running brokers."),
+    "deleteExpiredCommitLog": ("mqadmin_broker", "Delete log files past their time now."),
+    "addBroker": ("mqadmin_container", "Let a container start one more broker."),
+    "removeBroker": ("mqadmin_container", "Let a container stop one of its brokers."),
+    "wipeWritePerm": (
+        "mqadmin_namesrv",
+        "Take a broker's topics from producers, on all name servers.",
+    ),
+    "addWritePerm": ("mqadmin_namesrv", "Give a broker's topics back to producers."),
+    "getNamesrvConfig": ("mqadmin_namesrv", "The options of all name servers."),
+    "updateKvConfig": ("mqadmin_namesrv", "Set a key of a namespace on all name servers."),
+    "deleteKvConfig": ("mqadmin_namesrv", "Delete a key of a namespace on all name servers."),
+    "getControllerMetaData": ("mqadmin_controller", "Who leads the controllers."),
+    "getSyncStateSet": (
+        "mqadmin_controller",
+        "Master, epochs and replicas in sync of broker groups.",
+    ),
+    "getBrokerEpoch": ("mqadmin_replicas", "The epochs of each broker's log."),
+    "haStatus": ("mqadmin_replicas", "Who copies a master's log, or what a slave copies."),
+    "getBrokerHAStatus": ("mqadmin_replicas", "The same, by the name of the request."),
+    "resetMasterFlushOffset": ("mqadmin_replicas", "Set what a slave shows of its master's log."),
+    "electMaster": ("mqadmin_controller", "Make a replica of a group its master."),
+    "getControllerConfig": ("mqadmin_controller", "The options of controllers."),
+    "updateControllerConfig": ("mqadmin_controller", "Change an option of running controllers."),
+    "cleanBrokerMetadata": ("mqadmin_controller", "Make the controllers forget replicas."),
+    "topicList": ("mqadmin_topics", "Names of all topics, or with their groups (-c)."),
+    "topicRoute": ("mqadmin_topics", "Which brokers have queues of a topic."),
+    "topicStatus": ("mqadmin_topics", "First and last offset of each queue of a topic."),
+    "topicClusterList": ("mqadmin_topics", "Which clusters have a topic."),
+    "updateTopic": ("mqadmin_topic_changes", "Create or change a topic."),
+    "deleteTopic": ("mqadmin_topic_changes", "Delete a topic with its messages."),
+    "updateSubGroup": ("mqadmin_group_changes", "Create or change a consumer group."),
+    "deleteSubGroup": ("mqadmin_group_changes", "Delete a consumer group."),
+    "setConsumeMode": ("consume_mode", "Say whether a group pulls a topic, or pops it."),
+    "consumerProgress": ("consumer_progress", "How far a group is, or all groups are."),
+    "resetOffsetByTime": ("mqadmin_reset", "Move a group to where messages of a time begin."),
+    "consumerConnection": ("connections", "Members of a consumer group and what they want."),
+    "producerConnection": ("connections", "Producers of a group."),
+    "queryMsgById": ("queries", "A message by either of its ids."),
+    "queryMsgByKey": ("queries", "Ids of messages with a key."),
+    "queryMsgByUniqueKey": ("queries", "Messages by the id that their producer gave."),
+    "queryMsgByOffset": ("queries", "The message at an offset of a queue."),
+    "sendMessage": ("transfer", "Send one message."),
+    "consumeMessage": ("transfer", "Print messages of a topic."),
+}
+SECTIONS = {
+    "Cluster": tuple(COMMANDS)[:12],
+    "Controllers and replicas": tuple(COMMANDS)[12:22],
+    "Topics": tuple(COMMANDS)[22:28],
+    "Consumer groups": tuple(COMMANDS)[28:35],
+    "Messages": tuple(COMMANDS)[35:],
+}
+
+
+class MqAdminGroup(LazyGroup):
+    """Finds commands whatever the case, as upstream; knows `help NAME` as well."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = {name.lower(): name for name in self.table}.get(cmd_name.lower())
+        if found is None:
+            return None
+        command = import_module(_HERE + self.table[found][0]).COMMANDS[found]
+        assert isinstance(command, click.Command), found
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0].lower() == "help":
+            args = [*args[1:2], "--help"]
+        command = self.get_command(ctx, args[0])
+        if command is not None:
+            return command.name, command, args[1:]
+        if args[0] == "--help":
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().resolve_command(ctx, args)
+
+
+command = MqAdminGroup(
+    COMMANDS,
+    SECTIONS,
+    name="mqadmin",
+    help="RocketMQ's own tool: its command names, its options, its output. Works with RocketMQ's"
+    " brokers as well.",
+    params=[output_for_all()],
+    short_help="The commands of RocketMQ's own tool.",
+    epilog="Of every command: -n HOST:PORT for the name servers, --output json, -h.",
+    callback=lambda output: None,
+)

@@ -1,0 +1,165 @@
+"""`epochmq pipeline archive`: topics to a table, exactly once."""
+
+from pathlib import Path
+
+import click
+
+from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
+from epochmq.admin.tls_arguments import chosen_tls
+from epochmq.admin.where import namesrv_option
+from epochmq.base.errors import UsageError
+from epochmq.spark.jobs.typed import NOT_TYPED, Typing
+
+SCHEMA_BYTES_MAX = 4 * 1024 * 1024
+
+
+@click.command("archive")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--table", required=True, metavar="DIR|URL", help="Where the table is, or will be.")
+@click.option(
+    "--format",
+    type=click.Choice(["delta", "iceberg", "parquet"]),
+    help="Of a new table.  [default: delta]",
+)
+@click.option("--stream", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds between the batches of a stream.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(["earliest", "latest"]),
+    default="earliest",
+    show_default=True,
+    help="Where a new archive begins.",
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Rows of one batch, which is one transaction.",
+)
+@click.option("--tasks", type=click.IntRange(1, 10_000), help="Tasks of one batch; else the cores.")
+@click.option("--columns", metavar="NAME,...", help="Columns to keep; those that tell places stay.")
+@click.option(
+    "--properties", type=click.Choice(["map", "raw", "none"]), default="map", show_default=True
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
+    default="zstd",
+    show_default=True,
+)
+@click.option(
+    "--typed",
+    type=click.Choice(["json", "avro", "protobuf"]),
+    help="Parse bodies into typed columns; what does not parse goes to a dead-letter table.",
+)
+@click.option(
+    "--typed-schema",
+    metavar="TEXT|@FILE",
+    help='json: "carrier string, delay double"; avro: @schema.avsc; protobuf: @descriptors.pb.',
+)
+@click.option("--typed-message", default="", metavar="NAME", help="protobuf: package.Message.")
+@click.option("--typed-prefix", default="", metavar="TEXT", help="Before each typed column's name.")
+@click.option("--allow-loss", is_flag=True, help="Go on behind messages that brokers have deleted.")
+@click.option(
+    "--compact-every",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Make few large files of many small ones after every N batches.",
+)
+@click.option("--app", metavar="NAME", help="Whose table it is.  [default: archive:TOPIC,...]")
+@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
+@click.option("--checkpoint", metavar="DIR", help="For the lock.  [default: in --table]")
+@click.option(
+    "--failover-timeout",
+    "failover_timeout_s",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for brokers that are changing roles.",
+)
+@namesrv_option
+@job_options
+def command(
+    topics: tuple[str, ...],
+    typed: str | None,
+    typed_schema: str | None,
+    typed_message: str,
+    typed_prefix: str,
+    stream: bool,
+    interval: float,
+    columns: str | None,
+    failover_timeout_s: float,
+    namesrv: str,
+    dry_run: bool,
+    master: str,
+    conf: tuple[str, ...],
+    report_file: Path | None,
+    output: str,
+    **more: object,
+) -> None:
+    """Archive TOPICs to a Delta, Iceberg or Parquet table, exactly once.
+
+    A killed or stopped run is simply started again: the table itself knows where it stands.
+    `--master none` does without Spark, in this process.
+    """
+    from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
+
+    options = ArchiveOptions(
+        namesrv,
+        topics,
+        until_now=not stream,
+        interval_s=interval,
+        columns=tuple(filter(None, columns.split(","))) if columns else None,
+        tls=chosen_tls(),
+        failover_timeout_ms=round(failover_timeout_s * 1000),
+        typing=typing_of(typed, typed_schema, typed_message, typed_prefix),
+        **more,  # type: ignore[arg-type]  # click's names are those of the fields
+    )
+    with progress("archive", total=not stream) as show:
+        report = run_archive(
+            options, master=master, conf=parse(conf), dry_run=dry_run, progress=show
+        )
+    print_report(report, output, report_file)
+
+
+def typing_of(format: str | None, schema: str | None, message: str, prefix: str) -> Typing:
+    """What the options say of bodies; `UsageError` where one is missing or cannot be read."""
+    if format is None:
+        if schema or message or prefix:
+            raise UsageError("--typed-schema, --typed-message and --typed-prefix need --typed")
+        return NOT_TYPED
+    if not schema:
+        raise UsageError(f"--typed {format} needs --typed-schema")
+    if format == "protobuf" and not message:
+        raise UsageError("--typed protobuf needs --typed-message package.Message")
+    return Typing(format, _text(format, schema), message, prefix)
+
+
+def _text(format: str, schema: str) -> str:
+    """The schema; a descriptor set is binary and travels in base 64."""
+    if not schema.startswith("@"):
+        return schema
+    file = Path(schema[1:])
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--typed-schema: {file} cannot be read: {error.strerror}") from None
+    if len(data) > SCHEMA_BYTES_MAX:
+        raise UsageError(f"--typed-schema: {file} has more than {SCHEMA_BYTES_MAX} bytes")
+    if format == "protobuf":
+        import base64
+
+        return base64.b64encode(data).decode()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"--typed-schema: {file} is no text") from None

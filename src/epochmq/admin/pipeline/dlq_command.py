@@ -1,0 +1,83 @@
+"""`epochmq pipeline dlq`: a group's dead letters by cause, and sending them once more."""
+
+from pathlib import Path
+
+import click
+
+from epochmq.admin.output import JSON, show
+from epochmq.admin.pipeline.options import job_options, print_report, progress
+from epochmq.admin.pipeline.values import Moment
+from epochmq.admin.where import namesrv_option
+
+
+@click.command()
+@click.argument("group")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="FIELD",
+    help="Group by topic, tags, tries, keys, bornHost, property:NAME, body:NAME; repeatable.",
+)
+@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only these letters.")
+@click.option("--id", "ids", multiple=True, metavar="MSG_ID", help="Only these letters.")
+@click.option("--since", type=Moment(), default=0, help="Only letters that died then or later.")
+@click.option("--until", type=Moment(), default=0, help="Only letters that died before.")
+@click.option(
+    "--origins",
+    type=click.IntRange(0, 100_000),
+    default=200,
+    show_default=True,
+    help="Look so many up where they came from.",
+)
+@click.option(
+    "--redrive",
+    default="",
+    metavar="retry|origin|TOPIC",
+    help="Send them once more: to the group alone, to their old topic, or elsewhere.",
+)
+@click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="What was sent once more; the same file next time, so that nothing is sent twice.",
+)
+@click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
+@namesrv_option
+@job_options
+def command(
+    group: str,
+    by: tuple[str, ...],
+    where: tuple[str, ...],
+    ids: tuple[str, ...],
+    since: int,
+    until: int,
+    origins: int,
+    redrive: str,
+    ledger: Path | None,
+    rate: float,
+    namesrv: str,
+    dry_run: bool,
+    master: str,
+    conf: tuple[str, ...],
+    report_file: Path | None,
+    output: str,
+) -> None:
+    """Show what lies in the dead letter topic of GROUP and what the letters have in common.
+
+    Nothing is sent without --redrive. This job runs in this process, without Spark.
+    """
+    from epochmq.admin.messages.name_arguments import checked_group
+    from epochmq.spark.jobs.dlq import Dlq, dlq
+    from epochmq.spark.jobs.dlq_causes import BY, Pick, parse_where
+
+    pick = Pick(parse_where(where), frozenset(ids), since, until)
+    job = Dlq(namesrv, checked_group(group), by or BY, pick, origins, redrive, ledger, rate)
+    with progress("sending") as bar:
+        report = dlq(job, dry_run=dry_run, progress=bar)
+    if output == JSON:
+        return print_report(report, output, report_file)
+    rows = report.details["causes"]
+    assert isinstance(rows, list)
+    show(output, (*job.by, "count", "origin", "samples"), rows)
+    few = {**report.details, "causes": len(rows)}
+    report.details = few
+    print_report(report, output, report_file)

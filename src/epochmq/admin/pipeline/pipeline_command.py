@@ -1,0 +1,36 @@
+"""The group `epochmq pipeline`: names every job and imports none of them."""
+
+from epochmq.admin.lazy import LazyGroup
+
+JOBS = {
+    "archive": (
+        "epochmq.admin.pipeline.archive_command",
+        "Topics to a lakehouse table, exactly once.",
+    ),
+    "replay": ("epochmq.admin.pipeline.replay_command", "Messages of a table into a topic."),
+    "backfill": (
+        "epochmq.admin.pipeline.backfill_command",
+        "Ask a table and the live tail as one.",
+    ),
+    "compact": (
+        "epochmq.admin.pipeline.compact_command",
+        "The latest message of each key, as a table.",
+    ),
+    "audit": (
+        "epochmq.admin.pipeline.audit_command",
+        "Compare the replicas of a group by digests.",
+    ),
+    "reconcile": (
+        "epochmq.admin.pipeline.reconcile_command",
+        "Sent, stored, consumed: what is missing?",
+    ),
+    "dlq": ("epochmq.admin.pipeline.dlq_command", "Dead letters by cause; send them once more."),
+}
+
+command = LazyGroup(
+    JOBS,
+    {"Jobs": tuple(JOBS)},
+    name="pipeline",
+    help="Jobs on Spark: archive topics, bring them back, compare and check.",
+    epilog="Needs Java 17 and `pip install 'epochmq[spark]'`; tables need 'epochmq[lake]'.",
+)

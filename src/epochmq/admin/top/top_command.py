@@ -1,0 +1,92 @@
+"""`epochmq top`."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from epochmq.admin.output import JSON, note, output_option, print_json, show
+from epochmq.admin.where import namesrv_option
+
+if TYPE_CHECKING:
+    from epochmq.admin.top.look import Looker
+
+
+@click.command()
+@namesrv_option
+@click.option(
+    "-a",
+    "--controllers",
+    metavar="HOST:PORT[;...]",
+    default="",
+    help="Controllers; without it the brokers are asked for them.",
+)
+@click.option("-i", "--interval", type=click.FloatRange(0.1), default=0.5, show_default=True)
+@click.option("--once", is_flag=True, help="Look once and exit.")
+@output_option
+def command(namesrv: str, controllers: str, interval: float, once: bool, output: str) -> None:
+    """Show groups, roles, epochs, sync-state sets and lag, live, with a timeline of changes.
+
+    Where standard output is no terminal, and with -o json, changes are printed as they happen.
+    """
+    from epochmq.admin.asking import ask
+    from epochmq.admin.top.look import Looker
+    from epochmq.client.aio import Admin
+
+    addresses = [part.strip() for part in controllers.split(";") if part.strip()]
+
+    async def work(admin: Admin) -> None:
+        looker = Looker(admin, addresses)
+        if once:
+            await _once(looker, output)
+        elif sys.stdout.isatty() and output != JSON:
+            await _live(looker, interval)
+        else:
+            await _follow(looker, interval, output)
+
+    ask(namesrv, work)
+
+
+async def _once(looker: "Looker", output: str) -> None:
+    from epochmq.admin.top.screen import COLUMNS, rows
+
+    view = await looker.look()
+    if view.problem:
+        note(view.problem)
+    show(output, COLUMNS, rows(view))
+
+
+async def _live(looker: "Looker", interval: float) -> None:
+    from rich.live import Live
+
+    from epochmq.admin.top.cluster_view import TopTimeline
+    from epochmq.admin.top.screen import draw
+
+    timeline = TopTimeline()
+    with Live(auto_refresh=False) as live:
+        while True:
+            view = await looker.look()
+            timeline.compare_view(view)
+            live.update(draw(view, timeline), refresh=True)
+            await asyncio.sleep(interval)
+
+
+async def _follow(looker: "Looker", interval: float, output: str) -> None:
+    """Only what changes, a line each."""
+    from epochmq.admin.top.cluster_view import TopTimeline
+
+    timeline = TopTimeline()
+    timeline.compare_view(await looker.look())
+    if output != JSON:
+        click.echo("watching; changes are told as they happen")
+    while True:
+        timeline.compare_view(await looker.look())
+        events, timeline.events = timeline.events, []
+        for event in events:
+            if output == JSON:
+                print_json({"wall_ms": event.wall_ms, "event": event.text})
+            else:
+                click.echo(event.text)
+        sys.stdout.flush()
+        await asyncio.sleep(interval)

@@ -1,0 +1,204 @@
+"""A cluster as plain, blocking calls, for Spark's driver and executors and for jobs.
+
+    with Cluster("127.0.0.1:9876") as cluster:
+        for queue, (start, end) in cluster.bounds("flights").items():
+            for chunk in cluster.read(queue, start, end):
+                ...
+
+Every call rides through a failover: it is repeated until it succeeds or `failover_timeout_ms` is
+over. Raises `NotReachable` then, `NotFound` for what does not exist, `DataLost` for messages that
+are gone. One object may be used by several threads; it is of no use behind a fork.
+"""
+
+import os
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from epochmq.client.aio.admin_client import Admin
+from epochmq.model.queue import MessageQueue
+from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
+from epochmq.spark.lost import DataLost, Lost
+from epochmq.spark.range_read import AUTO, RangeReads, RawChunk, Want
+from epochmq.spark.retry import Retries
+from epochmq.spark.spark_loop_thread import LoopThread
+
+FAILOVER_TIMEOUT_MS = 60_000
+READ_BYTES = 1 << 20
+
+OnLost = Callable[[Lost], None]
+
+
+class Cluster:
+    """`group` is whose offsets `committed` and `commit` mean when no other is named."""
+
+    def __init__(
+        self,
+        name_server: str,
+        *,
+        group: str | None = None,
+        failover_timeout_ms: int = FAILOVER_TIMEOUT_MS,
+        tls: ssl.SSLContext | OutgoingTls | None = None,
+    ) -> None:
+        context = client_tls(tls) if isinstance(tls, OutgoingTls) else tls
+        self._admin = Admin(name_server, tls=context)
+        retries = Retries(self._admin, failover_timeout_ms)
+        self._calls = SparkClusterCalls(self._admin, retries)
+        self._reads = RangeReads(self._admin, retries)
+        self._group = group
+        self._loop = LoopThread(f"epochmq-{name_server}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections and end the thread."""
+        self._loop.run(self._admin.close())
+        self._loop.close()
+
+    def topics(self) -> list[str]:
+        """Names of all topics, the system's as well, sorted."""
+        return self._loop.run(self._calls.topics())
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of `topic`, sorted."""
+        return self._loop.run(self._calls.queues(topic))
+
+    def bounds(self, topic: str, *, master: bool = False) -> dict[MessageQueue, tuple[int, int]]:
+        """First queue offset and the one behind the last readable message, of each queue.
+
+        With `master` only masters are asked: a follower that is behind gives a smaller end.
+        """
+        return self._loop.run(self._calls.bounds(topic, master=master))
+
+    def bounds_of(self, topics: Iterable[str], *, master: bool = False) -> Bounds:
+        """The same of several topics, asked at one time."""
+        return self._loop.run(self._calls.bounds_of(list(topics), master=master))
+
+    def newest(self, topics: Iterable[str]) -> dict[str, int]:
+        """The newest store time (wall ms of the brokers) that `bounds` found of each topic.
+
+        Topics that have no message yet are left out.
+        """
+        return {name: ms for name in topics if (ms := self._calls.newest.get(name, 0)) > 0}
+
+    def recreated(
+        self,
+        bounds: Mapping[MessageQueue, tuple[int, int]],
+        positions: Mapping[MessageQueue, int],
+        newest: Mapping[str, int],
+    ) -> list[MessageQueue]:
+        """Queues whose topic was deleted and made again since `positions` were reached.
+
+        Then even the first message of the queue is younger than `newest`, the newest message that
+        the topic had when it was read up to `positions`.
+        """
+        asked = {
+            queue: newest[queue.topic] + 1
+            for queue, (low, high) in bounds.items()
+            if low < positions.get(queue, 0) <= high and queue.topic in newest
+        }
+        found = self.offsets_at(asked)
+        return sorted(queue for queue, offset in found.items() if offset <= bounds[queue][0])
+
+    def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
+        """The first queue offset stored at `wall_ms` or later; the end when there is none."""
+        return self.offsets_at({queue: wall_ms})[queue]
+
+    def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The same for many queues at one time."""
+        return self._loop.run(self._calls.offsets_at(times))
+
+    def committed(self, group: str | None, queue: MessageQueue) -> int | None:
+        """A group's offset of `queue`; None when it has none."""
+        return self._loop.run(self._calls.committed(self._named(group), [queue])).get(queue)
+
+    def committed_all(
+        self, group: str | None, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int]:
+        """A group's offsets of many queues; those that it has none of are left out."""
+        return self._loop.run(self._calls.committed(self._named(group), list(queues)))
+
+    def commit(self, group: str | None, queue: MessageQueue, offset: int) -> None:
+        """Set a group's offset of `queue`; the group is made when there is none."""
+        self.commit_all(group, {queue: offset})
+
+    def commit_all(self, group: str | None, offsets: Mapping[MessageQueue, int]) -> None:
+        """Set a group's offsets of many queues at one time."""
+        self._loop.run(self._calls.commit(self._named(group), offsets))
+
+    def commit_soon(self, group: str, offsets: Mapping[MessageQueue, int]) -> "Future[None]":
+        """The same without waiting."""
+        return self._loop.submit(self._calls.commit(group, offsets))
+
+    def epoch_offsets(self, topic: str, epoch: int) -> dict[MessageQueue, int]:
+        """First queue offset of each queue stored in master epoch `epoch` or later.
+
+        `UsageError` where a broker is not EpochMQ's: no other can tell.
+        """
+        return self._loop.run(self._calls.epoch_offsets(topic, epoch))
+
+    def read(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        tags: str | None = None,
+        max_bytes: int = READ_BYTES,
+        read_from: str = AUTO,
+        bodies: bool = True,
+        on_lost: OnLost | None = None,
+        skips_damage: bool = False,
+    ) -> Iterator[RawChunk]:
+        """The raw records of queue offsets `start` to `end` (exclusive), in order.
+
+        The next chunk is fetched while the caller works on this one. `tags` ("a || b") are
+        filtered by hash: the caller compares. What is gone raises `DataLost`, or goes to `on_lost`
+        and is left out. A stored batch is one record and comes whole, also across `end`. Without
+        `bodies` records may come without them, if the broker can do that. With `skips_damage` what
+        is damaged at all replicas counts as gone; else it is an error.
+        """
+        want = Want(queue, start, end, tags, max_bytes, read_from, bodies, skips_damage)
+        pending = self._next(want)
+        try:
+            while pending is not None:
+                try:
+                    chunk = pending.result()
+                except DataLost as gone:
+                    if on_lost is None:
+                        raise
+                    on_lost(gone.lost)
+                    chunk = RawChunk(b"", gone.lost.stop, gone.lost.stop, end)
+                want = replace(want, offset=chunk.next_offset)
+                pending = self._next(want)
+                if len(chunk.records):
+                    yield chunk
+        finally:
+            if pending is not None:
+                pending.cancel()
+
+    def _next(self, want: Want) -> "Future[RawChunk] | None":
+        return self._loop.submit(self._reads.chunk(want)) if want.offset < want.end else None
+
+    def _named(self, group: str | None) -> str:
+        chosen = group or self._group
+        assert chosen, "a group must be named"
+        return chosen
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """False behind a fork, where its thread does not run."""
+        return self._loop.pid == os.getpid()

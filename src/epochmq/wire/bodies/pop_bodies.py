@@ -1,0 +1,99 @@
+"""Bodies of the POP family: 200151, 400, 401, 402."""
+
+import base64
+import binascii
+
+from msgspec import UNSET, UnsetType
+
+from epochmq.base.errors import HeaderError
+from epochmq.model.queue import MessageQueue
+from epochmq.wire.bodies.body import Body
+
+MODE_PULL = "PULL"
+MODE_POP = "POP"
+
+
+class BatchAck(
+    Body,
+    rename={
+        "consumer_group": "c",
+        "topic": "t",
+        "retry": "r",
+        "start_offset": "so",
+        "queue_id": "q",
+        "revive_queue_id": "rq",
+        "pop_time": "pt",
+        "invisible_time": "it",
+        "bit_set": "b",
+    },
+):
+    """Acks of one queue of one pop; `bit_set` is Base64, see `offsets`."""
+
+    consumer_group: str = ""
+    topic: str = ""
+    retry: str = "0"
+    start_offset: int = 0
+    queue_id: int = 0
+    revive_queue_id: int = 0
+    pop_time: int = 0
+    invisible_time: int = 0
+    bit_set: str = ""
+
+    def offsets(self) -> list[int]:
+        """The acked queue offsets: bit i of byte j stands for `start_offset` + 8 j + i."""
+        try:
+            data = base64.b64decode(self.bit_set, validate=True)
+        except (binascii.Error, ValueError):
+            raise HeaderError("the bit set of a batch ack is no Base64") from None
+        return [
+            self.start_offset + 8 * place + bit
+            for place, byte in enumerate(data)
+            for bit in range(8)
+            if byte >> bit & 1
+        ]
+
+
+class BatchAckBody(Body):
+    """BATCH_ACK_MESSAGE 200151."""
+
+    broker_name: str = ""
+    acks: list[BatchAck] = []
+
+
+class QueryAssignmentRequest(Body):
+    """QUERY_ASSIGNMENT 400: which queues are this client's, says the broker."""
+
+    topic: str
+    consumer_group: str
+    client_id: str
+    strategy_name: str = "AVG"
+    message_model: str = "CLUSTERING"
+
+
+class MessageQueueAssignment(Body):
+    """One queue and how to consume it."""
+
+    message_queue: MessageQueue
+    mode: str = MODE_PULL
+    attachments: dict[str, str] | UnsetType | None = UNSET
+
+
+class QueryAssignmentResponse(Body):
+    """Answer to 400; UNSET means "skip this round", an empty list "drop all"."""
+
+    message_queue_assignments: list[MessageQueueAssignment] | UnsetType | None = UNSET
+
+
+class MessageRequestMode(Body):
+    """SET_MESSAGE_REQUEST_MODE 401."""
+
+    topic: str
+    consumer_group: str
+    mode: str = MODE_PULL
+    pop_share_queue_num: int = 0
+
+
+class MessageRequestModeTable(Body):
+    """Answer to GET_ALL_MESSAGE_REQUEST_MODE 402: by topic, then group."""
+
+    message_request_mode_map: dict[str, dict[str, MessageRequestMode]] = {}

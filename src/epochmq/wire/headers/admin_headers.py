@@ -1,0 +1,98 @@
+"""Headers of pushes to clients and of the rest of administration.
+
+220 to 223, 307, 309, 26, 315, 328.
+"""
+
+from epochmq.wire.headers.header import I32, I64, Header, RpcHeader, TopicHeader
+
+
+class ResetOffsetHeader(TopicHeader):
+    """INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 (to clients).
+
+    `timestamp` is wall ms, -1 for the end; `offset` with a `queueId` sets one queue (5.x).
+    """
+
+    group: str
+    topic: str
+    timestamp: I64
+    isForce: bool = False
+    queueId: I32 | None = None
+    offset: I64 | None = None
+
+
+class GetConsumerStatusHeader(TopicHeader):
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223; 221 when it goes on to the clients."""
+
+    topic: str
+    group: str
+    clientAddr: str | None = None
+
+
+class GetConsumerRunningInfoHeader(RpcHeader):
+    """GET_CONSUMER_RUNNING_INFO 307: the broker passes it on to client `clientId`."""
+
+    consumerGroup: str
+    clientId: str
+    jstackEnable: bool | None = None
+
+
+class ConsumeDirectlyHeader(TopicHeader):
+    """CONSUME_MESSAGE_DIRECTLY 309: one client is to consume one message now.
+
+    An admin's request names `msgId`; the broker adds the stored message as the body.
+    """
+
+    consumerGroup: str
+    clientId: str | None = None
+    msgId: str | None = None
+    brokerName: str | None = None
+    topic: str | None = None
+    topicSysFlag: I32 | None = None
+    groupSysFlag: I32 | None = None
+
+
+class GetBrokerConfigResponseHeader(Header):
+    """Answer to GET_BROKER_CONFIG 26: the configuration's DataVersion as JSON text."""
+
+    version: str
+
+
+class ViewBrokerStatsHeader(Header):
+    """VIEW_BROKER_STATS_DATA 315: one counter, e.g. TOPIC_PUT_NUMS of a topic."""
+
+    statsName: str
+    statsKey: str
+
+
+class GetAllProducerInfoHeader(Header):
+    """GET_ALL_PRODUCER_INFO 328: nothing of its own."""
+
+
+class StatisticsMessagesHeader(TopicHeader):
+    """Counts of a queue between two wall times; kept by upstream without a code in use."""
+
+    consumerGroup: str
+    topic: str
+    queueId: I32
+    fromTime: I64 | None = None
+    toTime: I64 | None = None
+
+
+class ExportRocksdbConfigHeader(Header):
+    """EXPORT_ROCKSDB_CONFIG_TO_JSON 355 (5.3): we have no such files and say so."""
+
+    configType: str
+
+
+class AddBrokerHeader(Header):
+    """ADD_BROKER 902 (to a container)."""
+
+    configPath: str | None = None
+
+
+class RemoveBrokerHeader(Header):
+    """REMOVE_BROKER 903 (to a container)."""
+
+    brokerName: str
+    brokerClusterName: str
+    brokerId: I64

@@ -1,0 +1,135 @@
+"""Headers of registration and routes: 103 to 105, 205, 215 to 217, 322, 327, 904, 905 (2.6)."""
+
+import msgspec
+
+from epochmq.wire.headers.header import I32, I64, Header, TopicHeader
+
+
+class RegisterBrokerHeader(Header):
+    """REGISTER_BROKER 103. `heartbeatTimeoutMillis` absent means 120,000 ms.
+
+    `enableActingMaster` absent means a 4.x broker. `bodyCrc32` 0 means do not check.
+    """
+
+    brokerName: str
+    brokerAddr: str
+    clusterName: str
+    haServerAddr: str
+    brokerId: I64
+    heartbeatTimeoutMillis: I64 | None = None
+    enableActingMaster: bool | None = None
+    compressed: bool = False
+    bodyCrc32: I32 = 0
+    zoneName: str | None = msgspec.field(default=None, name="__ZONE_NAME")
+
+
+class RegisterBrokerResponseHeader(Header):
+    """Answer to 103: the live master, for a broker that is none."""
+
+    haServerAddr: str | None = None
+    masterAddr: str | None = None
+
+
+class UnregisterBrokerHeader(Header):
+    """UNREGISTER_BROKER 104."""
+
+    brokerName: str
+    brokerAddr: str
+    clusterName: str
+    brokerId: I64
+
+
+class GetRouteHeader(TopicHeader):
+    """GET_ROUTEINFO_BY_TOPIC 105."""
+
+    topic: str
+    acceptStandardJsonOnly: bool | None = None
+
+
+class QueryDataVersionHeader(Header):
+    """QUERY_DATA_VERSION 322: has this broker's topic table changed? Refreshes liveness as well."""
+
+    brokerName: str
+    brokerAddr: str
+    clusterName: str
+    brokerId: I64
+
+
+class QueryDataVersionResponseHeader(Header):
+    """Answer to 322."""
+
+    changed: bool
+
+
+class BrokerHeartbeatHeader(Header):
+    """BROKER_HEARTBEAT 904 (one-way). The optional fields are for controllers."""
+
+    clusterName: str
+    brokerAddr: str
+    brokerName: str
+    brokerId: I64 | None = None
+    epoch: I32 | None = None
+    maxOffset: I64 | None = None
+    confirmOffset: I64 | None = None
+    heartbeatTimeoutMills: I64 | None = None
+    electionPriority: I32 | None = None
+
+
+class GetBrokerMemberGroupHeader(Header):
+    """GET_BROKER_MEMBER_GROUP 901."""
+
+    clusterName: str
+    brokerName: str
+
+
+class NotifyMinBrokerIdChangeHeader(Header):
+    """NOTIFY_MIN_BROKER_ID_CHANGE 905 (name server to broker, one-way)."""
+
+    minBrokerId: I64 | None = None
+    brokerName: str | None = None
+    minBrokerAddr: str | None = None
+    offlineBrokerAddr: str | None = None
+    haBrokerAddr: str | None = None
+
+
+class WipeWritePermHeader(Header):
+    """WIPE_WRITE_PERM_OF_BROKER 205."""
+
+    brokerName: str
+
+
+class WipeWritePermResponseHeader(Header):
+    """Answer to 205."""
+
+    wipeTopicCount: I32
+
+
+class AddWritePermHeader(Header):
+    """ADD_WRITE_PERM_OF_BROKER 327."""
+
+    brokerName: str
+
+
+class AddWritePermResponseHeader(Header):
+    """Answer to 327."""
+
+    addTopicCount: I32
+
+
+class DeleteTopicInNamesrvHeader(Header):
+    """DELETE_TOPIC_IN_NAMESRV 216."""
+
+    topic: str
+    clusterName: str | None = None
+
+
+class RegisterTopicHeader(TopicHeader):
+    """REGISTER_TOPIC_IN_NAMESRV 217; the body is TopicRouteData."""
+
+    topic: str
+
+
+class GetTopicsByClusterHeader(Header):
+    """GET_TOPICS_BY_CLUSTER 224."""
+
+    cluster: str

@@ -1,0 +1,84 @@
+"""Headers of topic administration: 17, 18, 202, 215, 300, 303, 351."""
+
+from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.topic import TopicConfig
+from epochmq.wire.headers.header import I32, I64, Header, RpcHeader, TopicHeader
+
+
+class CreateTopicHeader(TopicHeader):
+    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a comma list of `+key=value` and `-key`."""
+
+    topic: str
+    defaultTopic: str
+    readQueueNums: I32
+    writeQueueNums: I32
+    perm: I32
+    topicFilterType: str
+    topicSysFlag: I32 | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicHeader:
+    """What makes a topic as `config` says; `attributes` are changes, none of the config's own."""
+    return CreateTopicHeader(
+        topic=config.topic_name,
+        defaultTopic=DEFAULT_TOPIC,
+        readQueueNums=config.read_queue_nums,
+        writeQueueNums=config.write_queue_nums,
+        perm=config.perm,
+        topicFilterType=config.topic_filter_type,
+        topicSysFlag=config.topic_sys_flag,
+        order=config.order,
+        attributes=attributes,
+    )
+
+
+class CreateTopicListHeader(RpcHeader):
+    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): nothing of its own; the body is TopicConfigList."""
+
+
+class DeleteTopicHeader(TopicHeader):
+    """DELETE_TOPIC_IN_BROKER 215."""
+
+    topic: str
+
+
+class GetTopicConfigHeader(TopicHeader):
+    """GET_TOPIC_CONFIG 351."""
+
+    topic: str
+
+
+class GetTopicStatsHeader(TopicHeader):
+    """GET_TOPIC_STATS_INFO 202."""
+
+    topic: str
+
+
+class QueryTopicConsumeByWhoHeader(TopicHeader):
+    """QUERY_TOPIC_CONSUME_BY_WHO 300; the answer's body is a GroupList."""
+
+    topic: str
+
+
+class QueryConsumeTimeSpanHeader(TopicHeader):
+    """QUERY_CONSUME_TIME_SPAN 303."""
+
+    topic: str
+    group: str
+
+
+class RegisterOrderTopicHeader(Header):
+    """Kept by upstream without a code that uses it."""
+
+    topic: str
+    orderTopicString: str
+
+
+class CheckRocksdbHeader(Header):
+    """CHECK_ROCKSDB_CQ_WRITE_PROGRESS 354 (5.3): we have no such queues and say so."""
+
+    topic: str
+    checkStoreTime: I64 | None = None

@@ -1,0 +1,38 @@
+"""What the commands by noun share."""
+
+import asyncio
+
+import click
+import pytest
+from click.testing import CliRunner
+from tests.admin.world import OFFLINE, TOPIC, World
+
+from epochmq.admin.nouns.noun_base import all_groups, check_group_known, confirm, route_of
+from epochmq.base.errors import NotFound
+from epochmq.client.aio import Admin
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_questions(answer: str, code: int) -> None:
+    @click.command()
+    @click.option("--yes", is_flag=True)
+    def command(yes: bool) -> None:
+        confirm("Sure?", yes)
+
+    result = CliRunner().invoke(command, input=answer)
+    assert (result.exit_code, "Sure?" in result.stderr, result.stdout) == (code, True, "")
+    assert CliRunner().invoke(command, ["--yes"]).output == ""
+
+
+def test_names(world: World) -> None:
+    async def work() -> None:
+        async with Admin(world.cluster.namesrv_addr) as admin:
+            assert (await route_of(admin, TOPIC)).queue_datas[0].read_queue_nums == 2
+            assert OFFLINE in await all_groups(admin, "DefaultCluster")
+            await check_group_known(admin, OFFLINE)
+            with pytest.raises(NotFound, match="did you mean 'orders'"):
+                await route_of(admin, "Orders1")
+            with pytest.raises(NotFound, match=r"there is no group 'zzz'$"):
+                await check_group_known(admin, "zzz")
+
+    asyncio.run(work())
