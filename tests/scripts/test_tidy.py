@@ -353,9 +353,9 @@ def test_every_retired_word_stands_in_the_glossary() -> None:
 
 
 def test_a_cited_file_must_be_there(findings: Write) -> None:
-    text = '"""See `raft/raft_log.py` and `log.py`, not `raft/gone.py`."""\n'
+    text = '"""See `raft/raft_log.py` and `raft_log.py`, not `raft/gone.py`."""\n'
     files = {module("raft/raft_log.py"): "a = 1", module("store/a.py"): text}
-    files["docs/X.md"] = "a\n`gone.py`, `src/epochmq/raft/raft_log.py`, `log.py::test`"
+    files["docs/X.md"] = "a\n`gone.py`, `src/epochmq/raft/raft_log.py`, `raft_log.py::test`"
     found = rules(findings(files), "cite")
     assert found == ["docs/X.md:2", module("store/a.py:1")]
 

@@ -63,7 +63,7 @@ def test_what_cannot_be_rewritten_is_left_to_the_parser(text: str) -> None:
 
 def test_a_long_text_is_not_read_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     # 160,000 integer keys: seconds in plain Python.
-    monkeypatch.setattr(json_tolerant, "_Parser", None)
+    monkeypatch.setattr(json_tolerant, "_JsonParser", None)
     table = ",".join(f'"topic{n}@group":{{0:{n},1:{n},2:{n}}}' for n in range(40_000))
     assert len(loads(f'{{"offsetTable":{{{table}}}}}')["offsetTable"]) == 40_000
     with pytest.raises(PeerError, match="not looked at more closely"):
