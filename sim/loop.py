@@ -22,7 +22,7 @@ from sim.violation import Violation
 from sim.world import SECOND, World
 
 Factory = Callable[[], Any]
-_PRUNE = 256
+PRUNE = 256
 """Tasks that are over are looked at whenever so many were begun."""
 
 
@@ -147,25 +147,38 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name or "task")
         self._tasks.append(task)
-        if len(self._tasks) % _PRUNE == 0:
-            self.look_at_tasks()
+        if len(self._tasks) % PRUNE == 0:
+            self._forget_ended_tasks()
         return task
 
     def begin(self, coro: Coroutine[Any, Any, None]) -> None:
         """A task that nobody waits for."""
         self.create_task(coro)
 
+    def _forget_ended_tasks(self) -> None:
+        """As `look_at_tasks`, but judge only after the callbacks of the ended tasks have run.
+
+        A task that failed in this turn has callbacks that are still to run: they ask for its error.
+        """
+        ended = [task for task in self._tasks if task.done()]
+        self._tasks = [task for task in self._tasks if not task.done()]
+        if any(map(_is_unheard, ended)):
+            self.call_soon(self._judge, ended)
+
     def look_at_tasks(self) -> None:
         """Forget those that are over; one whose failure nobody asked for is a fault."""
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and getattr(task, "_log_traceback", False):
+        self._judge(self._tasks)
+        self._tasks = [task for task in self._tasks if not task.done()]
+
+    def _judge(self, tasks: list[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            if _is_unheard(task):
                 error = task.exception()
                 if isinstance(error, PowerCut):
                     continue
                 if isinstance(error, Violation):
                     self.violation = self.violation or error
                 self.faults.append(f"a task failed: {type(error).__name__}: {error}")
-        self._tasks = [task for task in self._tasks if not task.done()]
 
     def bury(self) -> None:
         """The history is over: end what stands still in its tasks, unheard."""
@@ -364,3 +377,8 @@ class SimTransport(asyncio.Transport):
             self._loop.call_soon(self._protocol.connection_lost, None)
 
     abort = close
+
+
+def _is_unheard(task: asyncio.Task[Any]) -> bool:
+    """Whether the task failed and nobody has asked for its error."""
+    return task.done() and not task.cancelled() and getattr(task, "_log_traceback", False)

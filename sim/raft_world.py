@@ -171,7 +171,14 @@ class Beheader(Checker):
             propose = partial(process.propose, b"storm %d" % self._chance.getrandbits(32))
             world.after(self._chance.randrange(span_us), "propose", propose, host)
         at_us = self._chance.randrange(1 + int(span_us * self._chance.choice((0.1, 1, 2, 4))))
-        world.after(at_us, "storm", lambda: world.power_off(host), host)
+        incarnation = host.incarnation
+
+        def strike() -> None:
+            # A paused process would hold an event of its own until after the heal.
+            if host.up and host.incarnation == incarnation:
+                world.power_off(host)
+
+        world.after(at_us, "storm", strike)
         back_us = self._chance.randrange(20, 700) * MS
         world.after(at_us + back_us, "end storm", lambda: world.start(host))
 

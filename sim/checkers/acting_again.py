@@ -16,9 +16,9 @@ more of them goes than with a kill. Whoever takes the place of a lost disk is th
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
@@ -28,6 +28,7 @@ from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import find
 from epochmq.model.property_names import FIRST_POP_TIME, TIMER_ROLL_TIMES
 from epochmq.model.sys_flag import TX_PREPARED
+from epochmq.model.tags import tags_code
 from epochmq.store.draft import Draft
 from sim.acting_book import number_in
 from sim.acting_calm import Calm
@@ -52,6 +53,25 @@ APART_MS = 100
 """More than clocks that nobody set drift apart in a history."""
 PUTS_MARK, EXPLAINED_MARK = "again.measured", "again.would_be_explained"
 RULES = {"level": "INV-27", "timer": "INV-27", "half": "INV-26"}
+
+
+CHECK_POINT_TAG = tags_code("ck")
+
+
+class Pop(NamedTuple):
+    """What names a check point; `topic` is the topic itself for a pop of its retry topic."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    offset: int
+    wall_ms: int
+
+
+def _pop_of(draft: Draft) -> Pop:
+    """From the index key of a check point: topic@queue@offset@group@time@broker@ck."""
+    topic, queue_id, offset, _, wall_ms, broker_name, _ = draft.keys[0].rsplit("@", 6)
+    return Pop(topic.rpartition("+")[2], broker_name, int(queue_id), int(offset), int(wall_ms))
 
 
 @dataclass(slots=True)
@@ -130,6 +150,9 @@ class Again(Checker):
         self._set_us = -1
         self._emptied_us: dict[str, int] = {}
         self._tickets: dict[int, dict[PopHandle, Ticket]] = defaultdict(dict)
+        self._check_points: dict[Pop, set[str]] = defaultdict(set)
+        """By pop: the brokers that wrote a check point of it. Two brokers of a group may pop from
+        the same queue in the same millisecond, when one of them was paused as master before."""
 
     def blame(self, rule: str, text: str, name: str) -> None:
         raise Violation(rule, text, (name,))
@@ -213,6 +236,8 @@ class Again(Checker):
         """A broker's outlet gets them."""
         found = self._batches[batch] = []
         for draft in drafts:
+            if draft.tags_code == CHECK_POINT_TAG:
+                self._check_points[_pop_of(draft)].add(broker.host.name)
             number = number_in(bytes(draft.body[:12]))
             if number < 0:
                 continue
@@ -342,7 +367,10 @@ class Again(Checker):
             self.world.mark("again.popped")
             revived = self._revived[number]
             seen_ms = {ticket.handle.pop_wall_ms for ticket in before.values()}
-            unseen = sum(put.popped_ms not in seen_ms for put in revived)  # of pops unanswered
+            unseen_ms = self.unanswered_ms(number, before.values())
+            unseen = sum(
+                put.popped_ms not in seen_ms or put.popped_ms in unseen_ms for put in revived
+            )  # of pops unanswered
             if not (
                 len(before) <= unseen
                 or any(self.may_be_popped_again(ticket, host) for ticket in before.values())
@@ -353,6 +381,18 @@ class Again(Checker):
         until_us = since_us + handle.invisible_ms * MS
         by_master, now = self.is_master(host), self.world.time_us
         before[handle] = Ticket(handle, host, by_master, since_us, until_us, now)
+
+    def unanswered_ms(self, number: int, tickets: Iterable[Ticket]) -> set[int]:
+        """Pop times of `tickets` at which another broker popped the same, and no client knows."""
+        topic = self.history.book.sends[number].queue.topic
+        hosts: dict[Pop, set[str]] = defaultdict(set)
+        for ticket in tickets:
+            handle = ticket.handle
+            pop = Pop(
+                topic, handle.broker_name, handle.queue_id, handle.ck_offset, handle.pop_wall_ms
+            )
+            hosts[pop].add(ticket.host)
+        return {pop.wall_ms for pop in hosts if self._check_points[pop] - hosts[pop]}
 
     def acked_pop(self, number: int, handle: PopHandle, since_us: int) -> None:
         """A broker said that it takes the acknowledgement."""

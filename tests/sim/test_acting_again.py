@@ -11,8 +11,11 @@ from sim.violation import Violation
 from sim.workload import TOPICS
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
+from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft
 from epochmq.broker.roles import Role
+from epochmq.client.core.pop_handle import PopHandle
 from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.property_names import FIRST_POP_TIME
 from epochmq.store.draft import Draft
 
 
@@ -107,3 +110,38 @@ def test_a_master_that_lives_stores_a_piece_once(stage: Stage) -> None:
     stage.arrives(1)
     with pytest.raises(Violation, match="a piece of message 0 is handed over again, and stored"):
         stage.arrives(1)
+
+
+def popped_by(stage: Stage, *names: str) -> PopHandle:
+    """Message 1 is popped by these brokers in one millisecond; a client hears of the first pop and
+    acknowledges in time. The last broker has it come back."""
+    queue = Queue("b", TOPICS[0], 0)
+    number = stage.history.book.call("plain", queue).number
+    pop = CheckPoint(queue.topic, "g", 0, 3, 1000, 300, [0], broker_name="b")
+    for name in names:
+        member = stage.member(name, Role.MASTER)
+        stage.again.puts(member, [check_point_draft(pop, "REVIVE", 0, 1000)], Origin.POP, object())
+    handle = PopHandle(3, 1000, 300, 0, "0", "b", 0, 3)
+    stage.again.popped(number, handle, names[0], 0)
+    stage.again.acked_pop(number, handle, 0)
+    back = Draft(
+        topic="%RETRY%g+T",
+        queue_id=0,
+        body=f"{number}:".encode(),
+        properties=f"{FIRST_POP_TIME}\x011000".encode(),
+    )
+    batch = object()
+    stage.again.puts(stage.member(names[-1], Role.MASTER), [back], Origin.REVIVE, batch)
+    stage.again.put([WriteOutcome.STORED], batch)
+    again = PopHandle(0, 2000, 300, 0, "2", "b", 0, 0)
+    stage.again.popped(number, again, names[-1], 0)
+    return again
+
+
+def test_a_message_that_was_acknowledged_is_not_popped_again(stage: Stage) -> None:
+    with pytest.raises(Violation, match="is popped again"):
+        popped_by(stage, "b1")
+
+
+def test_a_pop_in_the_same_millisecond_at_another_broker_was_not_acknowledged(stage: Stage) -> None:
+    popped_by(stage, "b1", "b0")

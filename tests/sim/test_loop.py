@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sim.doors import SimSockets, SimThread, led_here, loop_here
 from sim.host import Host
-from sim.loop import SimLoop
+from sim.loop import PRUNE, SimLoop
 from sim.net import Net
 from sim.plan import Plan
 from sim.violation import Violation
@@ -131,6 +131,27 @@ def test_what_nobody_catches_ends_the_history(two: Two) -> None:
     two.loop("a").look_at_tasks()
     with pytest.raises(Violation, match="lost"):
         two.loop("a").run(lambda: None)
+
+
+def test_a_failure_that_is_asked_for_in_the_next_turn_is_no_fault(two: Two) -> None:
+    """Ended tasks are looked through while tasks are made; the callbacks of some are to run yet."""
+
+    async def fails() -> None:
+        raise KeyError("heard")
+
+    async def passes() -> None:
+        pass
+
+    async def work() -> None:
+        loop = loop_here()
+        failing = loop.create_task(fails())
+        await asyncio.sleep(0)  # it has failed; what waits for it runs in the next turn
+        failing.add_done_callback(lambda done: two.say(repr(done.exception())))
+        for _ in range(2 * PRUNE):
+            loop.create_task(passes())
+
+    two.begin("a", work)
+    assert two.run(100) == ["KeyError('heard')"]
 
 
 def test_bytes_arrive_in_order_and_the_end_is_told(two: Two) -> None:
