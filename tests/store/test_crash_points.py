@@ -61,6 +61,33 @@ def test_any_crash_point_recovers(mode: str, seed: int) -> None:
     assert operation > 100
 
 
+@pytest.mark.parametrize("seed", range(choose(sample=4, soak=40)))
+def test_a_power_cut_during_recovery_loses_no_key_or_unit(seed: int) -> None:
+    """Recovery deletes derived files and makes them again; a second cut may leave neither."""
+    before = World(SMALL)
+    script(before, seed=1000 + seed, steps=90)
+
+    def recover(world: World) -> None:
+        world.boot = "second"
+        world.open()
+
+    operation = 0
+    while world := crash_at(
+        operation := operation + 1, recover, SMALL, before.disk.crash(f"{seed}")
+    ):
+        for cut in range(2):
+            disk = world.disk.crash(f"{seed}.{operation}.{cut}")
+            again = World(SMALL, disk)
+            again.boot = "third"
+            again.wall, again.sent, again.promised = before.wall, before.sent, before.promised
+            again.open()
+            try:
+                again.check()
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed} operation {operation}: {error}") from error
+    assert operation > 10
+
+
 def second_life(store: Store, disk: SimDisk, place: str) -> None:
     """What was cut must not come back behind new messages (rocketmq#10666)."""
     rng = Random(place)

@@ -63,6 +63,8 @@ def test_after_a_crash_unsynced_files_are_made_again() -> None:
     again = Index(disk, replace(SMALL, index_items=24))
     assert again.load(clean=False, synced_wall_ms=T0 + 15_000) == 1100
     assert again.last_offset == 1100
+    assert len(disk.list(FOLDER)) == 3, "the checkpoint still counts on them"
+    again.remove_stale()
     assert len(disk.list(FOLDER)) == 1
 
 
@@ -74,6 +76,7 @@ def test_a_file_without_a_header_goes() -> None:
     again = Index(disk, replace(SMALL, index_items=24))
     # Nothing is indexed any more, whatever the checkpoint says: all has to be indexed again.
     assert again.load(clean=False, synced_wall_ms=1 << 60) == 0
+    again.remove_stale()
     assert (again.files, disk.list(FOLDER)) == ([], [])
     assert (again.last_offset, again.last_update()) == (-1, (0, 0))
 

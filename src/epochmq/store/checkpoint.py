@@ -155,8 +155,17 @@ class Checkpoint:
         self.index_wall_ms = min(self.index_wall_ms, wall)
         return True
 
+    def forget_index(self) -> None:
+        """Index files are about to be deleted and derived again: claim nothing of the index.
+
+        A crash before the new files are synced must not leave the claim: it would cover keys that
+        only the deleted files had. Until then keys are complete as far as the index reaches.
+        """
+        self.index_wall_ms = 0
+
     def lower_end(self, end: int) -> None:
         """The log is about to be cut to `end`: claim no more."""
+        self.forget_index()
         if self.mark is not None and self.mark.end > end:
             start = min(self.mark.start, end)
             self.mark = WriterMark(clean=False, start=start, end=end, boot=self.mark.boot)

@@ -41,6 +41,8 @@ class Index:
         self._slots = options.index_slots
         self._items = options.index_items
         self.files: list[IndexFile] = []
+        self.stale: list[IndexFile] = []
+        """Found at the start, not known to be whole, and not deleted yet."""
         self._prefixes: dict[str, int] = {}
         self.unsynced: list[IndexFile] = []
         self._gone: list[IndexFile] = []
@@ -49,8 +51,8 @@ class Index:
         """Removed by `cut`, not closed yet."""
 
     def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
-        """Open the files. After a crash those that were not synced whole are deleted; the log
-        offset from which they have to be rebuilt, None when none was."""
+        """Open the files. After a crash those that were not synced whole are left out, and wait for
+        `remove_stale`; the log offset from which they have to be rebuilt, None when none was."""
         rebuild: int | None = None
         names = self._disk.list(FOLDER)
         for name in names:
@@ -63,19 +65,25 @@ class Index:
             file = IndexFile(self._disk, path, self._slots, self._items, create=False)
             if rebuild is not None or (not clean and file.last_wall_ms > synced_wall_ms):
                 rebuild = file.first_offset if rebuild is None else rebuild
-                self._drop(file)
+                self.stale.append(file)
                 continue
             if not clean and file.count == 1:
                 # Its header never got to the device. What the checkpoint calls synced may have been
                 # in an older file that this one replaced: only what is still here is indexed.
                 rebuild = self.last_offset + 1
-                self._drop(file)
+                self.stale.append(file)
                 continue
             self.files.append(file)
         if self.files and not clean:
             self.files[-1].repair_slots()
             self.unsynced = [self.files[-1]]
         return rebuild
+
+    def remove_stale(self) -> None:
+        """Delete the files that `load` left out; the checkpoint no longer counts on them."""
+        for file in self.stale:
+            self._drop(file)
+        self.stale = []
 
     def _drop(self, file: IndexFile) -> None:
         file.close()
@@ -86,10 +94,14 @@ class Index:
         """Log offset of the newest message in the index; -1 for none."""
         return self.files[-1].last_offset if self.files and self.files[-1].count > 1 else -1
 
+    def reaches(self, end: int) -> bool:
+        """Whether `cut` would delete files."""
+        return bool(self.files) and self.files[-1].count > 1 and self.files[-1].last_offset >= end
+
     def cut(self, end: int) -> int | None:
         """Delete files that name offsets at or beyond the log's end; where to rebuild from."""
         rebuild: int | None = None
-        while self.files and self.files[-1].count > 1 and self.files[-1].last_offset >= end:
+        while self.reaches(end):
             file = self.files.pop()
             rebuild = file.first_offset
             self.unsynced = [f for f in self.unsynced if f is not file]

@@ -220,12 +220,21 @@ class Recovery:
             return None
         wall = self._checkpoint.index_wall_ms
         rebuild = self._index.load(clean=self._found.clean, synced_wall_ms=wall)
+        if self._index.stale:
+            self._forget_index_claim()
+            self._index.remove_stale()
         if not self._log.segments:
             return rebuild
         if self._found.clean:
             return self._held_at_the_stop() if rebuild is None else rebuild
         complete = max(self._begins_before(wall - MARGIN_MS), self._index.last_offset + 1)
         return complete if rebuild is None else min(rebuild, complete)
+
+    def _forget_index_claim(self) -> None:
+        """On the device, before index files are deleted."""
+        self._checkpoint.forget_index()
+        self._checkpoint.write()
+        self._checkpoint.sync()
 
     def _load_sinks(self) -> None:
         """A first start with this memory reads no more for it than is read anyway."""
@@ -392,9 +401,12 @@ class Recovery:
 
     def _repair_index(self) -> None:
         """Index files that name messages beyond the log's end are derived again."""
-        rebuild = self._index.cut(self._found.end) if self._index is not None else None
-        if rebuild is None:
+        index, end = self._index, self._found.end
+        if index is None or not index.reaches(end):
             return
+        self._forget_index_claim()
+        rebuild = index.cut(end)
+        assert rebuild is not None
         dispatcher = LogDispatcher(
             self._queues, self._options.delays_ms, from_start=False, index=True
         )
