@@ -52,6 +52,22 @@ def test_what_was_over_is_over_and_what_is_empty_is_none() -> None:
     assert batch.open_until() == 1_050
 
 
+def test_no_clock_that_went_back_hides_a_message_longer_than_was_asked_for() -> None:
+    """As for the invisible time of the pop: a changed one, and one that a longer one outlasted."""
+    changed, older = OrderedBatch(WALL, 1_000, [5, 6]), OrderedBatch(WALL, 1_000, [5])
+    changed.until, older.until = [1_000, 1_000], [4_000]
+    changed.hide(6, 2_000, WALL + 100)
+    changed.hold_as(older, 0)
+    rows = rows_of(
+        msgspec.json.decode(msgspec.json.encode({"table": {"T@G": {0: row_of(changed)}}}))
+    )
+    for back_ms in (0, 1_000, 900_000):
+        (batch,) = batches_of(rows, 50, WALL - back_ms).values()
+        assert batch.until == [4_050, 2_050]
+    (batch,) = batches_of(rows, 50, WALL + 1_000).values()
+    assert batch.until == [3_050, 1_150]
+
+
 def test_rows_are_named_by_topic_and_group() -> None:
     content = {"table": {"T@G": {"0": {"popTime": 1}}}}
     assert rows_of(content) == {KEY: BatchRow(popTime=1)}

@@ -24,13 +24,15 @@ class BatchRow(msgspec.Struct, omit_defaults=True):
     a: str | None = None
     epochmqAhead: list[int] | None = None
     """Ours; see `OrderedBatch.ahead`."""
+    epochmqHidden: dict[int, int] | None = None
+    """Ours; see `OrderedBatch.hidden_ms`."""
 
 
 class OrderedBatch:
     """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
 
-    __slots__ = ("acked", "ahead", "attempt_id", "counts", "invisible_time", "offsets", "pop_time",
-                 "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
+    __slots__ = ("acked", "ahead", "attempt_id", "counts", "hidden_ms", "invisible_time", "offsets",
+                 "pop_time", "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
 
     def __init__(self, pop_time: int, invisible_time: int, offsets: Sequence[int]) -> None:
         self.pop_time = pop_time
@@ -45,6 +47,9 @@ class OrderedBatch:
         self.until: list[int] = []
         self.visible_wall_ms: dict[int, int] = {}
         """Only what an invisible time was changed for."""
+        self.hidden_ms: dict[int, int] = {}
+        """Of the same messages: for how long they were hidden then. After a restart or at another
+        broker the wall clock may be another one: no message stays hidden for longer than this."""
         self.taken_wall_ms = pop_time
 
     def open_until(self) -> int:
@@ -79,7 +84,12 @@ class OrderedBatch:
         for bit, offset in enumerate(self.offsets):
             if (until := held.get(offset, 0)) > self.until[bit]:
                 self.until[bit] = until
-                self.visible_wall_ms[offset] = self.pop_time + until - now
+                self.hide(offset, until - now, self.pop_time)
+
+    def hide(self, offset: int, hidden_ms: int, wall: int) -> None:
+        """Note that a message is hidden for `hidden_ms` from the wall time `wall` on."""
+        self.visible_wall_ms[offset] = wall + hidden_ms
+        self.hidden_ms[offset] = hidden_ms
 
     def ack_before(self, offset: int) -> bool:
         """What lies before the committed `offset` is acknowledged; whether that is news."""
@@ -101,6 +111,7 @@ class OrderedBatch:
         self.ahead |= other.ahead
         self.until = [max(pair) for pair in zip(self.until, other.until, strict=True)]
         self.visible_wall_ms = {**self.visible_wall_ms, **other.visible_wall_ms}
+        self.hidden_ms = {**self.hidden_ms, **other.hidden_ms}
 
 
 def row_of(batch: OrderedBatch) -> BatchRow:
@@ -115,6 +126,7 @@ def row_of(batch: OrderedBatch) -> BatchRow:
         cm=batch.acked,
         a=batch.attempt_id,
         epochmqAhead=sorted(batch.ahead) or None,
+        epochmqHidden=batch.hidden_ms or None,
     )
 
 
@@ -131,10 +143,15 @@ def batches_of(
         batch.attempt_id, batch.counts, batch.acked = row.a, row.oc or {}, row.cm
         batch.visible_wall_ms, batch.taken_wall_ms = row.ot or {}, row.l
         batch.ahead = frozenset(row.epochmqAhead or ())
+        batch.hidden_ms = row.epochmqHidden or {}
         as_asked = min(max(row.popTime + batch.invisible_time - wall, 0), batch.invisible_time)
         for offset in batch.offsets:
             at = batch.visible_wall_ms.get(offset)
-            batch.until.append(now + (as_asked if at is None else max(at - wall, 0)))
+            if at is None:
+                batch.until.append(now + as_asked)
+                continue
+            left_ms = max(at - wall, 0)
+            batch.until.append(now + min(left_ms, batch.hidden_ms.get(offset, left_ms)))
         batches[key] = batch
     return batches
 

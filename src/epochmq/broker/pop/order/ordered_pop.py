@@ -143,7 +143,7 @@ class Orders:
         if batch is None or batch.pop_time != pop_time or offset not in batch.offsets:
             return False
         batch.until[batch.offsets.index(offset)] = now + invisible_time
-        batch.visible_wall_ms[offset] = wall + invisible_time
+        batch.hide(offset, invisible_time, wall)
         self._put(key, batch)
         return True
 
