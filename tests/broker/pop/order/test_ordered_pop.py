@@ -154,7 +154,7 @@ def test_the_file_is_upstreams() -> None:
             "T@G": {
                 "0": {
                     "popTime": WALL, "i": 1_000, "o": [5, 2, 4], "ot": {"9": WALL + 4_010},
-                    "l": WALL, "cm": 2, "a": "a",
+                    "l": WALL, "cm": 2, "a": "a", "epochmqHidden": {"9": 4_000},
                 }
             }
         }
