@@ -25,8 +25,8 @@ from epochmq.wire.headers.offset_headers import (
 from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
 from epochmq.wire.headers.send_headers import SendHeaderV2, SendResponseHeader
 from sim.acting_book import Sent
-from sim.doors import Served
 from sim.host import Host
+from sim.runtime_patches import Served
 from sim.workload import QUEUES, TOPICS
 
 if TYPE_CHECKING:

@@ -46,7 +46,6 @@ from sim.checkers.inv_29 import OffsetsStay
 from sim.checkers.inv_32 import SlavesCopy
 from sim.checkers.inv_33 import Unseen
 from sim.clocks import HostClock
-from sim.doors import led_here
 from sim.faults import Fault, Swarm
 from sim.host import Host, Process
 from sim.loop import SimLoop
@@ -54,6 +53,7 @@ from sim.mutants import ACTING_MUTANTS
 from sim.net import Net
 from sim.plan import Plan
 from sim.replaced import replaced
+from sim.runtime_patches import led_here
 from sim.violation import Violation
 from sim.world import MS, SECOND, World
 

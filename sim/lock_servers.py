@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sim.locks_world import LocksHistory
 
 
-class _Door:
+class _Connection:
     """What the handlers use of a connection."""
 
     def __init__(self, session: Session) -> None:
         self.id = session.id
-        self.on_close: list[Callable[[_Door], None]] = []
+        self.on_close: list[Callable[[_Connection], None]] = []
         self._stream = session.stream
 
     def close(self, _reason: str) -> None:
@@ -44,7 +44,7 @@ class NameServerProcess:
         options = history.server_options
         self.node = NameServerNode(options, KvConfig(host.disk, "kv"), host.now)
         self._table = Dispatcher(handlers(self.node))
-        self._doors: dict[int, _Door] = {}
+        self._connections: dict[int, _Connection] = {}
         self._scan_ms = options.scan_not_active_broker_interval
         self._scan_at = host.now + self._scan_ms
 
@@ -63,8 +63,8 @@ class NameServerProcess:
         return f"knows { {name: dict(sorted(g.addrs.items())) for name, g in groups.items()} }"
 
     def request(self, command: Command, session: Session) -> None:
-        door = self._doors.setdefault(session.id, _Door(session))
-        reply = self._table.reply_to(cast(WireSession, door), command, self.host.now)
+        connection = self._connections.setdefault(session.id, _Connection(session))
+        reply = self._table.reply_to(cast(WireSession, connection), command, self.host.now)
         assert isinstance(reply, Reply)
         session.answer(command, reply)
         if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and reply.code == 0:
@@ -73,9 +73,9 @@ class NameServerProcess:
         self._tell_notices()
 
     def session_closed(self, session: Session) -> None:
-        door = self._doors.pop(session.id, None)
-        for call in door.on_close if door is not None else ():
-            call(door)
+        connection = self._connections.pop(session.id, None)
+        for call in connection.on_close if connection is not None else ():
+            call(connection)
         self._tell_notices()
 
     def _tell_notices(self) -> None:

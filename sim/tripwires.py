@@ -1,4 +1,4 @@
-"""While a history runs, the real world's doors ring (rule 4): clock, chance, threads, sockets."""
+"""Refuse the machine's clock, random numbers, threads and sockets while a history runs."""
 
 import logging
 import os

@@ -34,7 +34,7 @@ from sim.acting_book import number_in
 from sim.acting_calm import Calm
 from sim.checkers.acting_end import LATER
 from sim.checkers.base import Checker
-from sim.doors import Served
+from sim.runtime_patches import Served
 from sim.violation import Violation
 from sim.workload import TOPICS
 from sim.world import MS, SECOND, World

@@ -1,4 +1,4 @@
-"""Links between controllers, and knocking at doors."""
+"""Links between controllers, and probes of processes that may be gone."""
 
 import asyncio
 

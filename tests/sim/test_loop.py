@@ -5,11 +5,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from sim.doors import SimSockets, SimThread, led_here, loop_here
 from sim.host import Host
 from sim.loop import PRUNE, SimLoop
 from sim.net import Net
 from sim.plan import Plan
+from sim.runtime_patches import SimSockets, SimThread, led_here, loop_here
 from sim.violation import Violation
 from sim.world import MS, SECOND, World
 from sim.worlds import run

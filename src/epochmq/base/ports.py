@@ -1,4 +1,4 @@
-"""The doors to the world as Protocols: `runtime` has the real ones, `sim` the simulated ones.
+"""What the product needs of the machine, as Protocols: `runtime` implements them, and `sim`, too.
 
 Only these may bring time, disk, threads or chance into the lower layers (determinism rule 4).
 """

@@ -1,8 +1,8 @@
-"""The real world's doors that services go through, led to the world while a history runs.
+"""Replacements for the sockets, threads and clocks of `runtime` while a history runs.
 
-`runtime` is the one package that opens them: its listening sockets, its threads, its clock; and the
-few names that `broker/broker_server.py` takes from the machine. Everything else of the product runs
-as it is, on `sim.loop`.
+`runtime` is the only package that uses the machine's sockets, threads and clock. Besides, a few
+names that `broker/broker_server.py` imports are replaced. The rest of the product runs unchanged,
+on `sim.loop`.
 """
 
 import asyncio
