@@ -154,7 +154,7 @@ def test_a_deposed_master_is_believed_without_the_safeguard() -> None:
 def test_entries_come_after_the_data_without_the_safeguard() -> None:
     runner = Runner(log(100), epochs((1, 0)), epoch_entry_before_data=False)
     runner.give(STREAM)
-    assert runner.done.index("Persist") > runner.done.index("Append")
+    assert runner.done.index("Persist") > runner.done.index("AppendData")
     assert runner.epochs.last_epoch == 4
 
 
