@@ -118,3 +118,12 @@ def test_a_cut_lowers_what_the_mark_claims() -> None:
     assert checkpoint.mark == WriterMark(clean=True, start=100, end=900, boot="a boot")
     checkpoint.lower_end(500)
     assert checkpoint.mark == WriterMark(clean=False, start=100, end=500, boot="a boot")
+
+
+def test_a_log_that_is_cut_claims_nothing_of_the_index() -> None:
+    """The cut deletes index files, which may have begun long before it."""
+    checkpoint = Checkpoint(SimDisk())
+    checkpoint.load()
+    checkpoint.index_wall_ms = 5_000
+    checkpoint.lower_end(100)
+    assert checkpoint.index_wall_ms == 0

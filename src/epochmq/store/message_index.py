@@ -46,9 +46,9 @@ class Index:
         self._prefixes: dict[str, int] = {}
         self.unsynced: list[IndexFile] = []
         self._gone: list[IndexFile] = []
+        """Removed by `cut`, not closed yet."""
         self._folder_changed = False
         """A file was made, and its name is not on the device yet."""
-        """Removed by `cut`, not closed yet."""
 
     def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
         """Open the files. After a crash those that were not synced whole are left out, and wait for

@@ -68,6 +68,17 @@ def test_no_clock_that_went_back_hides_a_message_longer_than_was_asked_for() -> 
     assert batch.until == [3_050, 1_150]
 
 
+def test_a_length_does_not_outlive_the_wall_time_that_it_belongs_to() -> None:
+    """Another replica has a later change, in a row of RocketMQ that says no length."""
+    ours, theirs = OrderedBatch(WALL, 1_000, [5]), OrderedBatch(WALL, 1_000, [5])
+    ours.until, theirs.until = [100], [60_000]
+    ours.hide(5, 100, WALL)
+    theirs.visible_wall_ms = {5: WALL + 60_000}
+    ours.join(theirs)
+    (batch,) = batches_of({KEY: row_of(ours)}, 0, WALL).values()
+    assert batch.until == [60_000]
+
+
 def test_rows_are_named_by_topic_and_group() -> None:
     content = {"table": {"T@G": {"0": {"popTime": 1}}}}
     assert rows_of(content) == {KEY: BatchRow(popTime=1)}

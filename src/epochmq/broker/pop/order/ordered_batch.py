@@ -111,7 +111,9 @@ class OrderedBatch:
         self.ahead |= other.ahead
         self.until = [max(pair) for pair in zip(self.until, other.until, strict=True)]
         self.visible_wall_ms = {**self.visible_wall_ms, **other.visible_wall_ms}
-        self.hidden_ms = {**self.hidden_ms, **other.hidden_ms}
+        # A length belongs to its wall time: RocketMQ's rows have wall times without one.
+        kept = {at: ms for at, ms in self.hidden_ms.items() if at not in other.visible_wall_ms}
+        self.hidden_ms = kept | other.hidden_ms
 
 
 def row_of(batch: OrderedBatch) -> BatchRow:
