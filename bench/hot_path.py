@@ -19,10 +19,10 @@ from typing import Any
 
 from bench.batch_load import BATCH
 from bench.batch_load import frame as batch_frame
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.broker_sink import BrokerSink
-from epochmq.broker.options import BrokerOptions
-from epochmq.broker.store_keys import store_options
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.config.store_keys import store_options
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.server.broker_sink import BrokerSink
 from epochmq.model.host import pack
 from epochmq.model.topic import TopicConfig
 from epochmq.runtime.connection import Connection
@@ -97,7 +97,7 @@ def broker(root: str) -> BrokerSink:
     options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
     disk, clock = RealDisk(root), Clock()
     store = Store.open(disk, store_options(options), pack("127.0.0.1", 10911), clock.wall_ms())
-    node = BrokerNode(options, clock=clock, disk=disk, store=store, port=10911)
+    node = BrokerContext(options, clock=clock, disk=disk, store=store, port=10911)
     node.topics.put(TopicConfig(TOPIC, QUEUES, QUEUES), clock.wall_ms())
     return BrokerSink(node)
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.handlers.send_special import timed_draft
-from epochmq.broker.metadata.saved_files import SavedFile
-from epochmq.broker.options import BrokerOptions
-from epochmq.broker.store_keys import store_options
-from epochmq.broker.timer.timer_service import TimerService
-from epochmq.broker.transaction.log_lookup import records_of
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.config.store_keys import store_options
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.delay.timer_service import TimerService
+from epochmq.broker.produce.send_special import timed_draft
+from epochmq.broker.state.saved_files import SavedFile
+from epochmq.broker.transaction.half_messages import records_of
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.topic import TopicConfig
@@ -102,7 +102,9 @@ class Broker:
         keys = store_options(options)
         host = pack("127.0.0.1", 10911)
         self.store = Store.open(self.disk, keys, host, clock.wall_ms())
-        self.node = BrokerNode(options, clock=clock, disk=self.disk, store=self.store, port=10911)
+        self.node = BrokerContext(
+            options, clock=clock, disk=self.disk, store=self.store, port=10911
+        )
         self.node.topics.put(TopicConfig(TOPIC, QUEUES, QUEUES), clock.wall_ms())
         self.node.open_timer()
         timer = self.node.timer

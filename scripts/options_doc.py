@@ -24,7 +24,8 @@ Built from the options classes by `make fix`; do not edit. Keys are RocketMQ's. 
 def option_classes() -> Iterator[type]:
     """Classes with options, in the order of their files and lines."""
     source = ROOT / "src"
-    for path in sorted(source.glob("epochmq/*/**/options.py")):
+    files = [*source.glob("epochmq/*/**/options.py"), *source.glob("epochmq/broker/config/*_options.py")]
+    for path in sorted(files):
         name = ".".join(path.relative_to(source).with_suffix("").parts)
         module = importlib.import_module(name)
         for value in vars(module).values():

@@ -10,12 +10,36 @@ Pure standard library, nothing is imported from the tree it reads.
 import argparse
 import ast
 import json
-import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tidy_tables import (
+    CITED,
+    CITED_EXAMPLES,
+    CITED_PAGE,
+    DANGEROUS,
+    ENTRY_POINTS,
+    IMPURE,
+    KEPT_NAMES,
+    KEPT_SPLATS,
+    LAYERS,
+    MACHINE_PATH,
+    OUTSIDERS,
+    PAGES,
+    PROCESSES,
+    RETIRED,
+    ROOT_MODULES,
+    RULES,
+    SHARED,
+    SHARED_MODULES,
+    SHELLS,
+    TEXT_FILES,
+    TOP,
+    UNFINISHED,
+    WORD,
+)
 from tidy_tree import (
     PACKAGE,
     RATCHET,
@@ -29,206 +53,12 @@ from tidy_tree import (
     strings_of,
 )
 
-LAYERS = {
-    "base": 0,
-    "model": 1,
-    **dict.fromkeys(("wire", "store", "raft"), 2),
-    **dict.fromkeys(("replication", "auth", "runtime"), 3),
-    **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
-    **dict.fromkeys(("observe", "spark"), 5),
-    "admin": 6,  # the command line reaches everything, jobs on Spark too
-}
-TOP = {name for name, layer in LAYERS.items() if layer >= 5}
-OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts"}
-ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}
-# Files that may await. Of some packages the whole: see check_colour.
-SHELLS = {
-    "broker/acting/acting_service.py",
-    "broker/assignment/route_service.py",
-    "broker/background_worker.py",
-    "broker/broker_server.py",
-    "broker/container/container_service.py",
-    "broker/escape/escape_service.py",
-    "broker/locks/lock_service.py",
-    "broker/membership/controller_mode_member.py",
-    "broker/plain/plain_member.py",
-    "broker/plain/slave_peers.py",
-    "broker/pre_online/offsets_after_online.py",
-    "broker/pre_online/pre_online_peers.py",
-    "broker/pre_online/pre_online_service.py",
-    "broker/pre_online/acting_progress.py",
-    "broker/registration/name_server_peers.py",
-    "broker/registration/registrar.py",
-    "broker/remote_fetch/remote_messages.py",
-    "broker/replica_sync/metadata_sync_service.py",
-    "broker/scrub/scrub_peers.py",
-    "broker/scrub/scrub_service.py",
-    "broker/table_writer.py",
-    "controller/controller_peers.py",
-    "controller/controller_server.py",
-    "nameserver/name_server.py",
-    "replication/master_link.py",
-    "replication/plain/plain_service.py",
-    "replication/replica_server.py",
-    "replication/replication_service.py",
-    "store/store_service.py",
-}
-# Files that decide and do nothing else: their own tests cover them whole
-# (tests/scripts/test_cores.py).
-CORES = (
-    "broker/acting/acting_master.py",
-    "broker/assignment/route_book.py",
-    "broker/container/roster.py",
-    "broker/escape/escape_bridge.py",
-    "broker/filters/consumer_filters.py",
-    "broker/locks/queue_locks.py",
-    "broker/long_poll/long_polling.py",
-    "broker/membership/group_membership.py",
-    "broker/offsets/consumer_offsets.py",
-    "broker/pop/buffer/pop_buffer.py",
-    "broker/pop/order/ordered_pop.py",
-    "broker/pop/revive/revive.py",
-    "broker/pop/windows/pop_windows.py",
-    "broker/pre_online/pre_online.py",
-    "broker/registration/registration.py",
-    "broker/replica_sync/metadata_sync.py",
-    "broker/schedule/delay_schedule.py",
-    "broker/scrub/scrub_plan.py",
-    "broker/stats/broker_stats.py",
-    "broker/timer/timed_messages.py",
-    "broker/transaction/open_transactions.py",
-    "controller/controller_core.py",
-    "raft/raft_core.py",
-)
-
 FILE_LINES_MAX = 600
 TEST_FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 80
 LINE_LENGTH_MAX = 100
 MEDIANS = {"file_median": 200.0, "function_median": 12.0}
 TEST_OWED_FROM = 16
-
-_CLOCK = "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time sleep"
-_DISK = (
-    "open fdopen read write pread pwrite preadv pwritev fsync fdatasync replace rename unlink"
-    " remove mkdir makedirs rmdir truncate ftruncate posix_fallocate listdir scandir walk stat"
-)
-# Only runtime/ and the top layer reach the outside world; everything else gets it through a port.
-IMPURE = {
-    *(f"time.{name}" for name in _CLOCK.split()),
-    *(f"os.{name}" for name in _DISK.split()),
-    *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
-    "datetime.date.today",
-    "os.urandom",
-    "os.getrandom",
-    "io.open",
-    "open",
-    "uuid",
-    "secrets",
-    "threading",
-    "_thread",
-    "socket",
-    "select",
-    "selectors",
-    "multiprocessing",
-    "signal",
-    "mmap",
-}
-# Pages without a file are memory like any other; the one place that asks for them.
-PAGES = "store/native/memory.py"
-# Nowhere in the product: each has been somebody's remote code execution.
-DANGEROUS = {
-    "os.system",
-    "os.popen",
-    "asyncio.create_subprocess_shell",
-    "subprocess.getoutput",
-    "subprocess.getstatusoutput",
-    "yaml.load",
-    "yaml.unsafe_load",
-    "eval",
-    "exec",
-    "pickle",
-    "_pickle",
-    "cloudpickle",
-    "dill",
-    "marshal",
-    "shelve",
-    "pty",
-}
-PROCESSES = {"subprocess", "asyncio.create_subprocess_exec", "os.fork", "os.posix_spawn"}
-
-# Words that named things of the product once: docs/GLOSSARY.md has them too.
-RETIRED = {
-    "afar": "remote fetch",
-    "beside": "background",
-    "desk": "handler, or harness",
-    "dialect": "protocol version",
-    "doors": "liveness probe",
-    "evidence": "log lookup",
-    "guests": "unconfirmed followers",
-    "hands": "driver",
-    "lane": "send topic, or sink queue",
-    "namesake": "duplicate id",
-    "outlet": "internal writer",
-    "parcel": "forward item",
-    "patience": "retries, or pending writes",
-    "saver": "table writer",
-    "seam": "cut-over",
-    "seldom": "throttle",
-    "twin": "native",
-}
-KEPT_NAMES = {"outlet_advances_after_ack"}
-"""A switch of the simulator, which replay commands name."""
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-SHARED = {"PopConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"}
-"""Classes of `client/sync` that are named as those of `client/aio`, so that a program changes its
-import only."""
-SHARED_MODULES = {"__init__", "__main__", "options"}
-KEPT_SPLATS = ("store/store.py",)
-"""Its constructors have up to twelve arguments: one in a line would make the file too long."""
-CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
-CITED_PAGE = re.compile(r"(?<![\w./:-])((?:[\w-]+/)*[\w-]+\.md)\b")
-CITED_EXAMPLES = {"app.py", "sim/checkers/inv_XX.py"}
-
-UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
-MACHINE_PATH = re.compile(
-    r"(?<![\w./])/(?:wor[k]|far[m])/|/roo[t]/|/User[s]/\w|(?:extra-)?index-ur[l]|/home/\w+/"
-)
-TEXT_FILES = ("*.md", "*.toml", "*.yml", "*.yaml", "*.sh", "*.json", "Makefile", "bootstrap", "run")
-
-RULES = {
-    "layer": "An import points at a strictly lower layer or into its own package, so that any part"
-    " can be read and tested knowing only what lies below it. Move the shared piece down, or pass"
-    " it in as a value or a port.",
-    "cycle": "Modules that import each other cannot be understood or started apart. Move what both"
-    " need into a third one below them.",
-    "colour": "Coroutines live only in the files that SHELLS lists, in runtime/, client/aio/ and"
-    " the top layer. A core takes values and `now`, and returns effects; the shell awaits.",
-    "impure": "Clock, disk, sockets, threads, signals and random numbers belong to runtime/. Take"
-    " a port (base/ports.py) or the value itself as a parameter: else nothing can replay it.",
-    "danger": "Shells, evaluated text and object deserialisers turn input into code (as in"
-    " CVE-2023-33246). Processes are started in admin/ only, from argument lists.",
-    "size": "A file holds at most 600 lines (800 in tests), a function 80 code lines, a line 100"
-    " characters. Find the second idea in it and give that a name of its own.",
-    "median": "Half of all files stay within 200 code lines, half of all functions within 12 (no"
-    " docstring, comment or blank line counts). A higher figure in the ratchet only goes down.",
-    "unused": "A module that no other module imports is dead, unless it is an entry point.",
-    "untested": "A module of 16 code lines or more that does something has its own test file:"
-    " src/epochmq/a/b.py is tested in tests/a/test_b.py. The exceptions stand in the ratchet.",
-    "stale": "The ratchet excuses something that needs it no longer. `make fix` removes it.",
-    "word": "A newcomer searches for the word of RocketMQ, Raft or Python. RETIRED has words that"
-    " meant something here only, and what to say; docs/GLOSSARY.md has the terms.",
-    "unique": "A class of the product has a name of its own, so that a search finds one class."
-    " The same holds for modules, but `__init__` and `options`. SHARED has the exceptions.",
-    "splat": "f(*(a, b), c) hides which argument is which, and finds no reader by search. Write"
-    " f(a, b, c). KEPT_SPLATS has the exceptions.",
-    "cite": "A page (.md), or a module in backticks, that a document or a docstring names exists:"
-    " its path or the end of its path. Correct the name, or leave it out.",
-    "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",
-    "path": "Paths and addresses of one machine do not belong in the project.",
-    "syntax": "The file does not parse.",
-}
-
 
 # Rules ---------------------------------------------------------------------------------------
 
@@ -281,6 +111,44 @@ def check_cycles(tree: Tree) -> None:
 
     for name in sorted(edges):
         visit(name)
+
+
+def check_package_cycles(tree: Tree) -> None:
+    """Folders that import each other, one finding for each import that closes a cycle."""
+    edges: dict[str, dict[str, tuple[Module, int]]] = {}
+    for module in tree.modules.values():
+        if module.name in ROOT_MODULES:
+            continue
+        own = folder_of(module)
+        for target, line in module.imports:
+            known = tree.modules.get(target)
+            if known is not None and known.name not in ROOT_MODULES and folder_of(known) != own:
+                edges.setdefault(own, {}).setdefault(folder_of(known), (module, line))
+    for own in sorted(edges):
+        for other, (module, line) in sorted(edges[own].items()):
+            if way := path_between(edges, other, own):
+                shown = " -> ".join([own, *way])
+                tree.report(module.path, line, "package-cycle", shown)
+
+
+def folder_of(module: Module) -> str:
+    return module.path.rpartition("/")[0]
+
+
+def path_between(
+    edges: dict[str, dict[str, tuple[Module, int]]], start: str, end: str
+) -> list[str]:
+    """The folders from `start` to `end`, both included, along imports; empty if there is no way."""
+    trails, seen = [[start]], {start}
+    while trails:
+        trail = trails.pop(0)
+        if trail[-1] == end:
+            return trail
+        for target in sorted(edges.get(trail[-1], ())):
+            if target not in seen:
+                seen.add(target)
+                trails.append([*trail, target])
+    return []
 
 
 def check_colour(tree: Tree) -> None:
@@ -395,8 +263,23 @@ def untested_modules(tree: Tree) -> list[str]:
     return [
         name
         for name, module in tree.modules.items()
-        if owes_test(module) and not mirror(tree, module).exists()
+        if owes_test(module) and not mirror(tree, module).exists() and not has_test(tree, module)
     ]
+
+
+def has_test(tree: Tree, module: Module) -> bool:
+    """Whether a test file of the mirrored folder imports the module.
+
+    A module with several subjects has a test file for each, named after the subject.
+    """
+    folder = mirror(tree, module).parent
+    base = module.name.rpartition(".")[2]
+    package = module.name.rpartition(".")[0]
+    imports = (f"from {module.name} import ", f"from {package} import {base}")
+    return any(
+        any(line.startswith(imports) for line in path.read_text(encoding="utf-8").splitlines())
+        for path in folder.glob("test_*.py")
+    )
 
 
 def owes_test(module: Module) -> bool:
@@ -418,7 +301,7 @@ def check_listed(tree: Tree) -> None:
         for name in names - excused:
             module = tree.modules[name]
             wanted = mirror(tree, module).relative_to(tree.root).as_posix()
-            says = "nobody imports it" if rule == "unused" else f"wants {wanted}"
+            says = "nobody imports it" if rule == "unused" else f"wants {wanted}, or one beside it"
             tree.report(module.path, 1, rule, says)
         for name in excused - names:
             tree.report(RATCHET, 1, "stale", f"{rule} no longer needs {name}")
@@ -442,7 +325,7 @@ def check_words(tree: Tree) -> None:
     for module in tree.modules.values():
         seen: set[tuple[int, str]] = set()
         for name, line in names_given(module):
-            words = {word.lower() for word in _WORD.findall(name)}
+            words = {word.lower() for word in WORD.findall(name)}
             for word in words & RETIRED.keys():
                 if name not in KEPT_NAMES and (line, word) not in seen:
                     seen.add((line, word))
@@ -518,6 +401,7 @@ def text_files(tree: Tree) -> Iterator[Path]:
 CHECKS: tuple[Callable[[Tree], None], ...] = (
     check_layers,
     check_cycles,
+    check_package_cycles,
     check_colour,
     check_names,
     check_sizes,

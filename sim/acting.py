@@ -1,18 +1,18 @@
 """The processes of a group without controllers: the product's broker and name server, watched.
 
-Nothing of the product is done anew here: `broker/broker_server.py` and `nameserver/name_server.py`
-run on `sim.loop`. What is added are ears: checkers hear of roles, of offsets, of what is appended
-and of what is handed over.
+Nothing of the product is done anew here: `broker/server/broker_server.py` and
+`nameserver/name_server.py` run on `sim.loop`. What is added are ears: checkers hear of roles, of
+offsets, of what is appended and of what is handed over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochmq.broker.broker_server import Broker
+from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable
+from epochmq.broker.group.plain_member import PlainMember
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
-from epochmq.broker.plain.plain_member import PlainMember
-from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
-from epochmq.broker.roles import Role
+from epochmq.broker.server.broker_server import Broker
+from epochmq.broker.serving.roles import Role
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.name_server import NameServer
 from epochmq.store.draft import Draft

@@ -8,7 +8,7 @@ that dies, stands still or is cut off before that may take it with it; nothing e
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.host import Host
 from sim.world import MS
 

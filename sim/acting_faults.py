@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.acting import BrokerProcess
 from sim.faults import Fault, Injector
 from sim.host import Host

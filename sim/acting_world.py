@@ -12,25 +12,25 @@ from random import Random
 from types import ModuleType
 from typing import Any, ClassVar
 
-from epochmq.broker import broker_server as broker_service
-from epochmq.broker.acting import acting_master as acting
-from epochmq.broker.acting import acting_service as acting_service
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.delay import delay_schedule as schedule
+from epochmq.broker.delay import timed_messages as timer
 from epochmq.broker.escape import escape_bridge as escape
 from epochmq.broker.escape import escape_service as escape_service
 from epochmq.broker.escape import masters as escape_masters
-from epochmq.broker.options import BrokerOptions
-from epochmq.broker.plain import plain_member as plain
-from epochmq.broker.plain import slave_peers as log_watch
-from epochmq.broker.pre_online import acting_progress
-from epochmq.broker.pre_online import pre_online as pre_online
-from epochmq.broker.pre_online import pre_online_peers as pre_online_peers
-from epochmq.broker.registration import registration as registration
-from epochmq.broker.remote_fetch import remote_messages as remote_fetch
-from epochmq.broker.replica_sync import metadata_sync as replica_sync
-from epochmq.broker.replica_sync import metadata_sync_service as replica_sync_service
-from epochmq.broker.roles import Role
-from epochmq.broker.schedule import delay_schedule as schedule
-from epochmq.broker.timer import timed_messages as timer
+from epochmq.broker.group import acting_master as acting
+from epochmq.broker.group import acting_progress
+from epochmq.broker.group import acting_service as acting_service
+from epochmq.broker.group import metadata_sync as replica_sync
+from epochmq.broker.group import metadata_sync_service as replica_sync_service
+from epochmq.broker.group import plain_member as log_watch
+from epochmq.broker.group import plain_member as plain
+from epochmq.broker.group import pre_online as pre_online
+from epochmq.broker.group import pre_online_peers as pre_online_peers
+from epochmq.broker.group import registration as registration
+from epochmq.broker.pop import remote_fetch as remote_fetch
+from epochmq.broker.server import broker_server as broker_service
+from epochmq.broker.serving.roles import Role
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.replication import replica_server as log_server
 from epochmq.replication import replication_service as replication

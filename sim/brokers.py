@@ -1,8 +1,8 @@
 """A broker of a group: the product's store, replication and membership on one simulated host.
 
-What `broker/broker_server.py`, `replication/replication_service.py` and the send handlers do around
-the cores on the loop is done here on the heap, as plainly as possible. Clients speak to it by
-`sim.clients`.
+What `broker/server/broker_server.py`, `replication/replication_service.py` and the send handlers do
+around the cores on the loop is done here on the heap, as plainly as possible. Clients speak to it
+by `sim.clients`.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError, OurBug
-from epochmq.broker.membership.membership_effects import (
+from epochmq.broker.group.member_options import LogState
+from epochmq.broker.group.membership_effects import (
     BecomeFollower,
     BecomeMaster,
     ProposalFailed,
     Switch,
 )
-from epochmq.broker.membership.options import LogState
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.replication_effects import (
     AskReplicas,

@@ -20,9 +20,9 @@ from functools import partial
 from random import Random
 from typing import ClassVar
 
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.container.local_masters import ContainerNeighbours
-from epochmq.broker.roles import Role
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.server.container_service import ContainerNeighbours
+from epochmq.broker.serving.roles import Role
 from sim.acting import BrokerProcess
 from sim.acting_faults import KINDS, ActingInjector
 from sim.acting_world import ActingHistory
@@ -206,7 +206,7 @@ class HardHistory(ActingHistory):
             near = ContainerNeighbours(process.node, lambda: self.inside(process))
             process.watched.escape.neighbours = near
 
-    def inside(self, process: BrokerProcess) -> list[BrokerNode]:
+    def inside(self, process: BrokerProcess) -> list[BrokerContext]:
         """The brokers of its process."""
         mate = self.world.mate(process.host)
         other = None if mate is None else mate.process

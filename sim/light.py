@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochmq.broker.membership.membership_effects import (
-    BecomeMaster,
-    ProposalFailed,
-    Switch,
-)
-from epochmq.broker.membership.options import LogState
+from epochmq.broker.group.member_options import LogState
+from epochmq.broker.group.membership_effects import BecomeMaster, ProposalFailed, Switch
 from epochmq.store.epochs import StaleEpoch
 from sim.host import Host
 from sim.member import Member

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.broker.acting.acting_effects import (
+from epochmq.broker.consume.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
+from epochmq.broker.group.acting_master import (
     Act,
+    Acting,
+    ActingOptions,
     Beat,
     Cease,
     Effect,
@@ -16,15 +19,11 @@ from epochmq.broker.acting.acting_effects import (
     Probe,
     RegisterFully,
 )
-from epochmq.broker.acting.acting_master import Acting, ActingOptions
-from epochmq.broker.locks.ballot import PAUSE_MS, LockRequest
-from epochmq.broker.locks.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
-from epochmq.broker.locks.quorum import quorum_of
-from epochmq.broker.locks.votes import attempt_of
-from epochmq.broker.metadata.saved_files import load_table, save_dirty
-from epochmq.broker.registration.registration import RegisterAt as Registering
-from epochmq.broker.registration.registration import RegistrationPlan
-from epochmq.broker.roles import ROLES, Role
+from epochmq.broker.group.lock_ballot import PAUSE_MS, LockRequest, attempt_of, quorum_of
+from epochmq.broker.group.registration import RegisterAt as Registering
+from epochmq.broker.group.registration import RegistrationPlan
+from epochmq.broker.serving.roles import ROLES, Role
+from epochmq.broker.state.saved_files import load_table, save_dirty
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.queue import MessageQueue

@@ -8,7 +8,7 @@ paused.
 
 from typing import TYPE_CHECKING
 
-from epochmq.broker.locks.queue_locks import LIFE_MS
+from epochmq.broker.consume.queue_locks import LIFE_MS
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.wire.bodies.body import decode_body, encode_body

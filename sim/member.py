@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, EpochError
-from epochmq.broker.membership.broker_identity import IdentityFiles
-from epochmq.broker.membership.group_membership import Membership
-from epochmq.broker.membership.membership_effects import (
+from epochmq.broker.group.broker_identity import IdentityFiles
+from epochmq.broker.group.group_membership import Membership
+from epochmq.broker.group.member_options import LogState, MembershipOptions
+from epochmq.broker.group.membership_effects import (
     BecomeFollower,
     BecomeMaster,
     DropTemp,
@@ -29,7 +30,6 @@ from epochmq.broker.membership.membership_effects import (
     Tell,
     UncleanRecorded,
 )
-from epochmq.broker.membership.options import LogState, MembershipOptions
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from sim.host import Host

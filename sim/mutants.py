@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint, Stored
 from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
-from epochmq.broker.pop.revive.revive_driver import _Lost
-from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey
-from epochmq.broker.roles import Role
+from epochmq.broker.pop.pop_windows import PopWindow, QueueKey
+from epochmq.broker.pop.revive import OpenCheckPoint, Revive
+from epochmq.broker.pop.revive_driver import _Lost
+from epochmq.broker.serving.roles import Role
 from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus

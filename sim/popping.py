@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from epochmq.broker.pop.windows.pop_windows import QueueKey
-from epochmq.broker.replica_sync.metadata_sync_service import TIMEOUT_MS
+from epochmq.broker.group.metadata_sync_service import TIMEOUT_MS
+from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 from sim.host import Host

@@ -1,8 +1,8 @@
 """Replacements for the sockets, threads and clocks of `runtime` while a history runs.
 
 `runtime` is the only package that uses the machine's sockets, threads and clock. Besides, a few
-names that `broker/broker_server.py` imports are replaced. The rest of the product runs unchanged,
-on `sim.loop`.
+names that `broker/server/broker_server.py` imports are replaced. The rest of the product runs
+unchanged, on `sim.loop`.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from itertools import count
 from typing import Any, TypeVar
 
 from epochmq.base.errors import EnvironmentFault, NotReachable
-from epochmq.broker import broker_server as broker_service
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.plain import plain_member as plain_service
-from epochmq.broker.timer.timer_service import TimerService
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.delay.timer_service import TimerService
+from epochmq.broker.group import plain_member as plain_service
+from epochmq.broker.server import broker_server as broker_service
 from epochmq.runtime import connection, server, turn
 from epochmq.store.timer.timer_layout import SLOT_BYTES
 from sim.host import Host
@@ -217,7 +217,7 @@ def _boot_id() -> str:
 
 
 class _Machine:
-    """`os`, as far as `broker/broker_server.py` asks it."""
+    """`os`, as far as `broker/server/broker_server.py` asks it."""
 
     @staticmethod
     def getpid() -> int:
@@ -240,7 +240,7 @@ def _exception(_log: logging.Logger, text: object, *args: object, **_more: objec
     loop_here().faults.append(f"{str(text) % args}: {type(error).__name__}: {error}")
 
 
-def _small_wheel(node: BrokerNode) -> None:
+def _small_wheel(node: BrokerContext) -> None:
     pointers = node.store.pointers
     node.timer = TimerService(
         node.disk,
@@ -269,7 +269,7 @@ def led_here() -> Iterator[None]:
         (turn.Turn, "failed", _failed),
         (connection, "_ids", count(1)),
         (logging.Logger, "exception", _exception),
-        (BrokerNode, "open_timer", _small_wheel),
+        (BrokerContext, "open_timer", _small_wheel),
     )
     with replaced(values):
         yield

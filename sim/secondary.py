@@ -1,9 +1,9 @@
-"""A broker with all that moves messages on: the product's `BrokerNode` on one simulated host.
+"""A broker with all that moves messages on: the product's `BrokerContext` on one simulated host.
 
 Delay levels, exact times, transactions and POP, their handlers, their roles, their tables and how
-replicas copy those are the product's. What `broker/broker_server.py`, `broker/broker_sink.py` and
-`membership/controller_mode_member.py` do around them on the loop is done here on the heap, in the
-same order.
+replicas copy those are the product's. What `broker/server/broker_server.py`,
+`broker/server/broker_sink.py` and `group/controller_mode_member.py` do around them on the loop is
+done here on the heap, in the same order.
 """
 
 from collections.abc import Callable
@@ -13,34 +13,28 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.broker.acks import PendingAcks
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.clients.group_members import ClientMember as Producer
-from epochmq.broker.handlers.client_heartbeat import session_closed
-from epochmq.broker.handlers.pop_handler import PopHandler
-from epochmq.broker.handlers.pull_handler import PullHandler
-from epochmq.broker.handlers.request_table import REQUEST_TABLE
-from epochmq.broker.handlers.send_special import half_message, timed_draft
-from epochmq.broker.membership.membership_effects import (
-    BecomeFollower,
-    BecomeMaster,
-    Effect,
-    Switch,
-)
-from epochmq.broker.membership.switch import RoleSwitch
-from epochmq.broker.metadata.keeper import Done, write_here
-from epochmq.broker.metadata.saved_files import SavedFile, load_table
-from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.replica_sync.metadata_sync import FetchTable, ReplicaSync
-from epochmq.broker.replica_sync.tables import Tables
-from epochmq.broker.request_routing import ROWS, check_role
-from epochmq.broker.roles import Role
-from epochmq.broker.schedule.delay_offsets import DelayOffsets
-from epochmq.broker.schedule.delay_schedule import Schedule
-from epochmq.broker.schedule.delayed import delay
-from epochmq.broker.schedule.delivery import Delivery
-from epochmq.broker.timer.timed import deliver_wall
-from epochmq.broker.timer.timer_service import TimerService
+from epochmq.broker.consume.client_tables import ClientMember as Producer
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.delay.delay_schedule import DelayOffsets, Schedule
+from epochmq.broker.delay.delayed import delay
+from epochmq.broker.delay.delivery import Delivery
+from epochmq.broker.delay.timed import deliver_wall
+from epochmq.broker.delay.timer_service import TimerService
+from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster, Effect, Switch
+from epochmq.broker.group.metadata_sync import FetchTable, ReplicaSync
+from epochmq.broker.group.replicated_tables import Tables
+from epochmq.broker.group.role_switch import RoleSwitch
+from epochmq.broker.produce.send_special import half_message, timed_draft
+from epochmq.broker.requests.client_handlers import session_closed
+from epochmq.broker.requests.pop_handler import PopHandler
+from epochmq.broker.requests.pull_handler import PullHandler
+from epochmq.broker.requests.request_routing import ROWS, check_role
+from epochmq.broker.requests.request_table import REQUEST_TABLE
+from epochmq.broker.serving.acknowledgement import PendingAcks
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.state.keeper import Done, write_here
+from epochmq.broker.state.saved_files import SavedFile, load_table
+from epochmq.broker.state.topic_table import Wishes, system_topics
 from epochmq.model import properties as props
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import TIMER_DEL_UNIQKEY
@@ -84,7 +78,7 @@ class SecondaryBroker(Broker):
 
     def furnish(self, host: Host) -> None:
         history = self.history
-        self.owned = owned = BrokerNode(
+        self.owned = owned = BrokerContext(
             history.options,
             clock=HostClocks(host),
             disk=host.disk,
@@ -116,13 +110,13 @@ class SecondaryBroker(Broker):
         watch_pops(self)
         history.alter(self)
 
-    def _own_levels(self, owned: BrokerNode) -> None:
+    def _own_levels(self, owned: BrokerContext) -> None:
         """Levels of a history's own; options can only say whole seconds."""
         owned.schedule = Schedule(self.history.delays_ms)
         owned.delivery = Delivery(owned.schedule, self.store, owned.internal_writer)
         owned.delay_offsets = DelayOffsets(owned.schedule, version_step=1)
 
-    def _open_timer(self, owned: BrokerNode, host: Host) -> None:
+    def _open_timer(self, owned: BrokerContext, host: Host) -> None:
         pointers = self.store.pointers
         owned.timer = TimerService(
             host.disk,

@@ -1,4 +1,4 @@
-"""What stands around a `BrokerNode` in the simulator: clocks, a saver, and ears for checkers."""
+"""What stands around a `BrokerContext` in the simulator: clocks, a saver, and ears for checkers."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
-from epochmq.broker.metadata.saved_files import SavedFile
 from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint, Stored
-from epochmq.broker.pop.revive.revive import OpenCheckPoint, Revive
+from epochmq.broker.pop.revive import OpenCheckPoint, Revive
+from epochmq.broker.state.saved_files import SavedFile
 from epochmq.store.draft import Draft
 from epochmq.store.native.remake import Remade
 from epochmq.wire.command import Command, Reply
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Saver:
-    """`broker/table_writer.py` on the heap: one write after the other, each with a disk's
+    """`broker/state/table_writer.py` on the heap: one write after the other, each with a disk's
     latency."""
 
     def __init__(self, host: Host, latency: Callable[[], int]) -> None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from random import Random
 from types import ModuleType
 
-from epochmq.broker.options import BrokerOptions
-from epochmq.broker.pop.buffer import pop_buffer as pop_buffer
-from epochmq.broker.pop.revive import revive as revive
-from epochmq.broker.schedule import delay_schedule as schedule
-from epochmq.broker.timer import timed_messages as timer
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.delay import delay_schedule as schedule
+from epochmq.broker.delay import timed_messages as timer
+from epochmq.broker.pop import pop_buffer as pop_buffer
+from epochmq.broker.pop import revive as revive
 from epochmq.broker.transaction import ending
 from epochmq.broker.transaction import open_transactions as transaction
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of

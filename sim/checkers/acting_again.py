@@ -20,13 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.client.core.pop_handle import PopHandle
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import find
 from epochmq.model.property_names import FIRST_POP_TIME, TIMER_ROLL_TIMES
+from epochmq.model.revive_routing import is_pinned
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.model.tags import tags_code
 from epochmq.store.draft import Draft
@@ -264,8 +264,8 @@ class Again(Checker):
 
     def arrives(self, broker: "BrokerProcess", drafts: Sequence[Draft]) -> None:
         """A log gets them. What another group hands over is dropped when it comes again, as long as
-        the master lives (`broker/escape/repeats.py`). But two pieces of one wait, of which one was
-        made anew by who took over, are two messages."""
+        the master lives (`broker/produce/send_sink.py`). But two pieces of one wait, of which one
+        was made anew by who took over, are two messages."""
         for draft in drafts:
             number = number_in(bytes(draft.body[:12]))
             piece = find(draft.properties, TIMER_ROLL_TIMES.encode())

@@ -1,6 +1,6 @@
 """INV-06: one master an epoch - no two brokers ever act as master under one master epoch."""
 
-from epochmq.broker.membership.membership_effects import BecomeMaster
+from epochmq.broker.group.membership_effects import BecomeMaster
 from sim.checkers.base import Checker
 from sim.member import Member
 from sim.violation import Violation

@@ -11,7 +11,7 @@ is copied a moment later.
 from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.pop.pop_records import CheckPoint
-from epochmq.broker.pop.revive.revive import OpenCheckPoint
+from epochmq.broker.pop.revive import OpenCheckPoint
 from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply

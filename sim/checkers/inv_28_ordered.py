@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epochmq.broker.pop.order.ordered_pop import Orders
-from epochmq.broker.pop.windows.pop_windows import QueueKey
-from epochmq.broker.replica_sync.stamps import TAKEN_WAIT_MS
+from epochmq.broker.pop.ordered_pop import Orders
+from epochmq.broker.pop.pop_windows import QueueKey
+from epochmq.broker.state.stamps import TAKEN_WAIT_MS
 from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply

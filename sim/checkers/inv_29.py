@@ -10,7 +10,7 @@ by `acting_again` (`Again.committed`).
 
 from typing import TYPE_CHECKING
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.checkers.base import Checker
 from sim.violation import Violation
 from sim.world import SECOND, World

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.checkers.base import Checker
 from sim.violation import Violation
 from sim.world import World

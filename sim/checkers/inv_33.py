@@ -6,7 +6,7 @@ living members', and its delay levels are as far.
 
 from typing import TYPE_CHECKING
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.checkers.base import Checker
 from sim.violation import Violation
 

@@ -8,7 +8,7 @@ they give out meanwhile is INV-31's to judge.
 
 from typing import TYPE_CHECKING
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.model.queue import MessageQueue
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import is_writable

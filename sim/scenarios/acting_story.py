@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.acting import BrokerProcess
 from sim.acting_world import ActingHistory
 from sim.faults import Fault

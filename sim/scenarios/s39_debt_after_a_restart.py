@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.wire import json_tolerant
 from sim.checkers.inv_29 import Rows, lower
 from sim.scenarios.acting_story import ActingStory

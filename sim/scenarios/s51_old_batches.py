@@ -7,7 +7,7 @@ nothing, so what was acknowledged in order, and copied by them, is not handed ou
 
 from collections.abc import Iterator
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from sim.popping_world import PoppingHistory
 from sim.scenarios.later_story import LaterStory
 from sim.scenarios.script import Step

@@ -12,7 +12,7 @@ from tests.admin.shell import read_until, shell_in
 from epochmq.admin.broker_command import IMPORTANT
 from epochmq.admin.cli import cli
 from epochmq.base.options import describe
-from epochmq.broker.options import BrokerOptions
+from epochmq.broker.config.options import BrokerOptions
 
 
 def broker(*args: str) -> tuple[int, str]:

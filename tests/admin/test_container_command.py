@@ -10,7 +10,7 @@ from tests.compat.peers.ports import free_broker_port, free_port
 from epochmq.admin.cli import cli
 from epochmq.admin.container_command import IMPORTANT
 from epochmq.base.options import describe
-from epochmq.broker.container.options import ContainerOptions
+from epochmq.broker.config.container_options import ContainerOptions
 
 
 def container(*args: str) -> tuple[int, str]:

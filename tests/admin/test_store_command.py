@@ -9,7 +9,7 @@ from tests.admin.shell import shell_in
 from tests.admin.test_dev import settle
 from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.test_broker_server import running
+from tests.broker.server.test_broker_server import running
 
 from epochmq.admin.cli import cli
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.test_broker_server import running
+from tests.broker.server.test_broker_server import running
 
 from epochmq.admin import exits
 from epochmq.admin.cli import cli

@@ -13,8 +13,8 @@ from tests.runtime.test_tls import CERT, KEY
 from epochmq.admin.cli import cli
 from epochmq.admin.tls_arguments import add_options, chosen_tls
 from epochmq.base.errors import NotReachable
-from epochmq.broker.broker_server import Broker
-from epochmq.broker.options import load_options
+from epochmq.broker.config.options import load_options
+from epochmq.broker.server.broker_server import Broker
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.model.message import Message
 from epochmq.model.queue import MessageQueue

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
-from tests.broker.test_broker_server import running
+from tests.broker.server.test_broker_server import running
 
 from epochmq.store.damage import LogDamaged
 

@@ -5,7 +5,7 @@ import time
 from sim.disk import SimDisk
 from tests.store.world import HOST
 
-from epochmq.broker.handlers.key_searches import STEP_ITEMS
+from epochmq.broker.consume.key_searches import STEP_ITEMS
 from epochmq.store.key_query import KeySearch
 from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions

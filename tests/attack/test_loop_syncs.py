@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.broker.broker_harness import pull, send
 from tests.broker.client import RawClient
-from tests.broker.membership.group import InProcess, put_until_stored, until
-from tests.broker.test_broker_server import running
+from tests.broker.group.group import InProcess, put_until_stored, until
+from tests.broker.server.test_broker_server import running
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
 

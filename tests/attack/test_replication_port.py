@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.broker.membership.group import InProcess, bodies, put_until_stored, until
+from tests.broker.group.group import InProcess, bodies, put_until_stored, until
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from tests.broker.client import RawClient
-from tests.broker.membership.group import InProcess, put_until_stored, until
+from tests.broker.group.group import InProcess, put_until_stored, until
 
-from epochmq.broker.broker_server import Broker
+from epochmq.broker.server.broker_server import Broker
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.codes import RequestCode

@@ -1,6 +1,6 @@
 """Every bit of every table under `config/`, flipped: refused with one clear error, or not believed.
 
-Tables with a journal: `tests/broker/metadata/test_metadata_journal.py`; those of the timer: beside;
+Tables with a journal: `tests/broker/state/test_metadata_journal.py`; those of the timer: beside;
 the name server's file: `tests/nameserver/test_kv_config.py`.
 """
 
@@ -12,15 +12,14 @@ import pytest
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.broker.filters.consumer_filters import ConsumerFilters
-from epochmq.broker.locks.queue_locks import QueueLocks
-from epochmq.broker.metadata.request_modes import RequestModes
-from epochmq.broker.metadata.saved_files import SavedTable, encode_file, load_table
-from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
-from epochmq.broker.pop.order.ordered_pop import Orders
-from epochmq.broker.schedule.delay_offsets import DelayOffsets
-from epochmq.broker.schedule.delay_schedule import Schedule
-from epochmq.broker.timer.metrics import TimerMetrics
+from epochmq.broker.consume.consumer_filters import ConsumerFilters
+from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
+from epochmq.broker.consume.queue_locks import QueueLocks
+from epochmq.broker.delay.delay_schedule import DelayOffsets, Schedule
+from epochmq.broker.delay.timer_metrics import TimerMetrics
+from epochmq.broker.pop.ordered_pop import Orders
+from epochmq.broker.state.request_modes import RequestModes
+from epochmq.broker.state.saved_files import SavedTable, encode_file, load_table
 from epochmq.model.sink_mark import SinkKey, SinkMark
 from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SinkMemory, load_snapshot

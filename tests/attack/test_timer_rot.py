@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 from sim.disk import SimDisk
-from tests.broker.timer.timers import TimerBroker
+from tests.broker.delay.timers import TimerBroker
 
-from epochmq.broker.timer.metrics import TimerMetrics
+from epochmq.broker.delay.timer_metrics import TimerMetrics
 from epochmq.store.timer.timer_checkpoint import FILE as CHECKPOINT
 from epochmq.store.timer.timer_log import FOLDER
 from epochmq.store.timer.wheel import FILE as WHEEL

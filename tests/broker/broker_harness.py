@@ -5,10 +5,10 @@ from typing import Any
 from sim.disk import SimDisk
 from tests.broker.fake_session import NoTransport
 
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.broker_sink import BrokerSink
-from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.options import BrokerOptions
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.server.broker_sink import BrokerSink
+from epochmq.broker.state.topic_table import Wishes, system_topics
 from epochmq.model import properties as props
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
@@ -66,7 +66,7 @@ class BrokerHarness:
         self.store = Store.open(
             self.disk, StoreOptions(sync_flush=sync, **SMALL), pack(HOST, PORT), WALL
         )
-        self.node = BrokerNode(
+        self.node = BrokerContext(
             self.options, clock=self.clock, disk=self.disk, store=self.store, port=PORT, process=7
         )
         self.node.topics.add_system(system_topics(Wishes("c", "b")))

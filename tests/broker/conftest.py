@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.broker.escape.groups import Groups
-from tests.broker.membership.group import InProcess
+from tests.broker.group.group import InProcess
 
 
 @pytest.fixture

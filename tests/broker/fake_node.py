@@ -7,9 +7,9 @@ from typing import cast
 
 from tests.broker.fake_disk import FakeDisk
 
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.metadata.system_topics import Wishes, system_topics
-from epochmq.broker.options import BrokerOptions
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.state.topic_table import Wishes, system_topics
 from epochmq.model import record
 from epochmq.store.damaged_ranges import DamageTable
 from epochmq.store.pointers import Pointers
@@ -174,7 +174,7 @@ class UsableDisk(FakeDisk):
         return 1000, 400
 
 
-class FakeNode(BrokerNode):
+class FakeNode(BrokerContext):
     """`node.fake` is the store as the test fills it."""
 
     def __init__(self, options: BrokerOptions | None = None) -> None:

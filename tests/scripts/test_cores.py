@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-from tidy import CORES
+from tidy_tables import CORES
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = PROJECT / "src" / "epochmq"

@@ -94,6 +94,16 @@ def test_modules_that_import_each_other_are_found(findings: Write) -> None:
     assert rules(findings(files), "cycle") == [module("store/a.py:1")]
 
 
+def test_folders_that_import_each_other_are_found(findings: Write) -> None:
+    files = {
+        module("store/low.py"): "x = 1",
+        module("store/high.py"): "from epochmq.store.part.middle import y",
+        module("store/part/middle.py"): "from epochmq.store.low import x as y",
+    }
+    found = rules(findings(files), "package-cycle")
+    assert found == [module("store/high.py:1"), module("store/part/middle.py:1")]
+
+
 def test_a_diamond_is_no_cycle(findings: Write) -> None:
     files = {
         module("store/a.py"): "from . import b, c",
@@ -123,7 +133,7 @@ def test_async_code_in_a_plain_file_is_found(findings: Write, path: str, text: s
 @pytest.mark.parametrize(
     "path",
     [
-        "broker/broker_server.py",
+        "broker/server/broker_server.py",
         "nameserver/name_server.py",
         "replication/master_link.py",
         "runtime/a.py",

@@ -9,7 +9,7 @@ from sim.acting_world import ActingHistory
 from sim.plan import Plan
 from sim.world import SECOND
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 
 COPIED_US, SAVED_US = SECOND, 2 * SECOND
 

@@ -10,9 +10,9 @@ from sim.checkers.inv_29 import OffsetsStay
 from sim.violation import Violation
 from sim.world import MS, World
 
-from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
-from epochmq.broker.replica_sync.metadata_sync import CopiedTable, FetchTable
-from epochmq.broker.roles import Role
+from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
+from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable
+from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 

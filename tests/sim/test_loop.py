@@ -14,7 +14,7 @@ from sim.violation import Violation
 from sim.world import MS, SECOND, World
 from sim.worlds import run
 
-from epochmq.broker import broker_server as broker_service
+from epochmq.broker.server import broker_server as broker_service
 
 PLACES = {"10.0.0.1": "a", "10.0.0.2": "b"}
 

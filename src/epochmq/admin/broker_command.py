@@ -35,7 +35,7 @@ def command(namesrv: str | None, **given: Any) -> None:
 
     Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
     """
-    from epochmq.broker.options import BrokerOptions, load_options, resolve
+    from epochmq.broker.config.options import BrokerOptions, load_options, resolve
 
     flags = serving.Flags(**given)
     if flags.help_options:
@@ -47,7 +47,7 @@ def command(namesrv: str | None, **given: Any) -> None:
     if flags.shows:
         shown = resolve(options, host_name=socket.gethostname(), host_address="")
         return serving.print_options(shown, flags, IMPORTANT)
-    from epochmq.broker.broker_server import main as serve
+    from epochmq.broker.server.broker_server import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options), uvloop=serving.uses_uvloop(options, flags))

@@ -20,7 +20,7 @@ def command(broker_configs: str | None, **given: Any) -> None:
     brokerConfigPaths names the brokers' own files; `epochmq mqadmin addBroker` and `removeBroker`
     change which there are. Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
     """
-    from epochmq.broker.container.options import ContainerOptions, load_options
+    from epochmq.broker.config.container_options import ContainerOptions, load_options
 
     flags = serving.Flags(**given)
     if flags.help_options:
@@ -33,7 +33,7 @@ def command(broker_configs: str | None, **given: Any) -> None:
     options = serving.load(load_options, properties, flags)
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
-    from epochmq.broker.container.container_service import main as serve
+    from epochmq.broker.server.container_service import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options, os.environ), uvloop=serving.uses_uvloop(options, flags))

@@ -10,7 +10,7 @@ from epochmq.admin.output import note
 from epochmq.base.errors import NotFound
 
 if TYPE_CHECKING:
-    from epochmq.broker.options import BrokerOptions
+    from epochmq.broker.config.options import BrokerOptions
     from epochmq.runtime.disk import RealDisk
     from epochmq.store.options import StoreOptions
     from epochmq.store.queue_table import QueueTypes
@@ -31,10 +31,10 @@ def open_files(directory: Path, config: str | None) -> "tuple[RealDisk, StoreOpt
     from dataclasses import replace
 
     from epochmq.admin.serving import read_file
-    from epochmq.broker.metadata.metadata_journal import TableJournal
-    from epochmq.broker.metadata.topic_table import TopicTable
-    from epochmq.broker.options import load_options
-    from epochmq.broker.store_keys import store_options
+    from epochmq.broker.config.options import load_options
+    from epochmq.broker.config.store_keys import store_options
+    from epochmq.broker.state.metadata_journal import TableJournal
+    from epochmq.broker.state.topic_table import TopicTable
     from epochmq.runtime.disk import RealDisk
 
     properties = read_file(config) if config else {}
@@ -64,7 +64,7 @@ def _log_of(
     directory: Path, options: "BrokerOptions", root_is_given: bool
 ) -> tuple[str, dict[str, str]]:
     """As the broker finds its log; one below its root is looked for below `directory`."""
-    from epochmq.broker.store_keys import log_dir
+    from epochmq.broker.config.store_keys import log_dir
     from epochmq.runtime.config_text import store_paths
 
     wanted = options.store_path_root_dir if root_is_given else str(directory)

@@ -22,6 +22,11 @@ def encode(props: Mapping[str, str]) -> str:
     return text
 
 
+def encode_loosely(props: dict[str, str]) -> str:
+    """`encode` for pairs that came out of `decode`: a stray 0x01 in a value stays what it is."""
+    return PAIR_END.join([name + NAME_END + value for name, value in props.items()])
+
+
 def check_pairs(props: Mapping[str, str]) -> None:
     """UsageError unless every pair survives encode and decode unchanged."""
     for name, value in props.items():

@@ -16,7 +16,7 @@ def ha_info(
     speeds: Speeds,
 ) -> dict[str, object]:
     """`peers`: the addresses of followers by link. What the master has flushed a follower is told
-    by other ways (`broker/handlers/replica_handlers.py`)."""
+    by other ways (`broker/requests/replica_handlers.py`)."""
     end = node.store.pointers.appended
     master, follower = node.master, node.follower
     links: list[dict[str, object]] = []

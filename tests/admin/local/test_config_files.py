@@ -10,8 +10,8 @@ from epochmq.admin.local.port_block import PortBlock
 from epochmq.base.errors import ConfigError
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import load
-from epochmq.broker.acting_keys import acting_warnings
-from epochmq.broker.options import load_options
+from epochmq.broker.config.feature_keys import acting_warnings
+from epochmq.broker.config.options import load_options
 from epochmq.nameserver.options import NamesrvOptions
 
 PORTS = PortBlock(1876, 1911, 1909, 1912)

@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.broker.broker_harness import ext, send
 from tests.broker.client import RawClient
-from tests.broker.membership.group import InProcess, log_of, until
+from tests.broker.group.group import InProcess, log_of, until
 
-from epochmq.broker.broker_server import Broker
-from epochmq.broker.roles import Role
+from epochmq.broker.server.broker_server import Broker
+from epochmq.broker.serving.roles import Role
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.wire.codes import ResponseCode

@@ -11,9 +11,9 @@ from epochmq.base import limits
 from epochmq.broker.escape import escape_bridge as escape_core
 from epochmq.broker.escape.escape_bridge import Escape, ForwardItems, SendOutcome
 from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
-from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.revive_routing import PIN_STEP, place_of
 from epochmq.store.draft import Draft
 
 REVIVE = "rmq_sys_REVIVE_LOG_c"

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, found, give
-from tests.broker.membership.group import log_of, until
+from tests.broker.group.group import log_of, until
 from tests.broker.transaction.around import COMMIT, ROLLBACK, end, half
 
-from epochmq.broker.broker_server import Broker
-from epochmq.broker.roles import Role
+from epochmq.broker.server.broker_server import Broker
+from epochmq.broker.serving.roles import Role
 from epochmq.model import property_names as prop
 from epochmq.model.names import HALF_TOPIC, TIMER_TOPIC
 from epochmq.wire.codes import RequestCode, ResponseCode

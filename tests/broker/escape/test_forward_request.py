@@ -1,19 +1,20 @@
 """A draft as it is sent: kept delays off, a mark on, to a queue that the master chooses."""
 
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
-from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
-from epochmq.broker.escape.forward_request import (
+from epochmq.broker.escape.forward_batch import (
     ANY_QUEUE,
+    ForwardedMessage,
+    Where,
     forward_request,
     here,
     item_of,
     level_to_wait,
 )
-from epochmq.broker.escape.revive_routing import pinned, place_of
 from epochmq.model.escape_mark import ESCAPE_ID
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import decode, encode
 from epochmq.model.retries import RETRIES_UNLIMITED
+from epochmq.model.revive_routing import pinned, place_of
 from epochmq.model.sys_flag import BORN_V6, COMPRESSED, INNER_BATCH, TX_COMMIT
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode

@@ -3,8 +3,7 @@
 import pytest
 
 from epochmq.base import limits
-from epochmq.broker.escape.forward_batch import ForwardedMessage
-from epochmq.broker.escape.handed_over_halves import HandedOverHalves
+from epochmq.broker.escape.forward_batch import ForwardedMessage, HandedOverHalves
 from epochmq.model.host import pack
 from epochmq.model.message_id import offset_id
 from epochmq.model.properties import encode

@@ -7,11 +7,11 @@ from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 
 from epochmq.broker.escape.local_routes import NobodyNear, NodeNear
-from epochmq.broker.escape.revive_routing import pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import encode
+from epochmq.model.revive_routing import pinned, place_of
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.store.draft import Draft
 

@@ -4,8 +4,8 @@ import pytest
 
 from epochmq.base import limits
 from epochmq.broker.escape.masters import AGAIN_MS, FORGET_MS, REFRESH_MS, REST_MS, Masters
-from epochmq.broker.escape.revive_routing import place_of
 from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.revive_routing import place_of
 
 
 def test_what_is_known_stays_when_nobody_answers() -> None:

@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, give
-from tests.broker.membership.group import log_of, until
+from tests.broker.group.group import log_of, until
 from tests.broker.pop_harness import Popped, ack, hide, pop, popped
 
-from epochmq.broker.broker_server import Broker
-from epochmq.broker.escape.revive_routing import PIN_STEP, place_of
-from epochmq.broker.pop.handle import parse_handle
-from epochmq.broker.pop.pop_names import REVIVE_GROUP
-from epochmq.broker.roles import Role
+from epochmq.broker.pop.pop_records import REVIVE_GROUP
+from epochmq.broker.pop.receipt_handle import parse_handle
+from epochmq.broker.server.broker_server import Broker
+from epochmq.broker.serving.roles import Role
+from epochmq.model.revive_routing import PIN_STEP, place_of
 from epochmq.wire.codes import ResponseCode
 
 RETRY = "%RETRY%G_T"

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.broker.broker_harness import send
+from tests.broker.delay.timers import TimerBroker
 from tests.broker.slow import Slow
-from tests.broker.timer.timers import TimerBroker
 
-from epochmq.broker.internal_writes.pending_writes import ASK_AGAIN_MS, PendingWrites
-from epochmq.broker.roles import Role
-from epochmq.broker.schedule.delay_schedule import BATCH_MAX
+from epochmq.broker.delay.delay_schedule import BATCH_MAX
+from epochmq.broker.internal_writes.internal_writer import ASK_AGAIN_MS, PendingWrites
+from epochmq.broker.serving.roles import Role
 
 
 class Log:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from epochmq.broker.escape.revive_routing import pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.internal_writes.role_route import RoleRoute
-from epochmq.broker.roles import ROLES, Role
+from epochmq.broker.serving.roles import ROLES, Role
+from epochmq.model.revive_routing import pinned, place_of
 from epochmq.store.draft import Draft
 
 

@@ -14,10 +14,10 @@ from tests.broker.broker_harness import ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
 from epochmq.base import limits
-from epochmq.broker.group_position import FOREVER
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
-from epochmq.broker.pop.revive import revive_driver
-from epochmq.broker.roles import Role
+from epochmq.broker.pop import revive_driver
+from epochmq.broker.serving.group_position import FOREVER
+from epochmq.broker.serving.roles import Role
 from epochmq.store.draft import Draft
 
 RETRY = "%RETRY%G_T"

@@ -1,6 +1,6 @@
 """Calls come in order, once what they wait for is readable."""
 
-from epochmq.broker.pop.confirmed import Confirmed
+from epochmq.broker.pop.revive_driver import Confirmed
 
 
 def test_calls_wait_for_what_is_readable() -> None:

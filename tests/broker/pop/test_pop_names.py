@@ -1,6 +1,6 @@
 """Retry topics of both generations, and what a pop reads."""
 
-from epochmq.broker.pop.pop_names import (
+from epochmq.broker.pop.pop_records import (
     NORMAL,
     RETRY_V1,
     RETRY_V2,

@@ -8,8 +8,8 @@ import pytest
 from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.base.errors import NotReachable
-from epochmq.broker.scrub import scrub_peers as subject
-from epochmq.broker.scrub.scrub_peers import Comparing, ScrubPeers
+from epochmq.broker.scrub import scrub_service as subject
+from epochmq.broker.scrub.scrub_service import Comparing, ScrubPeers
 from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES

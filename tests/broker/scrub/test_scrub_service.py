@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from tests.broker.membership.group import InProcess, put, put_until_stored, until
+from tests.broker.group.group import InProcess, put, put_until_stored, until
 from tests.store.replicas import log_bytes
 
 from epochmq.admin.broker_figures import BrokerFigures as Figures
-from epochmq.broker.broker_server import Broker
-from epochmq.broker.handlers.runtime_info import runtime_info
-from epochmq.broker.scrub import scrub_peers as peers
+from epochmq.broker.requests.runtime_info import runtime_info
+from epochmq.broker.scrub import scrub_service as peers
+from epochmq.broker.server.broker_server import Broker
 
 PLAIN: dict[str, Any] = {"enable_controller_mode": False, "controller_addr": ""}
 

@@ -6,7 +6,7 @@ from typing import Any
 from sim.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
-from epochmq.broker.clients.group_members import ClientMember
+from epochmq.broker.consume.client_tables import ClientMember
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.model import record
 from epochmq.model.message_id import parse_offset_id

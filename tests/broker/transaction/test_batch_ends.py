@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.broker.handlers.native_pairs import Pair
-from tests.broker.handlers.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
+from tests.broker.produce.native_pairs import Pair
+from tests.broker.requests.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
 from tests.broker.transaction.around import end
 
-from epochmq.broker.roles import Role
-from epochmq.broker.transaction.batch_ends import MISSES_MAX
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.transaction.ending import MISSES_MAX
 from epochmq.store.draft import PutStatus
 from epochmq.store.native import library
 

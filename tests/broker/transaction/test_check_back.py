@@ -23,7 +23,7 @@ from tests.broker.transaction.around import (
 
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
 from epochmq.broker.transaction import open_transactions as core
-from epochmq.broker.transaction.half import GROUP
+from epochmq.broker.transaction.half_messages import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.wire.codes import ResponseCode
 

@@ -18,8 +18,8 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
-from epochmq.broker.roles import Role
-from epochmq.broker.transaction.half import GROUP
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.transaction.half_messages import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
@@ -112,7 +112,7 @@ def test_an_end_that_waits_too_long_is_told(harness: BrokerHarness) -> None:
 
 
 def test_another_master_in_between_sends_waiting_clients_away(harness: BrokerHarness) -> None:
-    from epochmq.broker.roles import Role
+    from epochmq.broker.serving.roles import Role
 
     client = harness.client()
     answer = client.ask(half())

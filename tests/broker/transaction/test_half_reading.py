@@ -14,7 +14,7 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.roles import Role
+from epochmq.broker.serving.roles import Role
 from epochmq.broker.transaction.transaction_service import HELD_LOOK_MS
 from epochmq.wire.codes import ResponseCode
 

@@ -13,8 +13,8 @@ from tests.broker.transaction.around import (
     tick,
 )
 
-from epochmq.broker.transaction import log_lookup
-from epochmq.broker.transaction.log_lookup import is_committed
+from epochmq.broker.transaction import half_messages
+from epochmq.broker.transaction.half_messages import is_committed
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
@@ -98,7 +98,7 @@ def test_one_that_names_no_place_is_not_committed(harness: BrokerHarness) -> Non
 def test_a_long_queue_is_walked_to_its_end(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_lookup, "_WALK_COUNT", 2)
+    monkeypatch.setattr(half_messages, "_WALK_COUNT", 2)
     client = harness.client()
     answer = client.ask(half())
     for _ in range(5):

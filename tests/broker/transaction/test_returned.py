@@ -19,11 +19,11 @@ from tests.broker.transaction.around import (
     tick,
 )
 
+from epochmq.broker.consume import ended_transactions as bound
+from epochmq.broker.consume.ended_transactions import ENDED_FIELD
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
-from epochmq.broker.offsets import ended_transactions as bound
-from epochmq.broker.offsets.ended_transactions import ENDED_FIELD
-from epochmq.broker.roles import Role
-from epochmq.broker.transaction.half import GROUP
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.transaction.half_messages import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode

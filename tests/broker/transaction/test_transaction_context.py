@@ -5,8 +5,8 @@ from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import ROLLBACK, bodies, end, half, made, tick
 
-from epochmq.broker.internal_writes.pending_writes import ASK_AGAIN_MS
-from epochmq.broker.roles import Role
+from epochmq.broker.internal_writes.internal_writer import ASK_AGAIN_MS
+from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import ResponseCode
 
 

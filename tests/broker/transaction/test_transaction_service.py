@@ -19,9 +19,9 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
-from epochmq.broker.roles import Role
-from epochmq.broker.transaction import half_reading as reading
-from epochmq.broker.transaction.half import GROUP
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.transaction import transaction_context as reading
+from epochmq.broker.transaction.half_messages import GROUP
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.model.sys_flag import TX_COMMIT
 from epochmq.store.draft import Draft

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.broker.test_broker_server import options
+from tests.broker.server.test_broker_server import options
 from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import owned
 
 from epochmq.base.errors import PeerError
-from epochmq.broker.broker_server import Broker
+from epochmq.broker.server.broker_server import Broker
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer, group_member
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.queue import MessageQueue

@@ -1,4 +1,4 @@
-"""What the wheel needs of messages: the same as `waiting` of broker/timer/timed.py finds."""
+"""What the wheel needs of messages: the same as `waiting` of broker/delay/timed.py finds."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sim.disk import SimDisk
 from tests.broker.broker_harness import SMALL, WALL
 
-from epochmq.broker.timer.timed import waiting
+from epochmq.broker.delay.timed import waiting
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.names import TIMER_TOPIC

@@ -1,1 +1,1 @@
-"""What a slave that stands in for its master must write goes to a living master (RIP-32)."""
+"""Writes that go to a living master of another group, where this broker may not write."""

@@ -27,9 +27,9 @@ from typing import NamedTuple
 from epochmq.base import limits
 from epochmq.broker.escape.forward_batch import ForwardBatch, ForwardedMessage, ForwardItem, Where
 from epochmq.broker.escape.masters import Masters, Wants
-from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, WriteOutcome
 from epochmq.model.names import is_retry_topic
+from epochmq.model.revive_routing import favourite, pinned, place_of
 
 IN_FLIGHT_MAX = 256
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024

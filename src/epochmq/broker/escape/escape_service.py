@@ -10,15 +10,19 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from epochmq.base.errors import EpochError, NotReachable
-from epochmq.broker.broker_node import BrokerNode
+from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.escape.escape_bridge import Escape, ForwardItems, SendOutcome
-from epochmq.broker.escape.forward_batch import ForwardedMessage, Where
-from epochmq.broker.escape.forward_request import forward_request, item_of
-from epochmq.broker.escape.handed_over_halves import HandedOverHalves
+from epochmq.broker.escape.forward_batch import (
+    ForwardedMessage,
+    HandedOverHalves,
+    Where,
+    forward_request,
+    item_of,
+)
 from epochmq.broker.escape.local_routes import ContainerBrokers, Neighbour, NobodyNear
-from epochmq.broker.escape.revive_routing import favourite, pinned, place_of
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.transaction.ending import Answer
+from epochmq.model.revive_routing import favourite, pinned, place_of
 from epochmq.model.route import TopicRouteData
 from epochmq.model.topic import PERM_WRITE, TopicConfig
 from epochmq.runtime.peers import Peers
@@ -53,7 +57,7 @@ class EscapeService:
 
     def __init__(
         self,
-        node: BrokerNode,
+        node: BrokerContext,
         peers: Peers,
         addresses: Sequence[str],
         *,

@@ -10,11 +10,11 @@ from typing import Protocol
 
 import msgspec
 
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.escape.forward_request import here, level_to_wait
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.delay.delayed import delay
+from epochmq.broker.escape.forward_batch import here, level_to_wait
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
-from epochmq.broker.schedule.delayed import delay
-from epochmq.broker.transaction.half import prepare
+from epochmq.broker.transaction.half_messages import prepare
 from epochmq.model import property_names as prop
 from epochmq.model.names import (
     DEFAULT_TOPIC,
@@ -67,7 +67,7 @@ class NobodyNear:
 class NodeNear:
     """A `Neighbour` over a broker of this process."""
 
-    def __init__(self, node: BrokerNode) -> None:
+    def __init__(self, node: BrokerContext) -> None:
         self._node = node
 
     @property

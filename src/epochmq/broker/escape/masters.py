@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from epochmq.base import limits
-from epochmq.broker.escape.revive_routing import place_of
 from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.revive_routing import place_of
 
 REFRESH_MS = 2_000
 """How old masters and topics may be while something is to be handed over."""

@@ -1,1 +1,1 @@
-"""The one door by which a broker writes messages that no client sent just now."""
+"""The only path by which a broker writes messages itself."""

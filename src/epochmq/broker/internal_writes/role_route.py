@@ -8,10 +8,10 @@ handed over while a slave was the acting master.
 
 from collections.abc import Callable, Sequence
 
-from epochmq.broker.escape.revive_routing import is_pinned
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
-from epochmq.broker.roles import RoleRow
+from epochmq.broker.serving.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
+from epochmq.model.revive_routing import is_pinned
 from epochmq.store.draft import Draft
 from epochmq.store.native.remake import Remade
 

@@ -1,1 +1,1 @@
-"""POP: the broker hands messages out one by one and takes back what nobody acknowledges."""
+"""POP: messages handed out for a time, their acknowledgements, and their revival."""

@@ -5,20 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
-from epochmq.broker.escape.revive_routing import is_pinned
+from epochmq.broker.config.feature_keys import PopKeys
+from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
-from epochmq.broker.offsets.consumer_offsets import ConsumerOffsets
 from epochmq.broker.pop import pop_records as records
-from epochmq.broker.pop.buffer.pop_buffer import BufferSlot, PopBuffer
-from epochmq.broker.pop.confirmed import Confirmed
-from epochmq.broker.pop.order.ordered_pop import Orders
-from epochmq.broker.pop.polls import PopPolls
-from epochmq.broker.pop.pop_names import revive_topic
-from epochmq.broker.pop.pop_records import CheckPoint, Key
-from epochmq.broker.pop.revive.revive import MessageState
-from epochmq.broker.pop.revive.revive_driver import ReviveDriver, ReviveTopics
-from epochmq.broker.pop.windows.pop_windows import PopWindow, QueueKey, Windows
-from epochmq.broker.pop_keys import PopKeys
+from epochmq.broker.pop.ordered_pop import Orders
+from epochmq.broker.pop.pop_buffer import BufferSlot, PopBuffer
+from epochmq.broker.pop.pop_polls import PopPolls
+from epochmq.broker.pop.pop_records import CheckPoint, Key, revive_topic
+from epochmq.broker.pop.pop_windows import PopWindow, QueueKey, Windows
+from epochmq.broker.pop.revive import MessageState
+from epochmq.broker.pop.revive_driver import Confirmed, ReviveDriver, ReviveTopics
+from epochmq.model.revive_routing import is_pinned
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
 from epochmq.wire.codes import ResponseCode

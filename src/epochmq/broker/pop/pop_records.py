@@ -15,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from epochmq.broker.escape.revive_routing import is_pinned
-from epochmq.model import record
+from epochmq.model import names, record
 from epochmq.model.properties import find
 from epochmq.model.property_names import TIMER_DELIVER_MS
+from epochmq.model.revive_routing import is_pinned
 from epochmq.model.tags import tags_code
 from epochmq.store.draft import Draft
 
@@ -226,3 +226,40 @@ def _acks(found: _AckBody, own_name: str) -> PopAckRecord | None:
         found.brokerName or found.bn or own_name,
     )
     return PopAckRecord(key, list(offsets))
+
+
+# Pop names -----------------------------------------------------------------------------------
+# Names that POP uses: the revive topic, its group, retry topics of both generations.
+
+
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+ORDER_QUEUE = 999
+"""Stands in receipt handles for "no revive queue": an ordered pop has no check point."""
+
+NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
+"""Marks that say from which of a topic's three sources a message came."""
+
+
+def revive_topic(cluster: str) -> str:
+    return names.REVIVE_TOPIC_PREFIX + cluster
+
+
+def retry_name(group: str, topic: str, mark: str) -> str:
+    """The topic behind a mark. V1 cannot be split again, V2 can: `+` is in no name of a client."""
+    if mark == NORMAL or names.is_retry_topic(topic):
+        return topic
+    return names.retry_topic(f"{group}{'_' if mark == RETRY_V1 else '+'}{topic}")
+
+
+def mark_of(topic: str) -> str:
+    """The mark of a topic by its name alone, as clients make it out."""
+    if not names.is_retry_topic(topic):
+        return NORMAL
+    return RETRY_V2 if "+" in topic else RETRY_V1
+
+
+def sources(group: str, topic: str) -> tuple[str, ...]:
+    """Every topic that a pop of `topic` reads."""
+    if names.is_retry_topic(topic):
+        return (topic,)
+    return (topic, retry_name(group, topic, RETRY_V1), retry_name(group, topic, RETRY_V2))

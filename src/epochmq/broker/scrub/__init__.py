@@ -1,1 +1,1 @@
-"""Old parts of the log are searched for damage, and repaired by the bytes of another replica."""
+"""Comparing the log with other replicas, block by block, and repairing it."""

@@ -6,28 +6,220 @@ read by LOG_READ (34006), and judged by the store (`store/scrub.py`) before anyt
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from epochmq.base import limits
-from epochmq.base.errors import EpochError
+from epochmq.base.errors import EpochError, PeerError
 from epochmq.base.ports import Clock
-from epochmq.broker.broker_node import BrokerNode
-from epochmq.broker.scrub.scrub_peers import TIMEOUT_MS, Comparing, ScrubPeers
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.group.name_servers_view import question, read
 from epochmq.broker.scrub.scrub_plan import AskForBytes, ScrubCore
+from epochmq.broker.state import compare_digests
+from epochmq.broker.state.compare_digests import Meaning
 from epochmq.runtime.peers import Peers
-from epochmq.store.scrub import WantedRange
+from epochmq.store.scrub import CheckedBlock, WantedRange
+from epochmq.store.written_blocks import BLOCK_BYTES
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.bulk_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.bulk_headers import LogReadHeader
+from epochmq.wire.headers.bulk_headers import (
+    LogDigestsHeader,
+    LogDigestsResponseHeader,
+    LogReadHeader,
+)
+from epochmq.wire.headers.header import decode_header
+
+# Scrub peers ---------------------------------------------------------------------------------
+# Asks name servers for the other members of the group, and these for digests of their logs.
+#
+# What the search has read here is compared with them (LOG_DIGESTS), one stretch of the log at a
+# time; `compare` says what the answers mean. A member that does not know the request is left
+# alone for an hour.
+
+
+TIMEOUT_MS = 5_000
+MEMBERS_MS = 10_000
+"""So long a list of members is good."""
+UNABLE_MS = 3_600_000
+ANSWER_BYTES_MAX = 1024 * 1024
+"""128 blocks and some thousand epochs; nothing larger is read."""
+
+Rows = list[tuple[int, int, str]]
 
 log = logging.getLogger(__name__)
+
+
+class ScrubPeers:
+    """Asks the name servers in turn; the first one that answers counts."""
+
+    def __init__(self, node: BrokerContext, peers: Peers, servers: Sequence[str]) -> None:
+        self._node = node
+        self._peers = peers
+        self._servers = servers
+
+    async def others(self) -> dict[int, str]:
+        """Their addresses by id, without this broker."""
+        options = self._node.options
+        compat = options.compatible_with_old_name_srv
+        group = options.broker_cluster_name, options.broker_name
+        for server in self._servers:
+            try:
+                answer = await self._peers.invoke(
+                    server, question(*group, compat=compat), TIMEOUT_MS
+                )
+            except EpochError as error:
+                log.debug("name server %s: %s", server, error)
+                continue
+            members = read(answer, *group, compat=compat).members or {}
+            return {n: at for n, at in members.items() if at != self._node.address}
+        return {}
+
+
+class Comparing:
+    """One broker's comparisons with the others of its group."""
+
+    def __init__(
+        self, node: BrokerContext, peers: Peers, members: ScrubPeers, clock: Clock
+    ) -> None:
+        self._node = node
+        self._peers = peers
+        self._source = members
+        self._clock = clock
+        self._members: dict[int, str] = {}
+        self._members_until_ms = 0
+        self._unable: dict[str, int] = {}
+        """Members that do not know the request, and until when that is believed."""
+        self._generation = 0
+        """That of the log's checksums when it was compared last."""
+        self._task: asyncio.Task[None] | None = None
+
+    def wants(self, now: int) -> bool:
+        """Whether the next stretch may be given to `begin`: nobody waits, and there are others."""
+        return self._task is None and (bool(self._members) or now >= self._members_until_ms)
+
+    def begin(self, seen: Sequence[CheckedBlock]) -> None:
+        """Compare what the search has read, in the order of the log."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(seen), name="scrub-compare")
+            self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the comparison with other replicas failed", exc_info=error)
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self, seen: Sequence[CheckedBlock]) -> None:
+        now = self._clock.now_ms()
+        if now >= self._members_until_ms:
+            self._members = await self._source.others()
+            self._members_until_ms = now + MEMBERS_MS
+            left = self._members.values()
+            self._unable = {at: until for at, until in self._unable.items() if at in left}
+        node, scrub = self._node, self._node.store.scrub
+        pointers, differences = node.store.pointers, node.differences
+        if seen[0].generation != self._generation:
+            differences.clear()
+            self._generation = seen[0].generation
+        differences.keep(pointers.start, pointers.appended, self._members)
+        able = [at for at in self._members.values() if self._unable.get(at, 0) <= now]
+        address = compare_digests.partner(able, seen[0].start, scrub.rounds)
+        if address is None:
+            return
+        try:
+            rows, _ = await self._ask(address, seen[0].start, seen[-1].start + seen[-1].size)
+            found = compare_digests.compare(seen, rows)
+            differences.matched(found.same, address)
+            scrub.give_checksums(found.same)
+            new = [one for one in found.different if (one.start, address) not in differences]
+            await self._examine(new[: min(compare_digests.EXAMINED_MAX, differences.room)], address)
+        except EpochError as error:
+            log.debug("%s: no digests: %s", address, error)
+            self._members_until_ms = 0
+
+    async def _ask(
+        self, address: str, start: int, end: int, *, verify: bool | None = None
+    ) -> tuple[Rows, bool]:
+        """A member's digests, and whether it has verified its bytes first."""
+        header = LogDigestsHeader(start, end, BLOCK_BYTES, verify)
+        command = request(RequestCode.LOG_DIGESTS, header)
+        answer = await self._peers.invoke(address, command, TIMEOUT_MS)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._unable[address] = self._clock.now_ms() + UNABLE_MS
+        if answer.code != ResponseCode.SUCCESS:
+            raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
+        if len(answer.body) > ANSWER_BYTES_MAX:
+            raise PeerError(f"an answer of {len(answer.body)} bytes")
+        verified = decode_header(LogDigestsResponseHeader, answer.ext).verified
+        return decode_body(LogDigests, answer.body).blocks, bool(verified)
+
+    async def _examine(self, different: Iterable[CheckedBlock], address: str) -> None:
+        """Find out who is right about blocks that differ."""
+        diverged = []
+        try:
+            for one in different:
+                if await self._is_diverged(one, address):
+                    self._node.differences.add(one, address)
+                    diverged.append(one)
+        finally:
+            if diverged:
+                log.error(
+                    "%d blocks of the log, the first at log offset %d, are not those of %s, though"
+                    " both brokers find theirs sound; nothing is changed. epochmq pipeline audit"
+                    " shows the difference; then stop the broker that is wrong, move its store away"
+                    " and start it again",
+                    len(diverged),
+                    diverged[0].start,
+                    address,
+                )
+
+    async def _is_diverged(self, seen: CheckedBlock, address: str) -> bool:
+        """Whether both brokers, having looked again, are sure of different bytes."""
+        own = await self._look_again(seen)
+        if own is None:
+            return False
+        rows, verified = await self._ask(address, seen.start, seen.start + seen.size, verify=True)
+        meaning = compare_digests.judge(own, seen.start, seen.size, rows, verified=verified)
+        log.debug("the block at log offset %d and %s: %s", seen.start, address, meaning.value)
+        is_cut = seen.generation != self._node.store.checksums.generation
+        return meaning is Meaning.DIVERGED and not is_cut
+
+    async def _look_again(self, seen: CheckedBlock) -> str | None:
+        """The digest of our bytes now; None when they are damaged or gone."""
+        examination = self._node.store.scrub.examination(seen.start, seen.start + seen.size)
+        if examination is None:
+            return None
+        looked: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
+
+        def look() -> bool:
+            examination.run()
+            return True
+
+        def done(ran: bool | None) -> None:
+            if not looked.done():
+                looked.set_result(ran)
+
+        self._node.background(look, done)
+        if not await looked or examination.conclude():
+            return None
+        return examination.digest
+
+
+# Scrub service -------------------------------------------------------------------------------
 
 
 class ScrubService:
     """One broker's search for damage; `servers` are the name servers."""
 
     def __init__(
-        self, node: BrokerNode, peers: Peers, servers: Sequence[str], clock: Clock
+        self, node: BrokerContext, peers: Peers, servers: Sequence[str], clock: Clock
     ) -> None:
         self._node = node
         self._peers = peers

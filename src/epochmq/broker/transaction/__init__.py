@@ -1,1 +1,1 @@
-"""Transactional messages: half messages, their ends, and asking producers that stay silent."""
+"""Transactional messages: half messages, their ends, and checks with the producer."""

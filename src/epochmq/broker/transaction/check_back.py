@@ -8,10 +8,9 @@ is left alone, neither counted nor copied; upstream counts, and gives it up with
 import logging
 
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
-from epochmq.broker.transaction.half import copy, given_up, handed_over, real_place, shown
-from epochmq.broker.transaction.half_reading import Reading
+from epochmq.broker.transaction.half_messages import copy, given_up, handed_over, real_place, shown
 from epochmq.broker.transaction.open_transactions import Half, ReadHalfMessages, Why
-from epochmq.broker.transaction.transaction_context import TransactionContext
+from epochmq.broker.transaction.transaction_context import Reading, TransactionContext
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.store.draft import Draft

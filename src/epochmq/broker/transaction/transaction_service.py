@@ -9,13 +9,12 @@ from contextlib import suppress
 
 from epochmq.base.errors import Refused
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
-from epochmq.broker.transaction.batch_ends import BatchEnds
 from epochmq.broker.transaction.check_back import CheckBackDriver
-from epochmq.broker.transaction.ending import Answer, TransactionEndings
-from epochmq.broker.transaction.half import GROUP, op
-from epochmq.broker.transaction.half_reading import Reading
+from epochmq.broker.transaction.ending import Answer, BatchEnds, TransactionEndings
+from epochmq.broker.transaction.half_messages import GROUP, op
 from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.broker.transaction.transaction_context import (
+    Reading,
     TransactionBroker,
     TransactionContext,
     terms_of,

@@ -24,7 +24,7 @@ class TimedMessage(NamedTuple):
     queue_offset: int
     store_wall_ms: int
     due_wall_ms: int
-    """`due_wall` of broker/timer/timed.py."""
+    """`due_wall` of broker/delay/timed.py."""
     topic: str
     """Its real one."""
     topic_hash: int

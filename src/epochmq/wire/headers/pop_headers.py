@@ -25,7 +25,7 @@ class PopHeader(TopicHeader):
 
 
 class PopResponseHeader(Header):
-    """Answer to a pop; `broker/pop/handle.py` writes its three texts."""
+    """Answer to a pop; `broker/pop/receipt_handle.py` writes its three texts."""
 
     popTime: I64
     invisibleTime: I64

@@ -1,1 +1,0 @@
-"""Who is connected: consumer groups and producer groups, by their heartbeats."""

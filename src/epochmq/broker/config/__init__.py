@@ -1,0 +1,1 @@
+"""The options of a broker and of a container."""

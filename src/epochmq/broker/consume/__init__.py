@@ -1,0 +1,1 @@
+"""Consumers: clients, offsets, filters, locks, queues, and requests that wait for messages."""

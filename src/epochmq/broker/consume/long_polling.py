@@ -1,0 +1,236 @@
+"""Held pull requests: who waits on which queue, woken by an append group or by the deadline.
+
+Pure: `now` comes in, requests to execute again come out. A request waits for the first message at
+or behind its `offset` in one queue. Everything is bounded: `hold` says no
+when a queue or the whole broker has too many waiters, and a closed connection takes its waiters
+with it, so nobody can fill the table and leave.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from epochmq.base.check import check
+from epochmq.wire.session import Session
+
+R = TypeVar("R")
+
+SLOT_MS = 100
+"""Deadlines are kept by slots of this length; a wait may last up to one slot longer."""
+
+
+class Waiter(Generic[R]):
+    """One held request: wakes when `topic`/`queue_id` holds a message at `offset`."""
+
+    __slots__ = ("deadline", "number", "offset", "owner", "queue", "request", "slot")
+
+    def __init__(
+        self,
+        number: int,
+        queue: tuple[str, int],
+        offset: int,
+        owner: int,
+        deadline: int,
+        request: R,
+    ) -> None:
+        self.number = number
+        self.queue = queue
+        self.offset = offset
+        self.owner = owner
+        self.deadline = deadline
+        self.slot = -(-deadline // SLOT_MS)
+        self.request = request
+
+
+class LongPoll(Generic[R]):
+    """All waiters of a broker, found by queue, by time slot and by connection.
+
+    Each index is a dict of dicts by waiter number, so order is the order of arrival and removal is
+    O(1): a busy queue wakes its consumers thousands of times a second, and a heap with lazy
+    deletion would keep 15 seconds of dead entries.
+    """
+
+    def __init__(self, *, per_queue_max: int, total_max: int) -> None:
+        self._per_queue_max = per_queue_max
+        self._total_max = total_max
+        self._number = 0
+        self._count = 0
+        self._by_queue: dict[tuple[str, int], dict[int, Waiter[R]]] = {}
+        self._by_slot: dict[int, dict[int, Waiter[R]]] = {}
+        self._by_owner: dict[int, dict[int, Waiter[R]]] = {}
+        self._earliest_slot: int | None = None
+        self._refused = 0
+        self._woken = 0
+        self._expired = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(
+        self, topic: str, queue_id: int, offset: int, owner: int, deadline: int, request: R
+    ) -> bool:
+        """Keep `request` until a message at `offset` arrives or `deadline`; False when full."""
+        queue = (topic, queue_id)
+        waiting = self._by_queue.get(queue)
+        if self._count >= self._total_max or (
+            waiting is not None and len(waiting) >= self._per_queue_max
+        ):
+            self._refused += 1
+            return False
+        self._number = number = self._number + 1
+        waiter = Waiter(number, queue, offset, owner, deadline, request)
+        if waiting is None:
+            waiting = self._by_queue[queue] = {}
+        waiting[number] = waiter
+        self._by_slot.setdefault(waiter.slot, {})[number] = waiter
+        self._by_owner.setdefault(owner, {})[number] = waiter
+        if self._earliest_slot is None or waiter.slot < self._earliest_slot:
+            self._earliest_slot = waiter.slot
+        self._count += 1
+        return True
+
+    def notify(self, topic: str, queue_id: int, new_max: int) -> list[R]:
+        """Requests to execute again now that the queue is readable up to `new_max`."""
+        waiting = self._by_queue.get((topic, queue_id))
+        if waiting is None:
+            return []
+        ready = [waiter for waiter in waiting.values() if waiter.offset < new_max]
+        self._woken += len(ready)
+        return self._pop_waiters(ready)
+
+    def pop_first(self, topic: str, queue_id: int) -> R | None:
+        """The request of a queue that has waited longest, whatever it waits for."""
+        waiting = self._by_queue.get((topic, queue_id))
+        if waiting is None:
+            return None
+        self._woken += 1
+        return self._pop_waiters([next(iter(waiting.values()))])[0]
+
+    def waiting(self, topic: str, queue_id: int) -> int:
+        """How many wait for a queue."""
+        return len(self._by_queue.get((topic, queue_id), ()))
+
+    def expire(self, now: int) -> list[R]:
+        """Requests whose time is over; they are executed once more and answered for good."""
+        slot_now = now // SLOT_MS
+        if self._earliest_slot is None or self._earliest_slot > slot_now:
+            return []
+        over: list[Waiter[R]] = []
+        for slot in sorted(slot for slot in self._by_slot if slot <= slot_now):
+            over.extend(self._by_slot[slot].values())
+        self._expired += len(over)
+        taken = self._pop_waiters(over)
+        self._earliest_slot = min(self._by_slot, default=None)
+        return taken
+
+    def drop(self, owner: int) -> int:
+        """Forget every waiter of a closed connection; answers how many."""
+        waiters = self._by_owner.get(owner)
+        return len(self._pop_waiters(list(waiters.values()))) if waiters else 0
+
+    def pop_of_owner(self, owner: int, wanted: Callable[[R], bool]) -> list[R]:
+        """The wanted ones among a connection's requests, taken out."""
+        waiters = self._by_owner.get(owner, {}).values()
+        return self._pop_waiters([waiter for waiter in waiters if wanted(waiter.request)])
+
+    def pop_all(self) -> list[R]:
+        """Every request, for a stop or a change of role: each gets an answer."""
+        everything = [w for waiting in self._by_queue.values() for w in waiting.values()]
+        self._earliest_slot = None
+        return self._pop_waiters(sorted(everything, key=_number_of))
+
+    def next_deadline(self) -> int | None:
+        """When `expire` has something to do; may be early by waiters already woken, never late."""
+        return None if self._earliest_slot is None else self._earliest_slot * SLOT_MS
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "held": self._count,
+            "queues": len(self._by_queue),
+            "refused": self._refused,
+            "woken": self._woken,
+            "expired": self._expired,
+        }
+
+    def _pop_waiters(self, waiters: list[Waiter[R]]) -> list[R]:
+        for waiter in waiters:
+            _forget(self._by_queue, waiter.queue, waiter.number)
+            _forget(self._by_slot, waiter.slot, waiter.number)
+            _forget(self._by_owner, waiter.owner, waiter.number)
+        self._count -= len(waiters)
+        check(self._count >= 0, "long poll: count of waiters")
+        if self._count == 0:
+            self._earliest_slot = None
+        return [waiter.request for waiter in waiters]
+
+
+K = TypeVar("K")
+
+
+def _forget(index: dict[K, dict[int, Waiter[R]]], key: K, number: int) -> None:
+    group = index[key]
+    del group[number]
+    if not group:
+        del index[key]
+
+
+def _number_of(waiter: Waiter[R]) -> int:
+    return waiter.number
+
+
+# Request -------------------------------------------------------------------------------------
+# A pull request as it is kept while it waits: everything its second execution needs.
+
+
+class PullRequest:
+    """`offset` moves on when a held request is woken by messages its filter does not want.
+
+    `accept` takes a consume-queue unit's tags code, `verify` a whole record; None lets all pass.
+    """
+
+    __slots__ = (
+        "accept",
+        "binary",
+        "deadline",
+        "group",
+        "group_sys_flag",
+        "max_count",
+        "offset",
+        "opaque",
+        "queue_id",
+        "session",
+        "slow_broker",
+        "suggested_broker",
+        "topic",
+        "topic_sys_flag",
+        "verify",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        opaque: int,
+        *,
+        group: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+    ) -> None:
+        self.session = session
+        self.opaque = opaque
+        self.binary = False
+        """Whether the request came with a binary header, as its answer then must."""
+        self.group = group
+        self.topic = topic
+        self.queue_id = queue_id
+        self.offset = offset
+        self.max_count = max_count
+        self.accept: Callable[[int], bool] | None = None
+        self.verify: Callable[[memoryview], bool | None] | None = None
+        self.topic_sys_flag = 0
+        self.group_sys_flag = 0
+        self.suggested_broker = 0
+        self.slow_broker = 0
+        """The replica suggested to who reads what lies far back; 0 is the master."""
+        self.deadline = 0
+        """Monotonic ms until which it may be held; 0 when it may not."""

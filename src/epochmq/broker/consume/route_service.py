@@ -1,0 +1,91 @@
+"""Asks the name servers for the routes that the broker's clients want shares of."""
+
+import asyncio
+import logging
+
+from epochmq.base.errors import EpochError, NotReachable
+from epochmq.base.ports import Clock
+from epochmq.broker.consume.route_book import Queues, RouteBook, Waiter
+from epochmq.model.queue import MessageQueue
+from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import PERM_READ
+from epochmq.runtime.peers import Peers
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+
+TIMEOUT_MS = 3_000
+
+log = logging.getLogger(__name__)
+
+
+class RouteWatch:
+    """Ticked by the broker; `find` is what handlers call."""
+
+    def __init__(self, core: RouteBook, peers: Peers, addresses: list[str], clock: Clock) -> None:
+        self.core = core
+        self._peers = peers
+        self._addresses = addresses
+        self._clock = clock
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def find(self, topic: str, waiter: Waiter) -> None:
+        """`RouteBook.find`; what has to be asked for is asked for at once."""
+        now = self._clock.now_ms()
+        self.core.find(topic, now, waiter)
+        self.tick(now)
+
+    def tick(self, now: int) -> None:
+        """Start the questions that are due; each runs by itself."""
+        for topic in self.core.due(now):
+            task = asyncio.get_running_loop().create_task(self._ask(topic))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+    def next_deadline(self) -> int | None:
+        return self.core.next_deadline()
+
+    async def close(self) -> None:
+        """Ask no more; who still waits goes with its connection."""
+        for task in self._calls:
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
+        await self._peers.close()
+
+    async def _ask(self, topic: str) -> None:
+        queues = None
+        for address in self._addresses:
+            try:
+                queues = await self._ask_one(address, topic)
+                break
+            except NotReachable as error:
+                log.info("route of %s: %s", topic, error)
+            except EpochError as error:
+                log.warning("route of %s: %s answered no route: %s", topic, address, error)
+        now = self._clock.now_ms()
+        if queues is None:
+            self.core.failed(topic, now)
+        else:
+            self.core.came(topic, queues, now)
+
+    async def _ask_one(self, address: str, topic: str) -> Queues | None:
+        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        answer = await self._peers.invoke(address, command, TIMEOUT_MS)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return ()
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        return readable(topic, decode_answer(TopicRouteData, answer.body))
+
+
+def readable(topic: str, route: TopicRouteData) -> Queues:
+    """Every queue of the route that may be read."""
+    return tuple(
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in route.queue_datas
+        if data.perm & PERM_READ
+        for queue_id in range(data.read_queue_nums)
+    )

@@ -1,1 +1,0 @@
-"""Several brokers in one process, behind one port for adding and removing them (ADR 0052)."""

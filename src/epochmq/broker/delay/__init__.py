@@ -1,0 +1,1 @@
+"""Delayed messages: by level, and for an exact time."""

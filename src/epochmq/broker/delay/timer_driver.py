@@ -1,0 +1,561 @@
+"""The driver of one `Timer`: the timer topic is hung on the wheel, what is due goes to the internal
+writer.
+
+Ticked by the broker's loop; a tick does a bounded piece of work. Hanging up goes on in every role,
+at a replica only as far as its master has delivered by its own word; delivering only where the
+role's row says so. When the own files are found wrong they are made anew from the timer topic.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault
+from epochmq.broker.delay.slot_reading import SlotReading, merged, takes_back
+from epochmq.broker.delay.timed import (
+    WheelMessage,
+    cancelled_name,
+    due_wall,
+    names_of,
+    restore,
+    roll,
+    waiting,
+)
+from epochmq.broker.delay.timed_messages import Timer
+from epochmq.broker.delay.timer_metrics import TimerMetrics
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
+from epochmq.model import record
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.property_names import REAL_TOPIC
+from epochmq.store.draft import Draft
+from epochmq.store.native.native_send import TIMED
+from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native.waits import TimedMessage
+from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.timer.timer_checkpoint import OlderProgress
+from epochmq.store.timer.timer_files import SlotLink, TimerFiles
+from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
+
+ENQUEUE_COUNT = 256
+"""Messages hung up in one tick."""
+DELIVER_COUNT = 256
+DELIVER_BYTES = 4 * 1024 * 1024
+SLOTS_COUNT = 1024
+"""Empty slots passed in one tick."""
+UNITS_COUNT = 4096
+"""Units of one slot collected in one tick (merged: see `MERGED_PER_READ`)."""
+CLEAN_MS = 60_000
+_READ_BYTES = 1 << 30
+_FAR = 1 << 62
+
+log = logging.getLogger(__name__)
+
+
+class TimerStore(Protocol):
+    """What the timer needs of the store."""
+
+    def read_queue(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Callable[[int], bool] | None = None,
+        verify: Callable[[memoryview], bool] | None = None,
+        *,
+        stop: int = ...,
+    ) -> ReadResult: ...
+
+    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+
+    def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
+
+    def waits(self, offset: int, count: int) -> list[TimedMessage]: ...
+
+    def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
+
+
+class TimerDriver:
+    """Between the core, the store, the timer's files and the internal writer.
+
+    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
+    before an offset of it.
+    """
+
+    def __init__(
+        self,
+        core: Timer,
+        files: TimerFiles,
+        store: TimerStore,
+        internal_writer: InternalWriter,
+        log_bounds: Callable[[], tuple[int, int]],
+        epoch_at: Callable[[int], int],
+    ) -> None:
+        self.core = core
+        self.files = files
+        self.metrics = TimerMetrics()
+        self.finished: list[int] = []
+        """Slots that are delivered, to be emptied once the deliveries are on the device."""
+        self.stop_enqueue = self.stop_dequeue = False
+        self.enqueued = self.delivered = self.discarded = self.rebuilds = 0
+        self._store = store
+        self._internal_writer = internal_writer
+        self._log_bounds = log_bounds
+        self._epoch_at = epoch_at
+        self.delivers = False
+        self._reading: SlotReading | None = None
+        self._collecting = False
+        self._backlog = False
+        self._turn = 0
+        """Counts what makes an answer of the internal writer stale."""
+        self._awaits_answer = self._is_damaged = False
+        self._clean_at = 0
+
+    def tick(self, wall: int, *, delivers: bool) -> None:
+        """One bounded piece of work."""
+        try:
+            self._change_role(delivers, wall)
+            if self._is_damaged:
+                if not self._awaits_answer:
+                    self.rebuild()
+                return
+            if self.core.is_behind(wall):
+                if not self.finished and not self.core.flying:
+                    self._follow_back(wall)
+                return
+            if delivers and not self.core.flying and self._is_out_of_reach(wall):
+                log.warning("the timer stood at %d, too far back for its wheel", self.core.read_ms)
+                self.core.skip_to(wall)
+                self.rebuild()
+            if not self.stop_enqueue:
+                self._enqueue(wall)
+            if delivers and not self.stop_dequeue:
+                self._deliver(wall)
+            self._clean(wall)
+        except TimerDamaged as error:
+            log.error("the timer's files are made anew from the timer topic: %s", error)
+            self.find_damaged()
+        except EnvironmentFault as error:
+            log.error("the timer's files cannot be written now: %s", error)
+
+    def next_deadline(self, wall: int) -> int | None:
+        """Wall time of the next tick that does something."""
+        puts = self.delivers and not self.stop_dequeue
+        if self._is_damaged:
+            return None if self._awaits_answer else wall
+        if self._backlog or (self._collecting and puts):
+            return wall
+        return self.core.next_deadline(wall) if puts else None
+
+    def find_damaged(self) -> None:
+        """The own files are made anew as soon as the internal writer has answered: what is under
+        way would come twice else (INV-27)."""
+        self._is_damaged = True
+        if not self._awaits_answer:
+            self.rebuild()
+
+    def rebuild(self) -> None:
+        """Forget the own files; everything the timer topic still has is hung up again."""
+        self._turn += 1
+        self._awaits_answer = self._is_damaged = False
+        self._reading = None
+        self.rebuilds += 1
+        self.finished.clear()
+        self.files.reset(self.core.position)
+        self.metrics.reset()
+        first = max(self._store.queue_bounds(TIMER_TOPIC, 0)[0], 0)
+        self.core.begin_again(first, self.files.log.end)
+
+    def clear(self, slots_ms: Collection[int]) -> None:
+        """Empty slots that are delivered; one that is damaged shows when it is needed."""
+        self.finished = [slot_ms for slot_ms in self.finished if slot_ms not in slots_ms]
+        try:
+            self.files.clear(slots_ms)
+        except (TimerDamaged, EnvironmentFault) as error:
+            log.error("delivered slots of the timer cannot be emptied: %s", error)
+
+    def count_at(self, slot_ms: int) -> int:
+        """Messages that wait in a slot; a damaged slot counts as empty."""
+        try:
+            return self.files.count(slot_ms)
+        except TimerDamaged:
+            return 0
+
+    def behind(self) -> int:
+        """Messages of the timer topic that are not hung up yet."""
+        return max(0, self._store.queue_bounds(TIMER_TOPIC, 0)[1] - self.core.cursor)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            **self.core.statistics(),
+            "enqueued": self.enqueued,
+            "delivered": self.delivered,
+            "discarded": self.discarded,
+            "rebuilds": self.rebuilds,
+        }
+
+    def _is_out_of_reach(self, wall: int) -> bool:
+        """Whether messages of now might not fit on the wheel beside those of `read_ms`: this clock,
+        or that of who delivered before, was days behind. They would wait for slots to pass, and
+        slots wait for them.
+        """
+        core = self.core
+        span_ms = self.files.wheel.slots * core.precision_ms
+        return core.read_ms > 0 and wall - core.read_ms > span_ms // 2
+
+    def _change_role(self, delivers: bool, wall: int) -> None:
+        if delivers == self.delivers:
+            return
+        self.delivers = delivers
+        self._reading = None
+        self._turn += 1
+        self._awaits_answer = False
+        if delivers:
+            is_whole = self.core.keep_older(self._holds)
+            high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
+            if not self.core.start_delivery(wall, high):
+                log.error("the timer topic ends at %d, before what hung on the wheel", high)
+                self.rebuild()
+            elif not is_whole:
+                log.warning("the log was cut since the clock went back: the wheel is made anew")
+                self.rebuild()
+        else:
+            self.files.rewind(self.core.fall_back())
+
+    def _holds(self, row: OlderProgress) -> bool:
+        """Whether the log has what was delivered when a clock went back."""
+        return row.log_end <= self._log_bounds()[1] and row.epoch == self._epoch_at(row.log_end)
+
+    def _follow_back(self, wall: int) -> None:
+        """The clock went back. What an hour ahead was late hangs in a slot that does not come for
+        an hour, and is not delivered: it is hung up anew (INV-27)."""
+        core = self.core
+        self._turn += 1
+        self._reading = None
+        if core.has_skipped:
+            core.unskip()
+            self.rebuild()
+        if core.is_behind(wall):
+            end = self._log_bounds()[1]
+            core.set_back(wall, end, self._epoch_at(end))
+
+    # Enqueue ---------------------------------------------------------------------------------
+
+    def _enqueue(self, wall: int) -> None:
+        core = self.core
+        self._backlog = False
+        if not self.delivers and not core.catching_up:
+            return
+        stop = core.covered if core.catching_up else _FAR
+        count = min(ENQUEUE_COUNT, stop - core.cursor)
+        waits = self._store.waits(core.cursor, count)
+        if waits:
+            self._hang_plain(waits, wall)
+            end = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
+            self._backlog = core.cursor < min(end, stop)
+            return
+        found = self._store.read_queue(
+            TIMER_TOPIC, 0, core.cursor, count, _READ_BYTES, None, _keep, stop=stop
+        )
+        if found.count:
+            self._hang(found.chunks, wall)
+            self._backlog = core.cursor < min(max(found.max_offset, 0), stop)
+        elif core.cursor < (low := max(found.min_offset, 0)):  # retention took what was there
+            core.enqueued(min(low, stop), self.files.log.end)
+        elif found.status is GetStatus.NO_MATCHED_MESSAGE:  # holes
+            core.enqueued(min(found.next_offset, stop), self.files.log.end)
+
+    def _hang(self, raws: Sequence[memoryview], wall: int) -> None:
+        """Hang records of the timer topic up."""
+        topics = self._add(raws, wall)
+        self._hung(topics, record.queue_offset_at(raws[-1], 0) + 1, wall)
+
+    def _add(self, raws: Sequence[memoryview], wall: int) -> list[str]:
+        """Records to their places on the wheel; the real topics of those that have one."""
+        core, last_ms = self.core, self._last_ms()
+        links: list[SlotLink] = []
+        entries: list[WheelMessage] = []
+        for raw in raws:
+            at = record.offset_at(raw, 0)
+            entry = waiting(raw)
+            if entry is None:
+                self._discard(at, "says no time or place, or is damaged")
+                continue
+            offset, stored = record.queue_offset_at(raw, 0), record.store_time_at(raw, 0)
+            place = core.place(offset, entry.deliver_wall_ms, stored, delete=bool(entry.cancels))
+            if place is not None:
+                if place.slot_ms >= last_ms:
+                    place = core.farthest(place.magic)
+                link = SlotLink(
+                    place.slot_ms, place.magic, at, len(raw), entry.topic_hash, place[2]
+                )
+                links.append(link)
+                entries.append(entry)
+        positions = self.files.add(links, wall) if links else []
+        for link, entry, position in zip(links, entries, positions, strict=True):
+            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
+                core.cancel(cancelled_name(entry), link.deliver_wall_ms)
+        return [entry.topic for entry in entries]
+
+    def _hang_plain(self, waits: Sequence[TimedMessage], wall: int) -> None:
+        """The same for messages that are ordinary and cancel none."""
+        core, last_ms = self.core, self._last_ms()
+        place_of, joined = core.place, core.joined
+        links: list[SlotLink] = []
+        topics: list[str] = []
+        after = core.cursor
+        for offset, stored, due, topic, topic_hash, at, size in waits:
+            place = place_of(offset, due, stored)
+            if place is not None:
+                if place.slot_ms >= last_ms:
+                    place = core.farthest(place.magic)
+                slot_ms, magic, deliver_wall_ms = place
+                links.append(SlotLink(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
+                topics.append(topic)
+            after = offset + 1
+        positions = self.files.add(links, wall) if links else []
+        for link, position in zip(links, positions, strict=True):
+            joined(link.slot_ms, link.deliver_wall_ms, position)
+        self._hung(topics, after, wall)
+
+    def _last_ms(self) -> int:
+        """The first slot that the wheel does not reach."""
+        return self.core.read_ms + self.files.wheel.slots * self.core.precision_ms
+
+    def _hung(self, topics: Sequence[str], after: int, wall: int) -> None:
+        self._count(topics, wall)
+        self.enqueued += len(topics)
+        self.core.enqueued(after, self.files.log.end)
+
+    def _count(self, topics: Sequence[str], wall: int) -> None:
+        for topic, count in Counter(topics).items():
+            self.metrics.add([topic], count, wall)
+
+    # Deliver ---------------------------------------------------------------------------------
+
+    def _deliver(self, wall: int) -> None:
+        core = self.core
+        for _ in range(SLOTS_COUNT):
+            slot_ms = core.wants(wall)
+            if slot_ms is not None and not self._open(slot_ms, wall):
+                return
+            batch = core.batch(wall, DELIVER_COUNT)
+            if batch:
+                try:
+                    self._put(batch, wall)
+                except EnvironmentFault:
+                    core.withdraw()  # nothing is under way: it is tried again
+                    raise
+                return
+            slot_ms, held = core.read_ms, core.size
+            if not core.advance(wall, self.files.log.end):
+                return
+            if held:
+                self.finished.extend(range(slot_ms, core.read_ms, core.precision_ms))
+
+    def _open(self, slot_ms: int, wall: int) -> bool:
+        """Collect a slot's units, a large slot's in several ticks, and those of the slots that go
+        with it; whether it is open now."""
+        reading = self._reading
+        if reading is None or reading.slot_ms != slot_ms:
+            reading = self._reading = SlotReading(self.files, slot_ms, self.core.key_of)
+        self._collecting = not reading.read(UNITS_COUNT)
+        if self._collecting:
+            return False
+        self._reading = None
+        readings = [reading, *self._more_slots(reading, wall)]
+        self.core.opened(merged(readings), len(readings))
+        for position in [position for one in readings for position in one.deletes]:
+            unit = self.files.unit(position)
+            raw = self._record(unit)
+            entry = None if raw is None else waiting(raw)
+            if entry is not None:
+                self.core.cancel(cancelled_name(entry), unit.deliver_wall_ms)
+        return True
+
+    def _more_slots(self, first: SlotReading, wall: int) -> list[SlotReading]:
+        """The slots behind one that are over as well, as long as all make one batch."""
+        core, more = self.core, list[SlotReading]()
+        slot_ms, count = first.slot_ms + core.precision_ms, len(first.keys())
+        while count and core.spans(slot_ms, wall):
+            count += self.files.count(slot_ms)
+            if count > DELIVER_COUNT:
+                break
+            reading = SlotReading(self.files, slot_ms, core.key_of)
+            while not reading.read(UNITS_COUNT):
+                pass
+            more.append(reading)
+            slot_ms += core.precision_ms
+        return more
+
+    def _put(self, batch: Sequence[int], wall: int) -> None:
+        """Put what is due; what needs no put counts as held."""
+        units = self._units(batch)
+        if self._put_plain(units, wall):
+            return
+        if not self._hang_again(units, wall):
+            return
+        messages: list[StoredMessage | None] = []
+        drafts: list[Draft] = []
+        places: list[int] = []
+        for at, unit in enumerate(units):
+            message, draft = self._prepare(unit, wall)
+            messages.append(message)
+            if draft is not None:
+                places.append(at)
+                drafts.append(draft)
+        held = [True] * len(units)
+        topics = [m if m is None else m.properties.get(REAL_TOPIC, "") for m in messages]
+        turn = self._turn
+        if not drafts:
+            self._finish_batch(topics, held, wall)
+            return
+
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
+            if turn != self._turn:
+                return  # another role, another wheel: it is put again, not lost
+            for at, outcome in zip(places, outcomes, strict=True):
+                held[at] = outcome is not WriteOutcome.LATER
+                message = messages[at]
+                if outcome is WriteOutcome.ILLEGAL and message is not None:
+                    self._discard(message.offset, "is illegal as it would be stored")
+            self._finish_batch(topics, held, wall)
+
+        self._awaits_answer = True
+        self.core.put_begins(self.files.log.end)
+        self._internal_writer.put(drafts, Origin.TIMER, wall, done)
+
+    def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
+        """The same for those at the front that the native code makes; False: there are none, or
+        it stops amid some that go at the same time."""
+        core = self.core
+        if core.cancels or any(
+            unit.magic != DEFAULT or core.may_be_done(unit.deliver_wall_ms) for unit in units
+        ):
+            return False
+        sources = [(unit.offset, unit.size, unit.write_wall_ms) for unit in units]
+        remade = self._store.remake(TIMED, sources, wall)
+        if remade is not None and self.core.splits(len(units) - len(remade)):
+            self._store.remake(TIMED, sources[len(remade) :], wall)  # learns the topic it stops at
+            remade = self._store.remake(TIMED, sources, wall)
+        if remade is None or self.core.splits(len(units) - len(remade)):
+            return False
+        topics, turn = remade.run.topics(), self._turn
+        self.core.put_back(len(units) - len(remade))
+
+        def done(outcomes: Sequence[WriteOutcome]) -> None:
+            if turn != self._turn:
+                return  # another role, another wheel: it is put again, not lost
+            for unit, outcome in zip(units, outcomes, strict=False):
+                if outcome is WriteOutcome.ILLEGAL:
+                    self._discard(unit.offset, "is illegal as it would be stored")
+            self._finish_batch(
+                topics, [outcome is not WriteOutcome.LATER for outcome in outcomes], wall
+            )
+
+        self._awaits_answer = True
+        self.core.put_begins(self.files.log.end)
+        self._internal_writer.put(remade, Origin.TIMER, wall, done)
+        return True
+
+    def _units(self, batch: Sequence[int]) -> list[Unit]:
+        """Those of a batch that make a put of bearable size; the others come with the next."""
+        units: list[Unit] = []
+        size = 0
+        for unit in self.files.units(batch):
+            size += unit.size
+            if units and size > DELIVER_BYTES:
+                break
+            units.append(unit)
+        self.core.put_back(len(batch) - len(units))
+        return units
+
+    def _finish_batch(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
+        """`topics`: the real ones; None for what is no message any more, or was delivered."""
+        self._awaits_answer = False
+        over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
+        for topic, count in Counter(over).items():
+            self.metrics.add([topic], -count, wall)
+        self.delivered += len(over)
+        self.core.batch_put(held, wall, self.files.log.end)
+
+    def _prepare(self, unit: Unit, wall: int) -> tuple[StoredMessage | None, Draft | None]:
+        """A unit's message, unless it waits no longer, and what is to be put for it."""
+        raw = self._record(unit)
+        if raw is None:
+            self._discard(unit.offset, "is no longer in the log, which keeps messages too briefly")
+            return None, None
+        message = record.decode(raw)
+        if message.topic != TIMER_TOPIC:
+            raise TimerDamaged(f"the message at {unit.offset} is not the timer topic's")
+        if unit.magic & ROLL:
+            return message, roll(message) if self._rolls(message, unit) else None
+        due = due_wall(message.properties, message.store_wall_ms)
+        if due is None or due > wall:
+            raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
+        if self.core.was_done(message.queue_offset, due):
+            return None, None  # who delivered it counts it no more (`TimerMetrics.merge`)
+        if unit.magic & DELETE:
+            return message, None
+        if self.core.cancels and self.core.is_cancelled(names_of(message), unit.deliver_wall_ms):
+            return message, None
+        draft = restore(message, unit.write_wall_ms, wall)
+        if draft is None:
+            self._discard(message.offset, "names no topic")
+        return message, draft
+
+    def _hang_again(self, units: Sequence[Unit], wall: int) -> bool:
+        """Hang those up again that hung as far away as the wheel reached, before their own time.
+
+        False: all is hung up anew. Late ones wait, of a time before the clock went back by more
+        than the wheel reaches, and until then a check point says nothing of new units.
+        """
+        raws = []
+        for unit in units:
+            raw = self._record(unit) if unit.magic & ROLL else None
+            if raw is not None and unit.deliver_wall_ms < self._time_of(raw):
+                raws.append(raw)
+        if raws and self.core.waits_for_late:
+            log.warning("the clock went back further than the wheel reaches: it is made anew")
+            self.rebuild()
+            return False
+        self._count(self._add(raws, wall), wall)
+        return True
+
+    def _time_of(self, raw: memoryview) -> int:
+        entry, stored = waiting(raw), record.store_time_at(raw, 0)
+        return stored if entry is None else self.core.time_of(entry.deliver_wall_ms, stored)
+
+    def _rolls(self, message: StoredMessage, unit: Unit) -> bool:
+        """Whether a piece of the wait is over that follows from the message, for the first time."""
+        due, stored = due_wall(message.properties, message.store_wall_ms), message.store_wall_ms
+        if due is None or unit.deliver_wall_ms < self.core.time_of(due, stored):
+            return False
+        return self.core.place(message.queue_offset, due, stored) is not None
+
+    def _record(self, unit: Unit) -> memoryview | None:
+        raw = self._store.message_at(unit.offset, unit.size)
+        if raw is None and unit.offset >= self._log_bounds()[0]:
+            raise TimerDamaged(f"no message of {unit.size} bytes is at {unit.offset} of the log")
+        return raw
+
+    # Beside ----------------------------------------------------------------------------------
+
+    def _clean(self, wall: int) -> None:
+        """Files of the timer log whose messages are all past; never one with any still to come."""
+        if wall < self._clean_at:
+            return
+        self._clean_at = wall + CLEAN_MS
+        spare = 2 * self.core.window_ms
+        self.files.clean(min(wall, self.core.read_ms) - spare)
+
+    def _discard(self, offset: int, why: str) -> None:
+        self.discarded += 1
+        log.error("the timed message at %d of the log %s; discarded", offset, why)
+
+
+def _keep(raw: memoryview) -> bool:
+    return True

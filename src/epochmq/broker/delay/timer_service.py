@@ -1,0 +1,292 @@
+"""All that a broker has of its timer: begun from the disk, ticked, asked, saved."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault, StoreDamaged
+from epochmq.base.ports import Disk
+from epochmq.broker.config.feature_keys import TimerKeys
+from epochmq.broker.delay.timed_messages import Timer
+from epochmq.broker.delay.timer_driver import TimerDriver, TimerStore
+from epochmq.broker.internal_writes.internal_writer import InternalWriter
+from epochmq.broker.state.broker_stats import SAMPLE_MS, Meter
+from epochmq.broker.state.saved_files import SavedFile, encode_file, load_table
+from epochmq.model.data_version import DataVersion
+from epochmq.store.timer import timer_checkpoint
+from epochmq.store.timer.timer_checkpoint import OlderProgress, TimerCheckpoint
+from epochmq.store.timer.timer_files import TimerFiles
+from epochmq.store.timer.timer_layout import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged
+from epochmq.store.timer.timer_log import TimerLog
+from epochmq.store.timer.wheel import Wheel
+
+# Timer progress ------------------------------------------------------------------------------
+# config/timercheck as the broker keeps it: a table like others, but binary.
+
+
+class TimerProgress:
+    """The checkpoint of one timer; `epoch_at` says which epoch wrote the byte before an offset of
+    the commit log (-1 for none)."""
+
+    file = timer_checkpoint.FILE
+
+    def __init__(
+        self,
+        core: Timer,
+        log_end: Callable[[], int],
+        epoch_at: Callable[[int], int] = lambda offset: -1,
+    ) -> None:
+        self._core = core
+        self._log_end = log_end
+        self._epoch_at = epoch_at
+        self._synced = b""
+        self.version = DataVersion()
+        self._saved = core.updates
+
+    @property
+    def dirty(self) -> bool:
+        return self._core.updates != self._saved
+
+    @dirty.setter
+    def dirty(self, value: bool) -> None:
+        self._saved = self._core.updates - int(value)
+
+    def step_version(self, wall: int) -> None:
+        """Before it is saved, if anything moved; copies are compared by it."""
+        if self.dirty:
+            self.version = self.version.next_version(wall)
+
+    def checkpoint(self) -> TimerCheckpoint:
+        core, version = self._core, self.version
+        return TimerCheckpoint(
+            core.done_ms,
+            core.position,
+            core.kept_cursor,
+            core.covered,
+            version.state_version,
+            version.timestamp,
+            version.counter,
+        )
+
+    def encode(self) -> bytes:
+        core = self._core
+        return self.checkpoint().encode(
+            core.precision_ms, self._log_end(), self._synced, core.older
+        )
+
+    def answer(self) -> bytes:
+        """What GET_TIMER_CHECK_POINT 60 answers."""
+        return self.checkpoint().body() + timer_checkpoint.encode_older(self._core.older)
+
+    def sealed(self) -> bytes:
+        """The state of now, for `is_synced` once what was delivered by now is on the device."""
+        return self.checkpoint().sealed(self._core.precision_ms, self._log_end())
+
+    def is_synced(self, sealed: bytes) -> None:
+        """This state stands, whatever a power cut takes; the next save says so."""
+        self._synced = sealed
+
+    def adopt(self, body: bytes) -> None:
+        """What the master answered; `ValueError` when that is none."""
+        found = timer_checkpoint.decode(body)
+        if found is None:
+            raise ValueError("not a timer checkpoint")
+        end = self._log_end()
+        self._core.adopt(found.last_read_ms, found.master_offset, end, self._epoch_at(end))
+        self._core.adopt_older(timer_checkpoint.decode_older(body))
+        version = DataVersion(found.state_version, found.counter, found.wall_ms)
+        if version != self.version:  # else only an idle master's clock went on
+            self.version, self.dirty = version, True
+
+    def begin(self, found: TimerCheckpoint, older: Sequence[OlderProgress] = ()) -> None:
+        """Begin where the file says."""
+        core = self._core
+        core.restore(
+            found.last_read_ms,
+            found.master_offset,
+            found.queue_offset,
+            found.log_position,
+            [row for row in older if row.log_end <= self._log_end()],
+        )
+        self.version = DataVersion(found.state_version, found.counter, found.wall_ms)
+        self.dirty = False
+
+
+# Timer service -------------------------------------------------------------------------------
+
+
+log = logging.getLogger(__name__)
+
+
+class Saving(Protocol):
+    """Writes tables beside the loop (`broker/state/table_writer.py`)."""
+
+    def snapshot(
+        self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
+    ) -> Callable[[], None] | None: ...
+
+
+class TimerService:
+    """One broker's timer; `options` gives them as they are now.
+
+    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
+    before an offset of it (-1 for none).
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        store: TimerStore,
+        internal_writer: InternalWriter,
+        options: Callable[[], TimerKeys],
+        log_bounds: Callable[[], tuple[int, int]],
+        *,
+        wheel_bytes: int = WHEEL_BYTES,
+        epoch_at: Callable[[int], int] = lambda offset: -1,
+    ) -> None:
+        keys = options()
+        core = Timer(keys.timer_precision_ms, keys.timer_roll_window_slot)
+        wheel = Wheel(disk, wheel_bytes)
+        timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
+        files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
+        self.driver = TimerDriver(core, files, store, internal_writer, log_bounds, epoch_at)
+        self.progress = TimerProgress(core, lambda: log_bounds()[1], epoch_at)
+        self._log_bounds = log_bounds
+        self._disk = disk
+        self._options = options
+        self.taken, self.given = Meter(), Meter()
+        """Messages hung up, and delivered."""
+        self._refused = 0
+        self._sampled_at = 0
+        self._sync_failed = False
+
+    def open(self) -> None:
+        """Begin where the checkpoint says; files that it does not vouch for are made anew."""
+        driver, progress = self.driver, self.progress
+        is_counted = self._load_metrics()
+        data = self._disk.read_file(progress.file)
+        found = timer_checkpoint.decode(
+            data or b"", driver.core.precision_ms, self._log_bounds()[1]
+        )
+        if found is None:
+            if not data and not driver.files.exist(self._disk):
+                return  # the first start
+            if data:
+                log.error("%s says nothing: all messages count as not delivered", progress.file)
+            driver.rebuild()
+            return
+        progress.begin(found, timer_checkpoint.decode_older(data or b""))
+        try:
+            if found.log_position < 0:
+                raise TimerDamaged("they were written by another broker, or with other slots")
+            if not is_counted:
+                raise TimerDamaged(f"{driver.metrics.file} is damaged, and all are counted anew")
+            driver.files.open(found.log_position)
+        except TimerDamaged as error:
+            log.warning("the timer's files are made anew from the timer topic: %s", error)
+            driver.rebuild()
+
+    def _load_metrics(self) -> bool:
+        """False: how many wait is to be counted anew. The log knows, so nothing stops the start."""
+        metrics = self.driver.metrics
+        try:
+            loaded = load_table(self._disk, metrics)
+        except StoreDamaged as error:
+            log.error("%s", error)
+            metrics.reset()
+            return False
+        return loaded is None or not loaded.replaced
+
+    def tick(self, wall: int, *, delivers: bool, rests: bool = False) -> None:
+        """Everything whose time has come. Who `rests` puts nothing, and keeps what it knows: what
+        is under way would come twice else, though nobody delivered meanwhile."""
+        keys, driver = self._options(), self.driver
+        driver.stop_enqueue = keys.timer_stop_enqueue
+        driver.stop_dequeue = keys.timer_stop_dequeue or rests
+        if self._sync_failed:
+            self._sync_failed = False
+            log.error("the timer's files are made anew: the device did not take them")
+            driver.find_damaged()
+        driver.tick(wall, delivers=delivers or rests)
+        if not 0 <= wall - self._sampled_at < SAMPLE_MS:
+            self._sampled_at = wall
+            self.taken.total, self.given.total = driver.enqueued, driver.delivered
+            self.taken.sample(wall)
+            self.given.sample(wall)
+
+    def next_deadline(self, wall: int) -> int | None:
+        """Wall time of the next tick that does something."""
+        return self.driver.next_deadline(wall)
+
+    def is_congested(self, slot_ms: int) -> bool:
+        """Whether a slot takes no more: above the limit some are refused, at twice it all."""
+        limit = self._options().timer_congest_num_each_slot
+        if limit >= SLOT_COUNT_MAX:  # not even looked at: it costs a read for each message
+            return False
+        count = self.driver.count_at(slot_ms)
+        if count <= limit:
+            return False
+        self._refused += 1
+        return self._refused * 617 % 1000 < 1000 * (count - limit) // limit
+
+    def save(
+        self, wall: int, table_writer: Saving, when_synced: Callable[[Callable[[bool], None]], None]
+    ) -> None:
+        """Save how far it is: the files are synced, then the checkpoint is written.
+
+        Slots that are delivered are emptied once the deliveries are on the device themselves, and
+        the checkpoint remembers the newest state of which that is so.
+        """
+        driver, progress = self.driver, self.progress
+        if driver.delivers:  # a replica has its master's versions
+            driver.metrics.step_version(wall)
+            progress.step_version(wall)
+        metrics = table_writer.snapshot(driver.metrics)
+        if metrics is not None:
+            metrics()
+        write = table_writer.snapshot(progress, lambda: self._noted(driver.files.sync_point()))
+        if write is not None:
+            write()
+        finished = frozenset(driver.finished)
+        if write is None and not finished:
+            return
+        rebuilds, sealed = driver.rebuilds, progress.sealed()
+
+        def synced(ok: bool) -> None:
+            if ok and driver.rebuilds == rebuilds:
+                progress.is_synced(sealed)
+                driver.clear(finished)
+
+        when_synced(synced)
+
+    def _noted(self, sync: Callable[[], None]) -> Callable[[], None]:
+        """A sync that is remembered when it fails: nobody knows then what the files hold."""
+
+        def noted() -> None:
+            try:
+                sync()
+            except EnvironmentFault:
+                self._sync_failed = True
+                raise
+
+        return noted
+
+    def save_now(self, wall: int) -> None:
+        """At the stop, everything delivered being on the device."""
+        driver, progress = self.driver, self.progress
+        progress.dirty = True
+        if driver.delivers:
+            driver.metrics.step_version(wall)
+            progress.step_version(wall)
+        driver.clear(frozenset(driver.finished))
+        progress.is_synced(progress.sealed())
+        driver.files.sync_point()()
+        for table in (progress, driver.metrics):
+            self._disk.write_file(table.file, encode_file(table))
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        try:
+            self.driver.files.close()
+        except EnvironmentFault as error:
+            log.error("the timer's files do not close: %s", error)

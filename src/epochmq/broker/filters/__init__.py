@@ -1,1 +1,0 @@
-"""SQL92 filters of subscriptions, compiled once and kept."""

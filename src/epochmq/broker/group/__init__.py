@@ -1,0 +1,1 @@
+"""A broker in its group: membership, registration, copied tables, acting masters."""

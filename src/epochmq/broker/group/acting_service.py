@@ -1,0 +1,269 @@
+"""Carries out what the acting core wants: heartbeats, questions, probes, changes of role.
+
+Runs on every plain broker with enableSlaveActingMaster, whatever its role: name servers hear of it
+often, and `core.view` always says who is in the group.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.config.replica_keys import addresses
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.group.acting_master import (
+    Act,
+    Acting,
+    ActingOptions,
+    ActingReport,
+    Beat,
+    Cease,
+    Effect,
+    FetchProgress,
+    Poll,
+    Probe,
+    RegisterFully,
+    Return,
+)
+from epochmq.broker.serving.roles import ROLES
+from epochmq.runtime.peers import Peers
+from epochmq.runtime.tls import client_tls
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import QueryDataVersionResponseHeader
+
+POLL_TIMEOUT_MS = 3_000
+PROBE_TIMEOUT_MS = 1_000
+"""A master on a lost host does not refuse the connection: it is given up after this long."""
+COPIED_FILE = "config/epochmqTablesCopied"
+"""Exists once the master's tables were copied for the first time in this store's life."""
+DEBT_FILE = "config/epochmqOwesProgress"
+"""Exists from before this slave saves what it does as a stand-in until the master's tables have all
+of that."""
+MARK = b"yes\n"
+DEBT_AGAIN_MS = 500
+"""How soon it is tried again to write it."""
+
+log = logging.getLogger(__name__)
+
+
+def _copied_written(error: EnvironmentFault | None) -> None:
+    if error is not None:
+        log.error("it cannot be remembered that the tables were copied: %s", error)
+
+
+class ActingService:
+    """Ticked by the broker; `take` carries out changes of role, `register` registers anew."""
+
+    def __init__(
+        self,
+        node: BrokerContext,
+        register: Callable[[str], None],
+        take: Callable[[Act | Cease | Return | FetchProgress], None],
+    ) -> None:
+        options = node.options
+        servers = addresses(options.namesrv_addr)
+        self.core = Acting(acting_options(options, node.address), servers, node.clock.now_ms())
+        self._node = node
+        self._register = register
+        self._take = take
+        self._heartbeat_timeout_ms = options.send_heartbeat_timeout_millis
+        tls = client_tls(options)
+        self._servers = Peers(on_close=self._lost, tls=tls)
+        self._brokers = Peers(connect_timeout_ms=PROBE_TIMEOUT_MS, tls=tls)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self.core.ready = node.disk.exists(COPIED_FILE)
+        self.in_debt = False
+        """Whether the master is, or will be, owed something; `DEBT_FILE` is there unless ..."""
+        self._unwritten = False
+        """... the disk did not take it. No progress is saved before it does: what is not on the
+        disk is not missed after a restart, and without the file it would be overwritten."""
+        self._writing = self._refused = False
+        """Whether the file is being written; whether the disk did not take it the last time."""
+        self._write_at_ms = 0
+        node.may_not_save = lambda: self._unwritten
+        if options.broker_id and node.disk.exists(DEBT_FILE):
+            self.in_debt = self.core.owes = True
+            node.offsets.keep_own()
+            log.info("what was done here for the master is not known to be taken back yet")
+
+    def tick(self, now: int) -> None:
+        """Whatever is due."""
+        if self._stopped:
+            return
+        self.core.registers = ROLES[self._node.role].registers
+        self.core.able = self._node.store.fenced is None
+        self._carry_out(self.core.tick(now, self._node.topics.version))
+        if self._unwritten and now >= self._write_at_ms:
+            self._write_debt()
+
+    def next_deadline(self) -> int:
+        return self.core.next_deadline()
+
+    async def stop(self) -> None:
+        """Ask and tell nobody any more."""
+        self._stopped = True
+        if self._unwritten:
+            self._write_debt()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._servers.close()
+        await self._brokers.close()
+
+    # What the broker tells -------------------------------------------------------------------
+
+    def copied(self) -> None:
+        """The master's tables came: from now on this slave may stand in for it."""
+        if not self.core.ready:
+            self.core.ready = True
+            write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
+            self._node.write_in_background(write, _copied_written)
+
+    def took(self) -> None:
+        """The progress of other members was taken, as far as they can be reached."""
+        if not self._stopped:
+            now = self._node.clock.now_ms()
+            self._carry_out(self.core.took(now))
+            self.tick(now)
+
+    def begin_debt(self) -> None:
+        """Before the first thing is done for the master: it is owed that, over restarts as well."""
+        self._node.offsets.keep_own()
+        if not self.in_debt:
+            self.in_debt = True
+            self._write_debt()
+
+    def _write_debt(self) -> None:
+        """Reads, locks and all else go on without it (a full disk); saving does not."""
+        if self._writing:
+            return
+        self._unwritten = self._writing = True
+
+        def written(error: EnvironmentFault | None) -> None:
+            refused, self._refused = self._refused, error is not None
+            self._writing, self._unwritten = False, self._refused
+            self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
+            if error is not None and not refused:
+                log.error("it cannot be remembered that the master is owed its progress: %s", error)
+            if refused and error is None:
+                log.info("it is remembered that the master is owed its progress")
+
+        self._node.write_in_background(
+            partial(self._node.disk.write_file, DEBT_FILE, MARK), written
+        )
+
+    def end_debt(self) -> None:
+        """Once the master's tables have everything, by its own copy of them."""
+        if not self.in_debt or self._writing or self.core.owes or self.core.acting:
+            return
+        if self._node.offsets.ahead is None:
+            self._node.disk.remove(DEBT_FILE)
+            self.in_debt = self._unwritten = False
+
+    def poll_soon(self) -> None:
+        """Ask the name servers now: something may have changed."""
+        if not self._stopped:
+            self.core.hint(self._node.clock.now_ms())
+            self.tick(self._node.clock.now_ms())
+
+    def step_down(self, why: str) -> None:
+        """End acting before this returns, and do not act for a while."""
+        self._carry_out(self.core.step_down(why, self._node.clock.now_ms()))
+
+    def figures(self) -> dict[str, str]:
+        """For GET_BROKER_RUNTIME_INFO: who is there, and what the name servers said last."""
+        view = self.core.view
+        members = ",".join(f"{number}@{address}" for number, address in view.members().items())
+        said = ",".join(f"{k}={n}" for k, n in view.statistics().items() if n)
+        owes = str(self.in_debt and not self.core.acting).lower()
+        return {
+            "epochmqGroupMembers": members,
+            "epochmqNameServersSaid": said,
+            "epochmqOwesProgress": owes,
+        }
+
+    # Doing -----------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Beat():
+                    self._spawn(self._beat(effect))
+                case Poll():
+                    self._spawn(self._poll(effect))
+                case Probe():
+                    self._spawn(self._probe(effect))
+                case RegisterFully():
+                    log.info("registering anew at name server %s", effect.address)
+                    self._register(effect.address)
+                case ActingReport():
+                    log.warning("%s", effect.text)
+                case _:
+                    self._take(effect)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._stopped:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _beat(self, beat: Beat) -> None:
+        """A heartbeat that does not arrive says the same as none."""
+        timeout_ms = self._heartbeat_timeout_ms
+        try:
+            if not beat.asked:
+                await self._servers.oneway(beat.address, beat.command, timeout_ms)
+                return
+            answer = await self._servers.invoke(beat.address, beat.command, timeout_ms)
+            if answer.code == ResponseCode.SUCCESS:
+                changed = decode_header(QueryDataVersionResponseHeader, answer.ext).changed
+                now = self._node.clock.now_ms()
+                self._carry_out(self.core.beaten(beat.address, changed=changed, now=now))
+        except EpochError as error:
+            log.debug("heartbeat to %s: %s", beat.address, error)
+
+    async def _poll(self, poll: Poll) -> None:
+        answer, problem = await self._ask(self._servers, poll.address, poll.command)
+        now = self._node.clock.now_ms()
+        self._carry_out(self.core.polled(poll.address, answer, now, problem))
+        self.tick(now)
+
+    async def _probe(self, probe: Probe) -> None:
+        answer, _ = await self._ask(
+            self._brokers, probe.address, probe.command, timeout_ms=PROBE_TIMEOUT_MS
+        )
+        self._carry_out(self.core.probed(probe, answer, self._node.clock.now_ms()))
+
+    async def _ask(
+        self, peers: Peers, address: str, command: Command, timeout_ms: int = POLL_TIMEOUT_MS
+    ) -> tuple[Command | None, str]:
+        try:
+            return await peers.invoke(address, command, timeout_ms), ""
+        except EpochError as error:
+            return None, str(error)
+
+    def _lost(self, address: str) -> None:
+        if not self._stopped:
+            self.core.lost(address, self._node.clock.now_ms())
+
+
+def acting_options(options: BrokerOptions, own_address: str) -> ActingOptions:
+    return ActingOptions(
+        cluster=options.broker_cluster_name,
+        name=options.broker_name,
+        own_id=options.broker_id,
+        own_address=own_address,
+        compat=options.compatible_with_old_name_srv,
+        heartbeat_ms=options.broker_heartbeat_interval,
+        poll_ms=options.sync_broker_member_group_period,
+        not_active_ms=options.broker_not_active_timeout_millis,
+    )

@@ -1,0 +1,148 @@
+"""A broker's options as replication and membership take them."""
+
+import logging
+from dataclasses import dataclass, replace
+
+from epochmq.base.options import describe
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.config.replica_keys import ReplicaKeys, addresses
+from epochmq.replication.options import ReplicationOptions
+from epochmq.runtime.config_text import file_below_root
+from epochmq.store.epochs import FILE as EPOCH_FILE
+
+# Options -------------------------------------------------------------------------------------
+# What the membership core must know of the broker, as plain values.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipOptions:
+    cluster: str
+    broker: str
+    address: str
+    """Where clients reach this broker."""
+    ha_address: str
+    """Where replicas reach it."""
+    controllers: tuple[str, ...]
+    heartbeat_ms: int = 1000
+    heartbeat_timeout_ms: int = 1000
+    dead_after_ms: int = 10_000
+    """controllerHeartBeatTimeoutMills: what controllers are told to wait for."""
+    poll_ms: int = 5000
+    metadata_ms: int = 10_000
+    call_timeout_ms: int = 3000
+    priority: int = 2**31 - 1
+    min_in_sync_replicas: int = 1
+    """As master of a smaller set this broker neither acknowledges nor confirms (KIP-966)."""
+    learner: bool = False
+    clean_start: bool = True
+    incarnation: str = ""
+    """Random text, used when none was kept yet."""
+    session: str = ""
+    """Random text of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What heartbeats tell of the log; offsets are byte positions."""
+
+    epoch: int = 0
+    max_offset: int = 0
+    confirm_offset: int = 0
+
+
+# Replica options -----------------------------------------------------------------------------
+
+
+_log = logging.getLogger(__name__)
+
+FIELDS = {
+    "all_ack": "all_ack_in_sync_state_set",
+    "in_sync_replicas": "in_sync_replicas",
+    "min_in_sync_replicas": "min_in_sync_replicas",
+    "auto_in_sync_replicas": "enable_auto_in_sync_replicas",
+    "not_caught_up_ms": "ha_max_time_slave_not_catchup",
+    "transfer_batch_bytes": "ha_transfer_batch_size",
+    "heartbeat_ms": "ha_send_heartbeat_interval",
+    "housekeeping_ms": "ha_housekeeping_interval",
+    "flow_control": "ha_flow_control_enable",
+    "flow_bytes_per_second": "max_ha_transfer_byte_in_second",
+    "learner": "async_learner",
+    "from_last_file": "sync_from_last_file",
+    "gap_max_bytes": "ha_max_gap_not_in_sync",
+}
+"""Replication's name of an option -> the broker's. Those that are declared `mutable` reach a
+replication that runs (`changed_options`); nothing else has to be written for a new one."""
+
+
+def replication_options(options: BrokerOptions, *, upgraded: bool) -> ReplicationOptions:
+    """`upgraded`: this replica has no identity yet, so its log is from before controller mode."""
+    return ReplicationOptions(
+        **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items()},
+        adopt_plain_log=upgraded,
+        sync_before_ack=options.flush_disk_type == "SYNC_FLUSH",
+    )
+
+
+def changed_options(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
+    """`running` with those of `options` that may change while replication goes on."""
+    mutable = {row.field for row in describe(ReplicaKeys) if row.mutable}
+    return replace(
+        running,
+        **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items() if theirs in mutable},
+    )
+
+
+def membership_options(
+    options: BrokerOptions,
+    *,
+    address: str,
+    ha_address: str,
+    clean_start: bool,
+    incarnation: str,
+    session: str,
+) -> MembershipOptions:
+    return MembershipOptions(
+        cluster=options.broker_cluster_name,
+        broker=options.broker_name,
+        address=address,
+        ha_address=ha_address,
+        controllers=addresses(options.controller_addr),
+        heartbeat_ms=options.broker_heartbeat_interval,
+        heartbeat_timeout_ms=options.send_heartbeat_timeout_millis,
+        dead_after_ms=options.controller_heart_beat_timeout_mills,
+        poll_ms=options.sync_broker_metadata_period,
+        metadata_ms=options.sync_controller_metadata_period,
+        priority=options.broker_election_priority,
+        min_in_sync_replicas=options.min_in_sync_replicas,
+        learner=options.async_learner,
+        clean_start=clean_start,
+        incarnation=incarnation,
+        session=session,
+    )
+
+
+def waits_for_replicas(options: BrokerOptions) -> bool:
+    """Whether sends wait for more than this broker."""
+    several = options.in_sync_replicas > 1 or options.min_in_sync_replicas > 1
+    if options.enable_controller_mode:
+        return options.all_ack_in_sync_state_set or several
+    return options.broker_role == "SYNC_MASTER" and several
+
+
+def epoch_file(options: BrokerOptions) -> str:
+    """As the store's disk names it; `ConfigError` outside of the root."""
+    path = options.store_path_epoch_file
+    return _in_store(options, "storePathEpochFile", path, EPOCH_FILE)
+
+
+def identity_file(options: BrokerOptions) -> str:
+    """As the store's disk names it; `ConfigError` outside of the root."""
+    path = options.store_path_broker_identity
+    return _in_store(options, "storePathBrokerIdentity", path, "brokerIdentity")
+
+
+def _in_store(options: BrokerOptions, key: str, path: str, default: str) -> str:
+    name, said = file_below_root(key, options.store_path_root_dir, path, default)
+    if said:
+        _log.warning(said)
+    return name

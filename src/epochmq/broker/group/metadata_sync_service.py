@@ -1,0 +1,80 @@
+"""Carries out the questions of a replica to its master."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from epochmq.base.errors import EpochError, NotReachable
+from epochmq.base.ports import Clock
+from epochmq.broker.group.metadata_sync import AGAIN_MS, FetchTable, ReplicaSync
+from epochmq.runtime.peers import Peers
+
+TIMEOUT_MS = 3_000
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaSyncService:
+    """Ticked by the broker; `on_ready` is called when all tables came once from a new master."""
+
+    def __init__(
+        self, core: ReplicaSync, peers: Peers, clock: Clock, on_ready: Callable[[], None]
+    ) -> None:
+        self.core = core
+        self._peers = peers
+        self._clock = clock
+        self._on_ready = on_ready
+        self._calls: set[asyncio.Task[None]] = set()
+        self._said = ""
+
+    def follow(self, master: str) -> None:
+        self.core.follow(master, self._clock.now_ms())
+        self.tick(self._clock.now_ms())
+
+    def drop_open_questions(self) -> None:
+        self.core.drop_open_questions(self._clock.now_ms())
+
+    def stop(self) -> None:
+        self.core.stop()
+
+    def tick(self, now: int) -> None:
+        """Start the questions that are due; each runs by itself."""
+        for fetch in self.core.due(now):
+            task = asyncio.get_running_loop().create_task(self._ask(fetch))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+    async def close(self) -> None:
+        self.core.stop()
+        for task in self._calls:
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    async def _ask(self, fetch: FetchTable) -> None:
+        was_ready = self.core.ready
+        try:
+            answer = await self._peers.invoke(fetch.address, fetch.command, TIMEOUT_MS)
+            self.core.answered(fetch, answer, self._clock.now_ms())
+        except NotReachable as error:
+            self.core.failed(fetch, str(error), self._clock.now_ms())
+        except EpochError as error:
+            self.core.failed(fetch, f"{fetch.address}: {error}", self._clock.now_ms())
+        self._report()
+        self._go_on(self._clock.now_ms())
+        if self.core.ready and not was_ready:
+            self._on_ready()
+
+    def _go_on(self, now: int) -> None:
+        """Ask again at once where the master waits for that: whoever changed a topic waits too."""
+        due = self.core.next_deadline()
+        if due is not None and due <= now + AGAIN_MS:
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(due - now, 0) / 1000, lambda: self.tick(self._clock.now_ms()))
+
+    def _report(self) -> None:
+        """One line when something is wrong that was not before, not one a question."""
+        if self.core.problem != self._said:
+            self._said = self.core.problem
+            if self._said:
+                log.warning("metadata of the master cannot be copied: %s", self._said)

@@ -1,0 +1,123 @@
+"""The way online: an id once in a life, then registration, step by step with one controller.
+
+The states of RocketMQ's ReplicasManager, with three differences. The id is written before the
+temporary file goes; a question without an answer is asked again with the same check code, which
+makes it the same question; and a controller that does not know us (2010: it was wiped) is asked to
+take back the id we have, where RocketMQ's broker asks to register for ever.
+"""
+
+from epochmq.broker.group.broker_identity import Temp
+from epochmq.broker.group.controller_requests import ControllerAnswer, ControllerRequests
+from epochmq.broker.group.member_options import MembershipOptions
+from epochmq.broker.group.membership_effects import (
+    DropTemp,
+    Effect,
+    Question,
+    SaveIdentity,
+    SaveTemp,
+)
+from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.command import Command
+
+PAUSE_MS = 50
+PAUSE_MAX_MS = 1000
+
+
+class Online:
+    """Identity, registration, and the pace of asking."""
+
+    def __init__(
+        self,
+        options: MembershipOptions,
+        messages: ControllerRequests,
+        broker_id: int | None,
+        temp: Temp | None,
+    ) -> None:
+        self._address = options.address
+        self._messages = messages
+        self.broker_id = broker_id
+        self.temp = temp
+        self.registered = False
+        self.at_ms = 0
+        """Not to ask before."""
+        self._pause_ms = PAUSE_MS
+        self.problem = ""
+        """Why there is no progress, for the log."""
+
+    @property
+    def done(self) -> bool:
+        return self.broker_id is not None and self.registered
+
+    def question(self, now: int, wall: int, floor: int) -> tuple[Question, Command] | None:
+        """What to ask the active controller now."""
+        if self.done or now < self.at_ms:
+            return None
+        self.at_ms = now + self._pause_ms
+        if self.temp is not None:
+            return Question.APPLY_ID, self._messages.apply_id(self.temp)
+        if self.broker_id is None:
+            return Question.NEXT_ID, self._messages.next_id()
+        return Question.REGISTER, self._messages.register(self.broker_id, wall, floor)
+
+    def on_next_id(
+        self, command: Command, answer: ControllerAnswer, now: int, wall: int
+    ) -> list[Effect]:
+        if command.code != Code.SUCCESS or not answer.nextBrokerId or self.broker_id is not None:
+            self.slower("the controller gives no broker id", command, now)
+            return []
+        self.temp = Temp(answer.nextBrokerId, f"{self._address};{wall}")
+        self.quick(now)
+        return [SaveTemp(self.temp)]
+
+    def on_applied(self, command: Command, now: int) -> list[Effect]:
+        temp = self.temp
+        if temp is None:
+            return []
+        if command.code == Code.SUCCESS:
+            self.quick(now)
+            self.temp = None
+            self.broker_id = temp.broker_id
+            return [SaveIdentity(temp.broker_id)]
+        if command.code != Code.CONTROLLER_BROKER_ID_INVALID:
+            self.slower("the controller does not give the broker id", command, now)
+            return []
+        self.temp = None
+        if self.broker_id is None:  # somebody else was faster
+            self.quick(now)
+        else:
+            self.slower("the controller refuses this broker's id", command, now)
+        return [DropTemp()]
+
+    def on_registered(self, command: Command, now: int, wall: int) -> bool:
+        """Whether this was the registration."""
+        if command.code == Code.SUCCESS:
+            self.registered = True
+            self.quick(now)
+            return True
+        if command.code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED and self.broker_id:
+            self.temp = Temp(self.broker_id, f"{self._address};{wall}")
+        self.slower("the controller does not register this broker", command, now)
+        return False
+
+    def forgotten(self, now: int) -> bool:
+        """A controller does not know us any more: register again. Whether that is news."""
+        if not self.registered:
+            return False
+        self.registered = False
+        self.quick(now)
+        return True
+
+    def quick(self, now: int) -> None:
+        """There was progress: the next question at once."""
+        self._pause_ms = PAUSE_MS
+        self.at_ms = now
+        self.problem = ""
+
+    def slower(self, what: str, command: Command, now: int) -> None:
+        """Again after a pause that doubles."""
+        self.problem = f"{what}: {command.code} {command.remark or ''}".rstrip()
+        self.wait(now)
+
+    def wait(self, now: int) -> None:
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MAX_MS)
+        self.at_ms = now + self._pause_ms

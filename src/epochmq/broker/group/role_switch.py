@@ -1,0 +1,78 @@
+"""Giving a broker's node another role: one swap of the row, and what follows from it.
+
+What replication does about a role is the caller's, before a broker becomes master and after it
+stopped being one: the node may be less than its log, never more (INV-25, INV-32).
+"""
+
+from collections.abc import Callable
+
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster
+from epochmq.broker.group.replicated_tables import recover_topics
+from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.roles import Role
+
+
+class RoleSwitch:
+    """Swaps rows; `changed` is called after each swap."""
+
+    def __init__(self, node: BrokerContext, changed: Callable[[], None]) -> None:
+        self._node = node
+        self._changed = changed
+
+    def fence(self) -> None:
+        """Serve nothing; who waits for messages is sent away."""
+        if self._node.role is not Role.FENCED:
+            self._swap(Role.FENCED)
+
+    def follow(self, role: BecomeFollower) -> None:
+        node = self._node
+        node.group_position = GroupPosition(
+            own_id=node.group_position.own_id,
+            epoch=role.epoch,
+            master_id=role.master_id,
+            master_address=role.master_address,
+        )
+        self._swap(Role.LEARNER if role.learner else Role.SLAVE)
+
+    def lead(self, role: BecomeMaster, wall: int) -> list[str]:
+        """The log is ready to be written under `role.epoch`; topics that were made up are told.
+
+        Routes go by the tables' state version: the higher epoch is the master (rocketmq#6316).
+        """
+        node = self._node
+        node.topics.frozen = False
+        healed = recover_topics(node, wall)
+        for table in (node.topics, node.groups, node.offsets):
+            table.state_version = role.epoch
+        node.topics.step_version(wall)
+        node.group_position = GroupPosition(
+            own_id=node.group_position.own_id,
+            epoch=role.epoch,
+            master_id=node.group_position.own_id,
+            set_epoch=role.set_epoch,
+            members=role.members,
+        )
+        node.settle_at = node.store.pointers.appended
+        self._swap(Role.MASTER)
+        return healed
+
+    def earlier_confirmed(self) -> None:
+        """Everything from before this master's time is confirmed: delayed messages may go on."""
+        node = self._node
+        if node.settle_at is not None and node.store.pointers.confirmed >= node.settle_at:
+            node.settle_at = None
+            node.delivery.clamp()
+            node.schedule.look_again()
+
+    def _swap(self, role: Role) -> None:
+        node = self._node
+        node.change_role(role)
+        if role is not Role.MASTER:
+            node.lease_until_ms = FOREVER
+            node.settle_at = None
+            if role is Role.FENCED:
+                node.group_position = GroupPosition(
+                    own_id=node.group_position.own_id, epoch=node.group_position.epoch
+                )
+        self._changed()

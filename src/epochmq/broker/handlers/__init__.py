@@ -1,1 +1,0 @@
-"""One file a family of requests; a handler is `(node, request, session, now) -> Reply | Held`."""

@@ -1,1 +1,0 @@
-"""Queue locks for consumers that must keep order."""

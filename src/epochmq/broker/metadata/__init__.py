@@ -1,1 +1,0 @@
-"""What the broker knows of itself: topics, subscription groups, and their files."""

@@ -1,1 +1,0 @@
-"""How far each consumer group has come in each queue."""

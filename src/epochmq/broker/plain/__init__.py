@@ -1,1 +1,0 @@
-"""Master and slaves without controllers: what `brokerRole` and `brokerId` say is what is."""

@@ -1,1 +1,0 @@
-"""Ordered POP: which batch of a queue is out, and until when it blocks."""

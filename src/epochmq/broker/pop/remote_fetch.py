@@ -1,0 +1,191 @@
+"""Pulls messages of another group's queue from its master, or from who stands in for it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from epochmq.base.errors import EpochError, NotReachable
+from epochmq.base.ports import Clock
+from epochmq.broker.pop.pop_records import CheckPoint
+from epochmq.broker.pop.revive_driver import Came
+from epochmq.model.message import StoredMessage
+from epochmq.model.record import decode_all
+from epochmq.model.route import TopicRouteData
+from epochmq.runtime.peers import Peers
+from epochmq.wire.bodies.body import decode_answer
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import request
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
+
+# Wanted messages -----------------------------------------------------------------------------
+# Which pulls bring wanted messages of one queue, and what their answers say of each (RIP-32).
+#
+# A check point that a slave gave here while it stood in for its master names messages which only
+# its group has. Pulled from the first wanted one on; each answer's records count by their own
+# queue offset (rocketmq#7724).
+
+
+PULLS_MAX = 40
+COUNT_MAX = 32
+
+
+class WantedMessages:
+    """The messages of one check point that nobody acknowledged."""
+
+    def __init__(self, offsets: Iterable[int]) -> None:
+        self._left = sorted(set(offsets))
+        self._pulls = 0
+        self.found: dict[int, StoredMessage | None] = {}
+        """By queue offset; None for what is gone."""
+
+    def next_pull(self) -> tuple[int, int] | None:
+        """(offset to pull from, how many at most); None when all is said, or it led nowhere."""
+        if not self._left or self._pulls >= PULLS_MAX:
+            return None
+        self._pulls += 1
+        first = self._left[0]
+        return first, min(COUNT_MAX, self._left[-1] - first + 1)
+
+    def came(self, messages: Sequence[StoredMessage]) -> None:
+        """An answer that found something."""
+        last = max((message.queue_offset for message in messages), default=-1)
+        by_offset = {message.queue_offset: message for message in messages}
+        for at in [at for at in self._left if at <= last]:
+            self._left.remove(at)
+            self.found[at] = by_offset.get(at)
+
+    def none(self, code: int, low: int, high: int, after: int) -> bool:
+        """An answer without messages for a queue `low`..`high`; whether to go on.
+
+        Below `low` a message is gone, and a hole when the queue goes on after it; at a replica
+        that lags, or one that may not be read now, nothing can be said.
+        """
+        first = self._left[0]
+        if code == ResponseCode.PULL_OFFSET_MOVED and first < low:
+            self._gone(low)
+            return True
+        hole = code in (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
+        if hole and first < after <= high:
+            self._gone(after)
+            return True
+        return False
+
+    def _gone(self, below: int) -> None:
+        for at in [at for at in self._left if at < below]:
+            self._left.remove(at)
+            self.found[at] = None
+
+
+# Remote messages -----------------------------------------------------------------------------
+
+
+TIMEOUT_MS = 5_000
+KEEP_MS = 2_000
+"""How long an address is believed."""
+_PLACES_MAX = 1_000
+_EMPTY = frozenset(
+    {
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+
+class RemoteMessages:
+    """`fetch` is what reviving calls; each call runs by itself."""
+
+    def __init__(self, peers: Peers, addresses: Sequence[str], clock: Clock) -> None:
+        self._peers = peers
+        self._addresses = list(addresses)
+        self._clock = clock
+        self._places: dict[tuple[str, str], tuple[int, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def fetch(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
+        """Read the messages of a check point; `came` is called once, later."""
+        if self._closed:
+            return
+        task = asyncio.get_running_loop().create_task(self._fetch(found, offsets, came))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Nobody hears of what is under way."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._peers.close()
+
+    async def _fetch(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
+        messages: Mapping[int, StoredMessage | None] | None = None
+        place = (found.topic, found.broker_name or "")
+        try:
+            messages = await self._read(found, offsets, await self._address(*place))
+        except EpochError as error:
+            self._places.pop(place, None)
+            log.warning("messages of %s at %s cannot be read: %s", *place, error)
+        finally:
+            if not self._closed:
+                came(messages)
+
+    async def _address(self, topic: str, name: str) -> str:
+        """Of the group's master as routes show it, else of the smallest id that lives."""
+        now = self._clock.now_ms()
+        known = self._places.get((topic, name))
+        if known is not None and now < known[0]:
+            return known[1]
+        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        for address in self._addresses:
+            try:
+                command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+                answer = await self._peers.invoke(address, command, TIMEOUT_MS)
+            except NotReachable:
+                continue
+            if answer.code != ResponseCode.SUCCESS:
+                continue
+            for group in decode_answer(TopicRouteData, answer.body).broker_datas:
+                if group.broker_name == name and group.broker_addrs:
+                    found = group.broker_addrs[min(group.broker_addrs)]
+                    if len(self._places) >= _PLACES_MAX:
+                        self._places.clear()
+                    self._places[topic, name] = (now + KEEP_MS, found)
+                    return found
+        raise NotReachable(f"no name server knows a living broker of {name}")
+
+    async def _read(
+        self, found: CheckPoint, offsets: Sequence[int], address: str
+    ) -> Mapping[int, StoredMessage | None]:
+        wanted = WantedMessages(offsets)
+        while (pull := wanted.next_pull()) is not None:
+            header = PullHeader(
+                consumerGroup=found.group,
+                topic=found.topic,
+                queueId=found.queue_id,
+                queueOffset=pull[0],
+                maxMsgNums=pull[1],
+                sysFlag=SUBSCRIPTION,
+                commitOffset=0,
+                suspendTimeoutMillis=0,
+                subVersion=0,
+                subscription="*",
+                expressionType="TAG",
+            )
+            command = request(RequestCode.PULL_MESSAGE, header)
+            answer = await self._peers.invoke(address, command, TIMEOUT_MS)
+            if answer.code == ResponseCode.SUCCESS:
+                wanted.came(decode_all(bytes(answer.body)))
+                continue
+            if answer.code not in _EMPTY:
+                raise NotReachable(f"{address} answers {answer.code}: {answer.remark}")
+            said = decode_header(PullResponseHeader, answer.ext)
+            if not wanted.none(answer.code, said.minOffset, said.maxOffset, said.nextBeginOffset):
+                break
+        return wanted.found

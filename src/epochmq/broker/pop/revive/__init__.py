@@ -1,1 +1,0 @@
-"""What was popped and never acknowledged becomes visible again."""

@@ -1,1 +1,0 @@
-"""What groups have taken of queues and not yet committed."""

@@ -1,0 +1,1 @@
+"""Sends: checks, staging, batches, and their answers."""

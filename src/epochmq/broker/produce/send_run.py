@@ -1,0 +1,198 @@
+"""Single sends by the native code: taken from the receive buffer, no Python object for each.
+
+Ordinary ones, and the usual forms of those that are put aside first: half messages, delayed ones,
+ones for an exact time. Ends of transactions that come among them are only kept. A read's frames are
+staged by one call; at the turn's end another makes records, units, keys and answers. The native
+code stops at the first frame that is none of these; that one, and what follows in the same read, is
+taken by `SendStage.stage_message`. What the log cannot take as one run becomes drafts.
+"""
+
+import ctypes
+
+from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.produce.send_answers import SendAnswers, Ticket
+from epochmq.broker.produce.send_topics import SendTopic, SendTopics
+from epochmq.broker.serving.acknowledgement import failure
+from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from epochmq.model.record import TRAILING_BLANK_BYTES
+from epochmq.store.dispatch import index_keys
+from epochmq.store.draft import Appended, Draft
+from epochmq.store.native.library import Library
+from epochmq.store.native.native_send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
+from epochmq.store.timer.timer_layout import SLOT_COUNT_MAX
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Reply, decode
+from epochmq.wire.frame import FrameReader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.send_headers import SendResponseHeader
+from epochmq.wire.session import Session
+
+Answer = tuple[Session, bytes]
+"""The answers of one read."""
+
+
+class RunStage:
+    """The sends that the native code has taken in this turn."""
+
+    def __init__(
+        self,
+        library: Library,
+        node: BrokerContext,
+        send_topics: SendTopics,
+        answers: SendAnswers,
+        tail: str,
+    ) -> None:
+        self._node = node
+        self._send_topics = send_topics
+        self.answers = answers
+        """What its answers are made by; another one when options have changed."""
+        options = node.store.options
+        middle, end = answers.reply_parts
+        texts = SendTexts(
+            tail.encode(),
+            middle,
+            end,
+            node.options.max_message_size,
+            min(options.message_bytes_max, options.commit_log_file_bytes - TRAILING_BLANK_BYTES),
+            options.index,
+            node.options.timer_max_delay_sec * 1000,
+            node.options.timer_precision_ms,
+        )
+        self._run = SendRun(library, node.store_host, texts)
+        self.reads: list[Session] = []
+        """Whose frames were taken, read by read."""
+        self.cleared = send_topics.cleared
+        """Up to which clearing of the topic states the native code has followed."""
+        self._known: set[str] = set()
+        self.data = memoryview(b"")
+        self.address = 0
+        """Where `data` lies."""
+        run = self._run
+        self.ends, self.drop_ends = run.ends, run.drop_ends
+        self._timed = (
+            node.timer is not None
+            and node.options.timer_congest_num_each_slot >= SLOT_COUNT_MAX  # none is ever full
+            and not node.options.recall_message_enable  # its answers say more
+        )
+
+    def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
+        """Stage what is at the front of `size` bytes; how many bytes it had."""
+        if not self.reads:
+            self._allow()
+        return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms())
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether ends of transactions were kept."""
+        return self._run.has_ends
+
+    @property
+    def count(self) -> int:
+        """Messages that are staged."""
+        return self._run.count
+
+    def _allow(self) -> None:
+        """Once a turn: what is refused as a whole is left to Python, which says so."""
+        node = self._node
+        kinds = 1 << LEVELS | self._timed << TIMED
+        if not (node.options.reject_transaction_message or node.transactions.full):
+            kinds |= 1 << HALF
+        self._run.allow(kinds, ends=True)
+
+    def look_at(self, data: memoryview) -> None:
+        """Take from `data` from now on; all connections of a loop share one."""
+        self.data = data
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(data))
+
+    def in_step(self) -> bool:
+        """Whether the native code knows the topic states as they are now."""
+        send_topics = self._send_topics
+        if self.cleared != send_topics.cleared:
+            if self.reads:
+                return False  # after the flush
+            self.cleared = send_topics.cleared
+            self._run.forget_topics()
+            self._known.clear()
+        if not self._known:
+            self._add_special()
+        for send_topic in send_topics.opened:
+            self._add(send_topic)
+        send_topics.opened.clear()
+        return True
+
+    def _add_special(self) -> None:
+        """Where messages are put aside; nobody may send there."""
+        levels = self._node.schedule.level_max
+        for kind, topic, queues in (
+            (HALF, HALF_TOPIC, 1), (LEVELS, SCHEDULE_TOPIC, levels), (TIMED, TIMER_TOPIC, 1)
+        ):  # fmt: skip
+            self._known.add(topic)
+            self._run.add_topic(topic, queues, 0, 0, kind)
+
+    def _add(self, send_topic: SendTopic) -> None:
+        if (
+            send_topic.retry_group is None
+            and not send_topic.batched
+            and send_topic.topic not in self._known
+        ):
+            self._known.add(send_topic.topic)
+            kinds = ANY_KIND
+            if send_topic.topic.startswith(REVIVE_TOPIC_PREFIX):
+                kinds &= ~(1 << TIMED)  # ADR 0047
+            self._run.add_topic(send_topic.topic, send_topic.queues, send_topic.sys_flag, kinds)
+
+    def append(self) -> tuple[list[Answer], Appended] | None:
+        """Append everything staged: its answers, and where it ended; None: `drafts` must be."""
+        run, node = self._run, self._node
+        start = node.store.pointers.appended
+        begun = node.clock.now_ms()
+        if not node.store.append_run(run, node.clock.wall_ms()):
+            return None
+        self._count()
+        node.stats.put.total += run.count
+        node.stats.put_times.add(node.clock.now_ms() - begun, run.count)
+        answers = list(zip(self.reads, run.answers(), strict=True))
+        last = Appended(start, run.size, 0, 0)
+        self.clear()
+        return answers, last
+
+    def drafts(self) -> tuple[list[Draft], list[Ticket]]:
+        """What is staged, to be appended by Python."""
+        drafts: list[Draft] = []
+        tickets: list[Ticket] = []
+        for one in self._run.unpack():
+            draft = one.draft
+            draft.keys = index_keys(draft.properties)
+            session = self.reads[one.read]
+            ticket = Ticket(session, one.opaque, None, one.queue_id, one.uniq_key, True)
+            drafts.append(draft)
+            tickets.append(ticket)
+        self._count()
+        self.clear()
+        return drafts, tickets
+
+    def _count(self) -> None:
+        add = self._send_topics.add
+        for (topic, queue_id), count, size in self._run.sent():
+            add(topic, queue_id, count, size)
+
+    def clear(self) -> None:
+        """Let go of what is staged."""
+        self._run.clear()
+        self.reads = []
+
+
+def settle(answers: list[Answer], code: int) -> None:
+    """Send answers that waited, with `code`; they were made for the case of success."""
+    for session, data in answers:
+        if not data:
+            continue  # nothing but ends of transactions was read
+        if code == ResponseCode.SUCCESS:
+            session.send(data)
+            continue
+        for frame in FrameReader(ANSWER_HEADER_BYTES_MAX).feed(data):
+            made = decode(frame.header, frame.binary)
+            header = decode_header(SendResponseHeader, made.ext)
+            reply = failure(code) or Reply(code, header=header)
+            session.answer(Command(0, opaque=made.opaque), reply)

@@ -1,0 +1,437 @@
+"""Sending: everything that all connections send in one loop turn becomes one append.
+
+`take` checks a message and stages a draft of it (its body copied once, out of the shared receive
+buffer); `flush`, at the turn's end, appends all drafts with one log write and queues the answers
+(handling a batch at once is worth 2.6x). Checks, codes and their order are
+those of RocketMQ.
+
+With synchronous flush the answers of a turn wait together for the sync that covers them; that is
+the group commit. Where replicas must have the messages too, the same groups wait for them.
+"""
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.delay.timed import recall_handle
+from epochmq.broker.produce.send_answers import SendAnswers, Ticket, refusal
+from epochmq.broker.produce.send_properties import (
+    MARKED,
+    NOTHING_SPECIAL,
+    RARE,
+    Completer,
+    Parsed,
+    read,
+)
+from epochmq.broker.produce.send_run import RunStage, settle
+from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, appended_at, furthest
+from epochmq.broker.produce.send_special import special_draft
+from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
+from epochmq.broker.serving.acknowledgement import Settle, SyncWaits, failure
+from epochmq.model.escape_mark import escape_mark
+from epochmq.model.host import V4_SIZE
+from epochmq.model.names import TIMER_TOPIC
+from epochmq.model.properties import PAIR_END, decode
+from epochmq.model.sink_mark import mark_of
+from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
+from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.native import library
+from epochmq.store.native.native_send import StagedEnds
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
+from epochmq.wire.session import Session
+
+Result = Appended | PutStatus
+
+_SPECIAL_FLAGS = TX_PREPARED | INNER_BATCH
+
+
+class SendStage:
+    """The sends of the running turn, and the groups that wait for their sync."""
+
+    def __init__(self, node: BrokerContext) -> None:
+        self.node = node
+        self.send_topics = SendTopics(node)
+        self.syncs = SyncWaits(node.store)
+        self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.group_position.epoch))
+        self.sinks = SinkGate(self.repeats)
+        self._drafts: list[Draft] = []
+        self._tickets: list[Ticket] = []
+        self._sessions: set[int] = set()
+        self._newest: Session | None = None
+        self.native = library.library()
+        """The native code, which is offered sends first; None: Python does all of it."""
+        self._run: RunStage | None = None
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Take over what the options say; they are replaced as a whole, never changed."""
+        self.options = options = self.node.options
+        self.completer = Completer(
+            options.region_id,
+            options.trace_on,
+            options.broker_cluster_name,
+            self.node.uniq_ids.next,
+        )
+        self._tail = self.completer.tail
+        self._tail_alone = self._tail[1:]
+        self.answers = SendAnswers(self.node.store_host, options.region_id, options.trace_on)
+        self.body_max = options.max_message_size
+        self.sync_flush = options.flush_disk_type == "SYNC_FLUSH"
+
+    def begin(self) -> None:
+        """Before the first message of a read: notice changed topics, options and role."""
+        if self.node.options is not self.options:
+            self._adopt()
+        self.send_topics.refresh()
+
+    def has(self, session: Session) -> bool:
+        """Whether `session` has something staged that must be stored before its next request."""
+        return session.id in self._sessions
+
+    @property
+    def has_drafts(self) -> bool:
+        """Whether Python has something staged."""
+        return bool(self._drafts)
+
+    def stage_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
+        """Let the native code stage sends at the front of `data[start:size]`; how many bytes they
+        had.
+
+        What it stages comes before this turn's drafts, so a session that has one waits behind it.
+        """
+        if self._drafts and session.id in self._sessions:
+            return 0
+        run, send_topics = self._run, self.send_topics
+        if run is None or run.answers is not self.answers:
+            run = self._renew_run(run)
+        elif (send_topics.opened or run.cleared != send_topics.cleared) and not run.in_step():
+            return 0
+        host = session.peer_packed
+        if run is None or len(host) != V4_SIZE:
+            return 0
+        if data is not run.data:
+            run.look_at(data)
+        taken = run.stage_raw(run.address + start, size - start, host)
+        if taken:
+            run.reads.append(session)
+            self._newest = session
+            self._sessions.add(session.id)
+        return taken
+
+    def _renew_run(self, run: RunStage | None) -> RunStage | None:
+        """The native code's send turn for the options as they are; None without native code, or
+        before a flush."""
+        if self.native is None or (run is not None and (run.reads or run.has_ends)):
+            return None
+        tail = self.completer.tail
+        self._run = run = RunStage(self.native, self.node, self.send_topics, self.answers, tail)
+        return run if run.in_step() else None
+
+    def ends(self) -> StagedEnds | None:
+        """Ends of transactions that the native code has kept; `drop_ends` when they are done."""
+        run = self._run
+        return run.ends() if run is not None and run.has_ends else None
+
+    def drop_ends(self) -> None:
+        """They are done."""
+        if self._run is not None:
+            self._run.drop_ends()
+
+    # Staging ---------------------------------------------------------------------------------
+
+    def stage_message(
+        self,
+        session: Session,
+        opaque: int,
+        version: int,
+        header: AnySendHeader,
+        body: bytes,
+        command: Command | None = None,
+    ) -> None:
+        """Check one message and stage it; raises `Refused`."""
+        send_topic = self.send_topics.get(header.topic) or self.open_send_topic(header, version)
+        queue_id = header.queueId
+        if not 0 <= queue_id < send_topic.queues:
+            queue_id = self.choose_queue(send_topic, queue_id, session, version)
+        size = len(body)
+        if not 0 < size <= self.body_max:
+            raise self.refused(PutStatus.MESSAGE_ILLEGAL)
+        text = header.properties or ""
+        uniq_key, keys, tag_code, wait, more = read(text)
+        asked = NOTHING_SPECIAL
+        if more & RARE or not uniq_key:
+            asked = self.completer.complete(text)
+            text, uniq_key = asked.text, asked.uniq_key
+        elif text[-1] == PAIR_END:
+            text += self._tail_alone
+        else:
+            text += self._tail
+        properties = text.encode()
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            raise self.refused(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+        draft = Draft(
+            send_topic.topic,
+            queue_id,
+            body,
+            properties,
+            tag_code,
+            (uniq_key, *keys) if keys else (uniq_key,),
+            header.flag,
+            header.sysFlag | send_topic.sys_flag,
+            header.bornTimestamp,
+            session.peer_packed,
+            header.reconsumeTimes or 0,
+        )
+        if asked.special or send_topic.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
+            draft, queue_id = special_draft(self.node, draft, asked, send_topic, header, version)
+        ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
+        if draft.topic == TIMER_TOPIC and (options := self.node.options).recall_message_enable:
+            ticket.recall = recall_handle(draft, send_topic.topic, options.broker_name, uniq_key)
+        if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
+            return
+        if not send_topic.used:
+            send_topic.used = True
+            self.send_topics.used.append(send_topic)
+        send_topic.counts[queue_id] += 1
+        send_topic.sizes[queue_id] += size + len(properties) + send_topic.record_bytes
+        self._drafts.append(draft)
+        self._tickets.append(ticket)
+        if session is not self._newest:
+            self._newest = session
+            self._sessions.add(session.id)
+
+    def _is_repeat(self, header: AnySendHeader, asked: Parsed, ticket: Ticket) -> bool:
+        """Whether a sink, or a broker that escapes, sent this one before; its answer comes when the
+        turn ends.
+        """
+        if asked.escape_id:
+            mark = escape_mark(asked.escape_id, header.topic)
+        else:
+            mark = mark_of(header.topic, decode(header.properties or ""))
+        if mark is None or self.sinks.admits(mark, ticket):
+            return False
+        self._sessions.add(ticket.session.id)
+        return True
+
+    def open_send_topic(self, header: AnySendHeader, version: int) -> SendTopic:
+        """The state of a topic that has none yet; raises `Refused`."""
+        node = self.node
+        wall = node.clock.wall_ms()
+        start = node.options.start_accept_send_request_time_stamp
+        if wall < start:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until wall time {start} ms"
+            )
+        if not node.rights.writable:
+            raise self.refused(PutStatus.SERVICE_NOT_AVAILABLE)
+        return self.send_topics.open(header, version, wall)
+
+    def choose_queue(
+        self, send_topic: SendTopic, queue_id: int, session: Session, version: int
+    ) -> int:
+        """The queue asked for, or the next one when the client leaves the choice to us."""
+        if 0 <= queue_id < send_topic.queues:
+            return queue_id
+        if queue_id < 0:
+            return self.node.next_number() % send_topic.write_queues
+        raise Refused(
+            invalid_code(version),
+            f"request queueId[{queue_id}] is illegal, topic[{send_topic.topic}] has"
+            f" {send_topic.queues} queues, Producer: {session.peer}",
+        )
+
+    def refused(self, status: PutStatus) -> Refused:
+        """The error that answers what the store would answer with `status`."""
+        reply = refusal(status, self.body_max)
+        return Refused(reply.code, reply.remark or "")
+
+    def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
+        """Count a batch that is stored."""
+        self.send_topics.add(topic, queue_id, messages, size)
+        self.node.stats.put.total += messages
+
+    # Appending -------------------------------------------------------------------------------
+
+    def flush(self, now: int) -> None:
+        """Append everything staged and queue the answers."""
+        if self._run is not None and self._run.reads:
+            self._flush_run(self._run, now)
+        drafts = self._drafts
+        if not drafts:
+            self._sessions.clear()
+            self._newest = None
+            self._answer_repeats(now)
+            return
+        tickets = self._tickets
+        self._drafts, self._tickets = [], []
+        self._sessions.clear()
+        self._newest = None
+        closed = self.closed()
+        if closed is not None:
+            for ticket in tickets:
+                self.answers.refuse(ticket, refusal(closed, self.body_max))
+            self.sinks.refused()
+            self._answer_repeats(now)
+            return
+        clock, stats = self.node.clock, self.node.stats
+        begun = clock.now_ms()
+        results = self.node.store.append(drafts, clock.wall_ms())
+        stats.put.total += len(results)
+        stats.put_times.add(clock.now_ms() - begun, len(results))
+        self.sinks.appended(tickets, results)
+        if self.waits:
+            tickets, results = self._park(tickets, results, now)
+        self._finish(tickets, results, self.at_once())
+        self._answer_repeats(now)
+
+    def _answer_repeats(self, now: int) -> None:
+        """Answer what sinks sent again as their first ones are answered, and not before those."""
+        if not self.sinks.repeats:
+            return
+        found, lost = self.sinks.pop_repeats()
+        closed = self.closed()
+        for ticket in lost:
+            reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.body_max)
+            self.answers.refuse(ticket, reply)
+
+        def settle(code: int) -> None:
+            failed = failure(code)
+            for ticket, place in found:
+                if failed is not None:
+                    self.answers.refuse(ticket, failed)
+                else:
+                    answer_repeat(self.answers, ticket, place, code)
+
+        last = furthest([place for ticket, place in found if self.parks(ticket.wait)])
+        if last is not None and self.waits and closed is None:
+            self.park(appended_at(last), now, settle)
+        else:
+            settle(self.at_once(settled=True))
+
+    def closed(self) -> PutStatus | None:
+        """Why nothing may be appended now: looked at before every append (INV-32)."""
+        node = self.node
+        if not node.rights.writable:
+            return PutStatus.SERVICE_NOT_AVAILABLE
+        return None if node.acks is None else node.acks.refusal()
+
+    def at_once(self, *, settled: bool = False) -> int:
+        """The code for who waits for nothing: success, as long as this broker's word is enough,
+        or for what is `settled`, kept as asked long since, as long as it serves at all.
+        """
+        rights = self.node.rights
+        may = rights.writable if settled else rights.changes
+        return ResponseCode.SUCCESS if may else ResponseCode.SERVICE_NOT_AVAILABLE
+
+    def _finish(self, tickets: list[Ticket], results: list[Result], code: int) -> None:
+        """Answer what is stored with `code`, and what is not with its reason."""
+        if code == ResponseCode.SUCCESS:
+            self._answer_sends(tickets, results)
+            return
+        failed = failure(code)
+        for ticket, result in zip(tickets, results, strict=True):
+            if not isinstance(result, Appended):
+                self._refuse(ticket, result)
+            elif failed is not None:
+                self.answers.refuse(ticket, failed)
+            else:
+                self.answers.answer(ticket, result, code)
+
+    def _flush_run(self, run: RunStage, now: int) -> None:
+        """Append what the native code has staged, by it or in front of the other drafts."""
+        if not run.count:
+            run.clear()  # nothing but ends of transactions was read
+            return
+        done = run.append() if self.closed() is None else None
+        if done is None:
+            drafts, tickets = run.drafts()
+            self._drafts, self._tickets = drafts + self._drafts, tickets + self._tickets
+            return
+        answers, last = done
+        if self.waits:
+            self.park(last, now, lambda code: settle(answers, code))
+        else:
+            settle(answers, self.at_once())
+
+    def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
+        """Answer; frames of one session that lie side by side are handed over together."""
+        reply = self.answers.reply
+        id_format = self.answers.id_format
+        chunks: list[bytes] = []
+        last: Session | None = None
+        for ticket, result in zip(tickets, results, strict=True):
+            session = ticket.session
+            if session is not last:
+                if last is not None and chunks:
+                    last.send(*chunks)
+                    chunks = []
+                last = session
+            if type(result) is not Appended:
+                self._refuse(ticket, result)
+            elif ticket.command is None and not ticket.recall:
+                chunks.append(
+                    reply(
+                        ticket.opaque,
+                        id_format % result.offset,
+                        ticket.queue_id,
+                        result.queue_offset,
+                        ticket.uniq_key.encode(),
+                    )
+                )
+            else:
+                self.answers.answer(ticket, result, ResponseCode.SUCCESS)
+        if last is not None and chunks:
+            last.send(*chunks)
+
+    def _refuse(self, ticket: Ticket, status: Result) -> None:
+        if isinstance(status, PutStatus):
+            self.node.stats.put.total -= 1
+            self.node.stats.put_failed += 1
+            self.answers.refuse(ticket, refusal(status, self.body_max))
+
+    def _park(
+        self, tickets: list[Ticket], results: list[Result], now: int
+    ) -> tuple[list[Ticket], list[Result]]:
+        """Let those wait that want to, together; the others come back to be answered at once."""
+        unasked = self.parks(False)
+        waiting: list[Ticket] = []
+        stored: list[Result] = []
+        others: list[Ticket] = []
+        outcomes: list[Result] = []
+        last: Appended | None = None
+        for ticket, result in zip(tickets, results, strict=True):
+            if (ticket.wait or unasked) and isinstance(result, Appended):
+                waiting.append(ticket)
+                stored.append(result)
+                last = result
+            else:
+                others.append(ticket)
+                outcomes.append(result)
+        if last is not None:
+            self.park(last, now, lambda code: self._finish(waiting, stored, code))
+        return others, outcomes
+
+    def parks(self, wait: bool) -> bool:
+        """Whether what was stored waits for replicas or device; `wait`: its sender wants it to.
+
+        By the word of its whole set alone (ADR 0044) a master lets everybody wait.
+        """
+        return self.waits and (wait or not self.node.rights.changes)
+
+    def park(self, last: Appended, now: int, settle: Settle) -> None:
+        """Settle when everything up to `last` is kept as asked, or when that takes too long."""
+        options, acks = self.options, self.node.acks
+        self.syncs.park(
+            last.offset + last.size,
+            now + options.sync_flush_timeout,
+            settle,
+            sync=self.sync_flush,
+            acks=acks if acks is not None and acks.waits else None,
+            ack_deadline=now + options.slave_timeout,
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait for anything, unless the message says WAIT=false."""
+        acks = self.node.acks
+        return self.sync_flush or (acks is not None and acks.waits)

@@ -1,0 +1,228 @@
+"""What a topic allows to its senders, checked once and kept until topics, options or role change.
+
+The checks and their order are RocketMQ's: start-accept time, broker
+permission for order topics, the name, forbidden system topics, existence (or creation), permission.
+"""
+
+from typing import Protocol
+
+from epochmq.base.errors import Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.state import broker_stats as stat
+from epochmq.model import names, record
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.sys_flag import MULTI_TAGS
+from epochmq.model.topic import (
+    MULTI_TAG,
+    PERM_READ_WRITE,
+    TopicConfig,
+    has_batch_queues,
+    is_writable,
+)
+from epochmq.wire.codes import VERSION_5_3_1, ResponseCode
+
+
+def invalid_code(version: int) -> int:
+    """What a client of `version` expects for a bad parameter: 29 came with 5.3."""
+    if version >= VERSION_5_3_1:
+        return ResponseCode.INVALID_PARAMETER
+    return ResponseCode.SYSTEM_ERROR
+
+
+class AnySendHeader(Protocol):
+    """A send request's header, whichever form it came in."""
+
+    @property
+    def producerGroup(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def defaultTopic(self) -> str: ...
+
+    @property
+    def defaultTopicQueueNums(self) -> int: ...
+
+    @property
+    def queueId(self) -> int: ...
+
+    @property
+    def sysFlag(self) -> int: ...
+
+    @property
+    def bornTimestamp(self) -> int: ...
+
+    @property
+    def flag(self) -> int: ...
+
+    @property
+    def properties(self) -> str | None: ...
+
+    @property
+    def reconsumeTimes(self) -> int | None: ...
+
+    @property
+    def maxReconsumeTimes(self) -> int | None: ...
+
+    @property
+    def batch(self) -> bool | None: ...
+
+
+class SendTopic:
+    """One topic that may be sent to; counts what is sent, by queue."""
+
+    __slots__ = (
+        "batched",
+        "counts",
+        "queues",
+        "record_bytes",
+        "retry_group",
+        "sizes",
+        "sys_flag",
+        "topic",
+        "used",
+        "write_queues",
+    )
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.topic = config.topic_name
+        self.batched = has_batch_queues(config)
+        self.write_queues = config.write_queue_nums
+        self.queues = max(config.write_queue_nums, config.read_queue_nums)
+        self.sys_flag = MULTI_TAGS if config.topic_filter_type == MULTI_TAG else 0
+        self.retry_group = (
+            self.topic.removeprefix(names.RETRY) if names.is_retry_topic(self.topic) else None
+        )
+        self.record_bytes = record.size_of(len(self.topic), 0, 0)
+        """What a record takes besides body and properties."""
+        self.used = False
+        """Whether it counted something since `SendTopics.count`."""
+        self.counts = [0] * self.queues
+        self.sizes = [0] * self.queues
+
+
+class SendTopics:
+    """The states of topics that are sent to; bounded by the number of topics."""
+
+    def __init__(self, node: BrokerContext) -> None:
+        self._node = node
+        self._send_topics: dict[str, SendTopic] = {}
+        self._version = node.topics.version
+        self._options = node.options
+        self._role = node.role
+        self.get = self._send_topics.get
+        self.used: list[SendTopic] = []
+        """Topics whose counts were not handed over yet, each once."""
+        self.opened: list[SendTopic] = []
+        """Topics that are new to the native code."""
+        self.cleared = 0
+        """How often all states were dropped."""
+
+    def refresh(self) -> None:
+        """Called once a turn: drop all states when topics or options changed."""
+        node = self._node
+        if (
+            node.topics.version is not self._version
+            or node.options is not self._options
+            or node.role is not self._role
+        ):
+            self.count()
+            self._send_topics.clear()
+            self.opened.clear()
+            self.cleared += 1
+            self._version = node.topics.version
+            self._options = node.options
+            self._role = node.role
+
+    def open(self, header: AnySendHeader, version: int, wall: int) -> SendTopic:
+        """The state of the topic that `header` names; creates the topic if need be. `Refused`."""
+        node = self._node
+        topic = header.topic
+        if not is_writable(node.options.broker_permission) and node.topics.is_order(topic):
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{node.options.broker_ip1}] sending message is forbidden",
+            )
+        check_name(topic, version)
+        if topic in names.NOT_SENDABLE_TOPICS:
+            raise Refused(
+                ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."
+            )
+        config = node.topics.get(topic) or self._create(header, wall)
+        if config is None:
+            raise Refused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!"
+            )
+        return self.keep(config)
+
+    def keep(self, config: TopicConfig) -> SendTopic:
+        """The state of a topic that exists. `Refused` when it may not be written."""
+        if not is_writable(config.perm):
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{config.topic_name}] sending message is forbidden",
+            )
+        send_topic = self._send_topics.get(config.topic_name)
+        if send_topic is None:
+            send_topic = self._send_topics[config.topic_name] = SendTopic(config)
+            self.opened.append(send_topic)
+        return send_topic
+
+    def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
+        """Count stored messages of one queue, if the state of its topic is still here."""
+        send_topic = self.get(topic)
+        if send_topic is not None:
+            if not send_topic.used:
+                send_topic.used = True
+                self.used.append(send_topic)
+            send_topic.counts[queue_id] += messages
+            send_topic.sizes[queue_id] += size
+
+    def count(self) -> None:
+        """Hand the counts of all topics to the statistics."""
+        stats = self._node.stats
+        used, self.used = self.used, []
+        for send_topic in used:
+            total = total_bytes = 0
+            for queue_id, count in enumerate(send_topic.counts):
+                if count:
+                    size, key = send_topic.sizes[queue_id], f"{send_topic.topic}@{queue_id}"
+                    total += count
+                    total_bytes += size
+                    stats.add(stat.QUEUE_PUT_NUMS, key, count, count)
+                    stats.add(stat.QUEUE_PUT_SIZE, key, size, count)
+                    send_topic.counts[queue_id] = send_topic.sizes[queue_id] = 0
+            send_topic.used = False
+            stats.put_bytes.total += total_bytes
+            stats.add(stat.TOPIC_PUT_NUMS, send_topic.topic, total, total)
+            stats.add(stat.TOPIC_PUT_SIZE, send_topic.topic, total_bytes, total)
+
+    def _create(self, header: AnySendHeader, wall: int) -> TopicConfig | None:
+        topics = self._node.topics
+        if names.is_retry_topic(header.topic):
+            check_group(self._node, header.topic.removeprefix(names.RETRY), wall)
+        config = topics.create_on_send(
+            header.topic, header.defaultTopic, header.defaultTopicQueueNums, 0, wall
+        )
+        if config is None and names.is_retry_topic(header.topic):
+            config = topics.ensure(header.topic, 1, PERM_READ_WRITE, wall)
+        return config
+
+
+def check_group(node: BrokerContext, group: str, wall: int) -> SubscriptionGroupConfig:
+    """The group whose retry it is, made when that is allowed; `Refused` 26 when there is none."""
+    config = node.groups.find(group, wall)
+    if config is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}"
+        )
+    return config
+
+
+def check_name(topic: str, version: int) -> None:
+    """`Refused` with the code the peer's release expects for a bad name."""
+    try:
+        names.check_topic(topic)
+    except Refused as error:
+        raise Refused(invalid_code(version), error.remark) from None

@@ -1,1 +1,0 @@
-"""Telling every name server who this broker is and which topics it has."""

@@ -1,1 +1,0 @@
-"""Messages that lie in other groups' queues."""

@@ -1,1 +1,0 @@
-"""What a replica copies from its master beside the log: topics, groups, offsets, delays."""

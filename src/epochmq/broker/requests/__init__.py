@@ -1,0 +1,1 @@
+"""Handlers of requests, the table of all requests, and the permission to execute them."""

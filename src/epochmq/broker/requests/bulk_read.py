@@ -1,0 +1,180 @@
+"""BULK_READ 34003: a queue's records as the log has them, megabytes an answer (ADR 0035).
+
+What a pull gives 32 messages at a time, for readers that take a queue as a whole. No group, no
+held requests, no offsets kept. Who may read, and how far, is as for pulls: role and permission by
+`pull_gate`, never beyond what is readable (INV-23).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.base.types import Buffer
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler, check_unsent
+from epochmq.broker.requests.pull_gate import check_broker, readable_topic
+from epochmq.broker.requests.pull_handler import code_of
+from epochmq.model import properties as props
+from epochmq.model import record
+from epochmq.model.property_names import TAGS
+from epochmq.model.tags import java_hash, split_expression
+from epochmq.store.native import library
+from epochmq.store.native.bare import Bare
+from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.bulk_headers import BulkReadHeader, BulkReadResponseHeader
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.session import Session
+
+READER = "BULK_READ"
+"""Stands for the consumer group in the broker's statistics."""
+
+STEP_UNITS = 1024
+"""Units that one call of the store looks at."""
+
+_FAR = 1 << 62
+_TAGS = TAGS.encode()
+_PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL})
+"""There is nothing to give here, but there may be further on."""
+
+
+class BulkFilter(NamedTuple):
+    """Which records are wanted; a unit's tags code is a hash, and hashes collide."""
+
+    accept: Accept | None = None
+    verify: Verify | None = None
+
+
+EVERYTHING = BulkFilter()
+
+
+def handle_bulk_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """Records from `offset` on: 0, with none when the filter wanted none; 19 none yet; 21 moved."""
+    header = decode_header(BulkReadHeader, command.ext)
+    check_broker(node)
+    topic = readable_topic(node, header.topic)
+    if not 0 <= header.queueId < topic.read_queue_nums:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{header.queueId}] is illegal, topic:[{header.topic}]"
+            f" topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+        )
+    size = _wanted_bytes(header.maxBytes)
+    check_unsent(session, size)
+    found = gather(node, header, size, filter_of(header.tags))
+    _count(node, header.topic, header.queueId, found)
+    answer = BulkReadResponseHeader(
+        found.next_offset,
+        found.min_offset,
+        found.max_offset,
+        found.count,
+        node.group_position.epoch if node.options.enable_controller_mode else None,
+    )
+    if found.status is GetStatus.DAMAGED:
+        place = header.topic, header.queueId, found.next_offset
+        answer.behindDamage = node.store.behind_damage(*place)
+    body: Buffer | Sequence[Buffer] = found.chunks
+    if header.withoutBodies and (bare := _bare()) is not None:
+        body = bare.of(found.chunks)
+    remark = found.reason or found.status.name
+    return Reply(_code(found, header.offset), remark, answer, body)
+
+
+@cache
+def _bare() -> Bare | None:
+    """What leaves bodies out; None without native code: then they are sent."""
+    native = library.library()
+    return Bare(native) if native else None
+
+
+def _wanted_bytes(asked: int | None) -> int:
+    if asked is None:
+        return limits.BULK_READ_BYTES
+    if asked <= 0:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"maxBytes {asked} must be at least 1, at most {limits.BULK_READ_BYTES_MAX}",
+        )
+    return min(asked, limits.BULK_READ_BYTES_MAX)
+
+
+def filter_of(tags: str | None) -> BulkFilter:
+    """The filter for a tag expression, `Refused` 23 for one that says nothing."""
+    wanted = split_expression(tags)
+    if wanted is None:
+        return EVERYTHING
+    names = frozenset(tag.encode() for tag in wanted)
+    codes = frozenset(map(java_hash, wanted))
+
+    def verify(raw: memoryview) -> bool:
+        return props.find(record.properties_at(raw, 0), _TAGS) in names
+
+    return BulkFilter(codes.__contains__, verify)
+
+
+def gather(
+    node: BrokerContext, header: BulkReadHeader, size: int, wanted: BulkFilter
+) -> ReadResult:
+    """Records of `size` bytes in all, but one at least where there is one."""
+    stop = _FAR if header.endOffset is None else header.endOffset
+    at, last = header.offset, header.offset + limits.BULK_READ_RECORDS_MAX
+
+    def read(offset: int, room: int) -> ReadResult:
+        return node.store.read_queue(
+            header.topic,
+            header.queueId,
+            offset,
+            min(STEP_UNITS, stop - offset),
+            room,
+            *wanted,
+            stop=stop,
+        )
+
+    if at >= stop:
+        return _nothing(node, header)
+    return _joined(read, at, min(stop, last), size)
+
+
+def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: int) -> ReadResult:
+    """One result of as many reads as it takes."""
+    found = more = read(at, size)
+    chunks, count, total = list(found.chunks), found.count, found.size
+    while total < size and more.next_offset < min(last, more.max_offset):
+        if more.status is not GetStatus.FOUND and more.status not in _PASSED:
+            break
+        more = read(more.next_offset, size - total)
+        if more.status is GetStatus.FOUND and more.size > size - total:
+            break  # one record, larger than what is left: it begins the next answer
+        found = more
+        chunks += more.chunks
+        count += more.count
+        total += more.size
+    bounds = found.min_offset, found.max_offset
+    if not chunks and more.status is GetStatus.DAMAGED:
+        found = more
+    status, reason = (GetStatus.FOUND, "") if chunks else (found.status, found.reason)
+    return ReadResult(status, chunks, count, found.next_offset, *bounds, total, reason)
+
+
+def _nothing(node: BrokerContext, header: BulkReadHeader) -> ReadResult:
+    """An empty range was asked for."""
+    low, high = node.store.queue_bounds(header.topic, header.queueId)
+    return ReadResult(GetStatus.NO_MATCHED_MESSAGE, [], 0, header.offset, low, high, 0)
+
+
+def _code(found: ReadResult, asked: int) -> ResponseCode:
+    """As for a pull, but a reader that was led past something goes on without asking why."""
+    if found.status in _PASSED:
+        return ResponseCode.SUCCESS
+    return code_of(found, asked)
+
+
+def _count(node: BrokerContext, topic: str, queue_id: int, found: ReadResult) -> None:
+    if found.count:
+        node.stats.read(topic, queue_id, READER, found.count, found.size, found.next_offset)
+
+
+HANDLERS: dict[int, NodeHandler] = {RequestCode.BULK_READ: handle_bulk_read}

@@ -1,0 +1,237 @@
+"""Who is connected: 38, 203, 204, 328."""
+
+from collections.abc import Iterable
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.consume.client_tables import ACTIVELY, ClientMember, Manner, NotifyMembers
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler, ok
+from epochmq.model import names
+from epochmq.model.topic import PERM_READ_WRITE
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.client_bodies import (
+    CheckClientBody,
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerList,
+    HeartbeatData,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
+)
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command, Reply, request
+from epochmq.wire.headers.client_headers import (
+    GetConsumerConnectionListHeader,
+    GetConsumerListHeader,
+    GetProducerConnectionListHeader,
+    HeartbeatResponseHeader,
+    NotifyConsumerIdsChangedHeader,
+    UnregisterClientHeader,
+)
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.session import Session
+
+
+def handle_consumer_list(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_CONSUMER_LIST_BY_GROUP 38: the client ids that share the queues; 1 when none."""
+    name = decode_header(GetConsumerListHeader, command.ext).consumerGroup
+    group = node.consumers.group(name)
+    if group is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+    return ok(ConsumerList(group.client_ids()))
+
+
+def _connections(members: Iterable[ClientMember]) -> list[ClientConnection]:
+    return [ClientConnection(m.client_id, m.session.peer, m.language, m.version) for m in members]
+
+
+def handle_consumer_connections(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_CONSUMER_CONNECTION_LIST 203: members, manner and subscriptions; 206 when none."""
+    name = decode_header(GetConsumerConnectionListHeader, command.ext).consumerGroup
+    group = node.consumers.group(name)
+    if group is None:
+        text = f"the consumer group[{name}] not online"
+        raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, text)
+    return ok(
+        ConsumerConnection(
+            connection_set=_connections(group.members.values()),
+            subscription_table=group.subscriptions,
+            consume_type=group.manner.consume_type,
+            message_model=group.manner.message_model,
+            consume_from_where=group.manner.from_where,
+        )
+    )
+
+
+def handle_producer_connections(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_PRODUCER_CONNECTION_LIST 204; 1 when there is none."""
+    name = decode_header(GetProducerConnectionListHeader, command.ext).producerGroup
+    members = node.producers.members(name)
+    if not members:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return ok(ProducerConnection(_connections(members)))
+
+
+def handle_all_producers(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_ALL_PRODUCER_INFO 328: every producer of every group."""
+    table = {
+        group: [
+            ProducerInfo(m.client_id, m.session.peer, m.language, m.version, m.seen_wall_ms)
+            for m in members.values()
+        ]
+        for group, members in node.producers.groups.items()
+    }
+    return ok(ProducerTable(table))
+
+
+# Client heartbeat ----------------------------------------------------------------------------
+# Clients come, stay and go: 34, 35, 46, and what the service reports of closed or silent ones.
+
+
+_UNIT_SUBSCRIPTION = 2
+"""topicSysFlag of a retry topic whose group consumes by units."""
+
+
+def handle_heartbeat(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """HEART_BEAT 34: note all groups of one client; make their retry topics.
+
+    The version in our answer's header tells the client whether it may use SQL92.
+    """
+    data = decode_body(HeartbeatData, command.body)
+    if len(data.client_id) > limits.CLIENT_ID_LENGTH_MAX:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the client id is too long")
+    if len(data.consumer_data_set) + len(data.producer_data_set) > limits.HEARTBEAT_GROUPS_MAX:
+        text = f"more than {limits.HEARTBEAT_GROUPS_MAX} groups in one heartbeat"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
+    subscriptions = sum(len(each.subscription_data_set) for each in data.consumer_data_set)
+    if subscriptions > limits.SUBSCRIPTIONS_PER_GROUP_MAX:
+        text = f"more than {limits.SUBSCRIPTIONS_PER_GROUP_MAX} subscriptions in one heartbeat"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
+    session.client_id = data.client_id
+    session.language, session.version = command.language, command.version
+    wall = node.clock.wall_ms()
+    member = ClientMember(session, data.client_id, command.language, command.version, now, wall)
+    changed = False
+    for consumer in data.consumer_data_set:
+        changed = _consumer(node, member, consumer, data) or changed
+    for producer in data.producer_data_set:
+        if 0 < len(producer.group_name) <= limits.NAME_LENGTH_MAX:
+            node.producers.heartbeat(producer.group_name, member)
+    return Reply(header=HeartbeatResponseHeader(True, changed or not data.heartbeat_fingerprint))
+
+
+def _consumer(
+    node: BrokerContext, member: ClientMember, consumer: ConsumerData, data: HeartbeatData
+) -> bool:
+    """One consumer group; whether its members should send their subscriptions in full again."""
+    group = consumer.group_name
+    if node.options.reject_pull_consumer_enable and consumer.consume_type == ACTIVELY:
+        return False
+    config = node.groups.find(group, member.seen_wall_ms)
+    if config is None:
+        return False
+    wanted = None if data.without_sub else consumer.subscription_data_set
+    node.topics.ensure(
+        names.retry_topic(group),
+        config.retry_queue_nums,
+        PERM_READ_WRITE,
+        member.seen_wall_ms,
+        sys_flag=_UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+        order=None if wanted is None else any(node.topics.is_order(s.topic) for s in wanted),
+    )
+    known = node.consumers.group(group)
+    manner = Manner(consumer.consume_type, consumer.message_model, consumer.consume_from_where)
+    notify = (
+        config.notify_consumer_ids_changed_enable
+        and node.options.notify_consumer_ids_changed_enable
+    )
+    send_notices(node.consumers.heartbeat(group, member, manner, wanted, notify=notify))
+    if wanted is not None:
+        node.filters.register(group, wanted, member.seen_wall_ms)
+    return _fingerprint(node, group, known is None, data)
+
+
+def _fingerprint(node: BrokerContext, group: str, was_unknown: bool, data: HeartbeatData) -> bool:
+    """Compare V2 heartbeats (5.1+), which leave the subscriptions out while nothing changed."""
+    found = node.consumers.group(group)
+    if found is None:
+        return False
+    before, found.fingerprint = found.fingerprint, data.heartbeat_fingerprint
+    if was_unknown:
+        return data.without_sub
+    return before != data.heartbeat_fingerprint
+
+
+def handle_unregister(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """UNREGISTER_CLIENT 35: leave a producer group, a consumer group or both."""
+    header = decode_header(UnregisterClientHeader, command.ext)
+    if header.producerGroup:
+        node.producers.unregister(header.producerGroup, session)
+    if header.consumerGroup:
+        config = node.groups.get(header.consumerGroup)
+        notify = config is None or config.notify_consumer_ids_changed_enable
+        # Before the others hear of it: they ask for its queues at once. A client that is only cut
+        # off keeps its locks until they run out, for it may still be at work.
+        node.locks.leave(header.consumerGroup, header.clientID)
+        node.pop_left(header.consumerGroup, session)
+        notices = node.consumers.unregister(header.consumerGroup, session, notify=notify)
+        send_notices(notices)
+    return Reply()
+
+
+def handle_check_client(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """CHECK_CLIENT_CONFIG 46: refuse a filter that this broker cannot run (1 off, 23 wrong)."""
+    wanted = decode_body(CheckClientBody, command.body).subscription_data
+    if wanted and not wanted.is_tag:
+        node.filters.compiled(wanted.sub_string, wanted.expression_type)
+    return Reply()
+
+
+def send_notices(notices: Iterable[NotifyMembers]) -> None:
+    """Carry out the effect of `ConsumerManager`: NOTIFY_CONSUMER_IDS_CHANGED 40 to each session."""
+    for notice in notices:
+        header = NotifyConsumerIdsChangedHeader(consumerGroup=notice.group)
+        for session in notice.sessions:
+            if not session.closed:
+                session.oneway(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+
+
+def session_closed(node: BrokerContext, session: Session) -> None:
+    """A connection is gone: its client leaves every group at once."""
+    node.producers.session_closed(session)
+    send_notices(node.consumers.session_closed(session))
+
+
+def expire_clients(node: BrokerContext, now: int) -> None:
+    """Cut clients that sent no heartbeat for too long; called every `members.SCAN_MS`.
+
+    What nobody needs any more of filters and locks is let go of on the way.
+    """
+    silent = node.consumers.expire(now)
+    send_notices(silent.notices)
+    for session in (*silent.sessions, *node.producers.expire(now).sessions):
+        session.close("no heartbeat")
+    node.locks.expire(now)
+    node.filters.bury(lambda group: node.consumers.group(group) is not None, node.clock.wall_ms())
+
+
+HANDLERS: dict[int, NodeHandler] = {
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: handle_consumer_list,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: handle_consumer_connections,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: handle_producer_connections,
+    RequestCode.GET_ALL_PRODUCER_INFO: handle_all_producers,
+    RequestCode.HEART_BEAT: handle_heartbeat,
+    RequestCode.UNREGISTER_CLIENT: handle_unregister,
+    RequestCode.CHECK_CLIENT_CONFIG: handle_check_client,
+}

@@ -1,0 +1,236 @@
+"""How far topics and groups are: 202, 208, 303, 317."""
+
+from collections.abc import Iterable
+
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler, known_group, known_topic, ok, queue_of
+from epochmq.broker.requests.query_handlers import earliest_time, max_offset
+from epochmq.broker.state import broker_stats as counted
+from epochmq.model import names
+from epochmq.model.queue import MessageQueue
+from epochmq.wire.bodies.body import mq_map_encode
+from epochmq.wire.bodies.group_bodies import (
+    ConsumeStats,
+    ConsumeStatsList,
+    ConsumeTimeSpans,
+    CorrectionOffsets,
+    OffsetWrapper,
+    QuerySubscriptionBody,
+    QueueTimeSpan,
+)
+from epochmq.wire.bodies.namesrv_bodies import TopicList
+from epochmq.wire.bodies.topic_bodies import GroupList, TopicOffset, TopicStatsTable
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.group_headers import (
+    CloneGroupOffsetHeader,
+    GetBrokerConsumeStatsHeader,
+    GetConsumeStatsHeader,
+    QueryCorrectionOffsetHeader,
+    QuerySubscriptionByConsumerHeader,
+    QueryTopicsByConsumerHeader,
+)
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.topic_headers import (
+    GetTopicStatsHeader,
+    QueryConsumeTimeSpanHeader,
+    QueryTopicConsumeByWhoHeader,
+)
+from epochmq.wire.session import Session
+
+
+def _tps(node: BrokerContext, name: str, key: str) -> float:
+    item = node.stats.find(name, key)
+    return 0.0 if item is None else item.minute().tps
+
+
+def handle_topic_stats(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """GET_TOPIC_STATS_INFO 202: bounds and last store time of each queue."""
+    topic = decode_header(GetTopicStatsHeader, command.ext).topic
+    config = known_topic(node, topic)
+    count = max(config.write_queue_nums, config.read_queue_nums)
+    rows = [(queue_of(node, topic, n), _topic_offset(node, topic, n)) for n in range(count)]
+    return ok(TopicStatsTable(mq_map_encode(rows), _tps(node, counted.TOPIC_PUT_NUMS, topic)))
+
+
+def _topic_offset(node: BrokerContext, topic: str, queue_id: int) -> TopicOffset:
+    low, high = node.store.queue_bounds(topic, queue_id)
+    time = node.store.store_time(topic, queue_id, high - 1) if high > 0 else 0
+    return TopicOffset(max(0, low), max(0, high), time)
+
+
+def handle_consume_stats(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_CONSUME_STATS 208: of one group, in the topics asked for or all it has offsets in."""
+    header = decode_header(GetConsumeStatsHeader, command.ext)
+    group = header.consumerGroup
+    named = [name for name in (header.topicList or "").split(";") if name.strip()]
+    if named:
+        topics: Iterable[str] = named
+    elif header.topic:
+        topics = _subscribed(node, group, [header.topic])
+    else:
+        topics = _subscribed(node, group, node.offsets.topics_of(group))
+    rows: list[tuple[MessageQueue, OffsetWrapper]] = []
+    tps = 0.0
+    for topic in sorted(set(topics)):
+        config = node.topics.get(topic)
+        if config is not None:
+            rows += _wrappers(node, group, topic, config.read_queue_nums)
+            tps += _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
+    return ok(ConsumeStats(mq_map_encode(rows), tps))
+
+
+def _subscribed(node: BrokerContext, group: str, topics: Iterable[str]) -> list[str]:
+    """Leave out topics that an online group no longer subscribes to."""
+    if node.consumers.subscription_count(group) == 0:
+        return list(topics)
+    return [topic for topic in topics if node.consumers.subscription(group, topic) is not None]
+
+
+def _wrappers(
+    node: BrokerContext, group: str, topic: str, count: int
+) -> list[tuple[MessageQueue, OffsetWrapper]]:
+    return [(queue_of(node, topic, n), _wrapper(node, group, topic, n)) for n in range(count)]
+
+
+def _wrapper(node: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+    consumed = max(0, node.offsets.get(group, topic, queue_id))
+    time = node.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
+    end = max_offset(node, topic, queue_id)
+    pulled = min(node.stats.pulled_to(topic, queue_id, group), end)
+    return OffsetWrapper(
+        broker_offset=end,
+        consumer_offset=consumed,
+        pull_offset=max(consumed, pulled),
+        last_timestamp=max(0, time),
+    )
+
+
+def handle_all_consume_stats(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """GET_BROKER_CONSUME_STATS 317: of every group; `isOrder` asks for ordered topics only."""
+    ordered_only = decode_header(GetBrokerConsumeStatsHeader, command.ext).isOrder
+    topics_of: dict[str, list[str]] = {group: [] for group in node.groups.table}
+    for topic, group in node.offsets.pairs():
+        if group in topics_of:
+            topics_of[group].append(topic)
+    groups: list[dict[str, list[ConsumeStats]]] = []
+    total = 0
+    for group, topics in topics_of.items():
+        rows = []
+        for topic in _subscribed(node, group, topics):
+            config = node.topics.get(topic)
+            if config is not None and (config.order or not ordered_only):
+                wrappers = _wrappers(node, group, topic, config.write_queue_nums)
+                tps = _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
+                rows.append(ConsumeStats(mq_map_encode(wrappers), tps))
+                total += sum(w.broker_offset - w.consumer_offset for _, w in wrappers)
+        groups.append({group: rows})
+    return ok(ConsumeStatsList(groups, node.address, total, 0))
+
+
+def handle_time_span(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """QUERY_CONSUME_TIME_SPAN 303: the same in store times."""
+    header = decode_header(QueryConsumeTimeSpanHeader, command.ext)
+    config = known_topic(node, header.topic)
+    spans = [_span(node, header.group, header.topic, n) for n in range(config.write_queue_nums)]
+    return ok(ConsumeTimeSpans(spans))
+
+
+def _span(node: BrokerContext, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
+    store = node.store
+    first = earliest_time(node, topic, queue_id)
+    end = max_offset(node, topic, queue_id)
+    consumed = max(0, node.offsets.get(group, topic, queue_id))
+    span = QueueTimeSpan(queue_of(node, topic, queue_id), min_time_stamp=first)
+    span.max_time_stamp = store.store_time(topic, queue_id, end - 1) if end > 0 else -1
+    span.consume_time_stamp = (
+        store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else first
+    )
+    if consumed < end:
+        next_time = store.store_time(topic, queue_id, consumed)
+        span.delay_time = max(0, node.clock.wall_ms() - next_time) if next_time > 0 else 0
+    return span
+
+
+# Consume admin -------------------------------------------------------------------------------
+# Which group reads which topic, and copying progress: 300, 308, 314, 343, 345.
+
+
+_NOT_TO_BE_CORRECTED = 2**63 - 1
+
+
+def handle_groups_of_topic(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """QUERY_TOPIC_CONSUME_BY_WHO 300: groups that subscribe now or once committed."""
+    topic = decode_header(QueryTopicConsumeByWhoHeader, command.ext).topic
+    groups = node.consumers.groups_of_topic(topic) | node.offsets.groups_of(topic)
+    return ok(GroupList(sorted(groups)))
+
+
+def handle_topics_of_group(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """QUERY_TOPICS_BY_CONSUMER 343: topics the group has offsets in."""
+    group = decode_header(QueryTopicsByConsumerHeader, command.ext).group
+    return ok(TopicList(sorted(node.offsets.topics_of(group)), node.address))
+
+
+def handle_subscription(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """QUERY_SUBSCRIPTION_BY_CONSUMER 345: what a group wants of a topic; nothing when offline."""
+    header = decode_header(QuerySubscriptionByConsumerHeader, command.ext)
+    topic = header.topic or ""
+    body = QuerySubscriptionBody(header.group, topic)
+    found = node.consumers.subscription(header.group, topic)
+    if found is not None:
+        body.subscription_data = found
+    return ok(body)
+
+
+def handle_clone(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """CLONE_GROUP_OFFSET 314: one group starts where another is, in one topic or in all."""
+    header = decode_header(CloneGroupOffsetHeader, command.ext)
+    source, target = header.srcGroup, header.destGroup
+    names.check_group(target)
+    known_group(node, target)
+    topics = {header.topic} if header.topic else node.offsets.topics_of(source)
+    online = node.consumers.subscription_count(source) > 0 and not header.offline
+    wall = node.clock.wall_ms()
+    for topic in sorted(topics):
+        if topic not in node.topics:
+            continue
+        if online and node.consumers.subscription(source, topic) is None:
+            continue
+        node.offsets.clone(source, target, topic, wall)
+    return Reply()
+
+
+def handle_correction(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """QUERY_CORRECTION_OFFSET 308: by queue, the least any group consumed (RocketMQ's routine).
+
+    A queue in which the compared group is already behind that is marked with the largest number.
+    """
+    header = decode_header(QueryCorrectionOffsetHeader, command.ext)
+    ignored = frozenset(name for name in (header.filterGroups or "").split(",") if name)
+    lowest = node.offsets.lowest(header.topic, ignored)
+    for queue_id, offset in node.offsets.row(header.compareGroup, header.topic).items():
+        if lowest.get(queue_id, offset) > offset:
+            lowest[queue_id] = _NOT_TO_BE_CORRECTED
+    return ok(CorrectionOffsets(lowest))
+
+
+HANDLERS: dict[int, NodeHandler] = {
+    RequestCode.GET_TOPIC_STATS_INFO: handle_topic_stats,
+    RequestCode.GET_CONSUME_STATS: handle_consume_stats,
+    RequestCode.GET_BROKER_CONSUME_STATS: handle_all_consume_stats,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: handle_time_span,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: handle_groups_of_topic,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: handle_topics_of_group,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: handle_subscription,
+    RequestCode.CLONE_GROUP_OFFSET: handle_clone,
+    RequestCode.QUERY_CORRECTION_OFFSET: handle_correction,
+}

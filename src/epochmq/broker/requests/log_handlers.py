@@ -1,0 +1,227 @@
+"""The confirmed log itself, for audits: digests of its blocks 34005, its bytes 34006 (ADR 0037).
+
+Up to the smaller of two replicas' confirmed offsets their logs are the same bytes (INV-10), so
+digests of equal blocks must be equal; where they are not, `LOG_READ` shows the records.
+"""
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler, check_unsent, known_topic, ok
+from epochmq.model.log_blocks import blocks_of, digest
+from epochmq.store.written_blocks import BLOCK_BYTES
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.bulk_bodies import EpochOffsets, EpochSpan, LogDigests
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.headers.bulk_headers import (
+    EpochOffsetsHeader,
+    LogDigestsHeader,
+    LogDigestsResponseHeader,
+    LogReadHeader,
+    LogReadResponseHeader,
+)
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.session import Session
+
+# Epoch offsets -------------------------------------------------------------------------------
+# EPOCH_OFFSETS 34004: where a master's epoch begins in each queue of a topic (ADR 0037).
+
+
+def handle_epoch_offsets(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """The first message of each queue that the master of `epoch`, or a later one, wrote.
+
+    An epoch that retention took, or in which nothing was written, is answered by what follows.
+    """
+    header = decode_header(EpochOffsetsHeader, command.ext)
+    topic = known_topic(node, header.topic)
+    start = start_of(epochs_of(node), header.epoch)
+    store = node.store
+    queues = {*range(topic.read_queue_nums), *store.queues(header.topic)}
+    offsets = {str(q): store.offset_at_place(header.topic, q, start) for q in sorted(queues)}
+    return ok(EpochOffsets(offsets))
+
+
+def epochs_of(node: BrokerContext) -> list[EpochEntryBody]:
+    """The epochs of the broker's log, `Refused` 1 when it is not in controller mode."""
+    if node.replica is None or not node.options.enable_controller_mode:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR, "this broker has no epochs: it is not in controller mode"
+        )
+    return node.replica.epochs()
+
+
+def start_of(epochs: list[EpochEntryBody], epoch: int) -> int:
+    """The log offset at which `epoch` begins; `Refused` 29 for one that has not begun."""
+    for entry in epochs:
+        if entry.epoch >= epoch:
+            return entry.start_offset
+    last = str(epochs[-1].epoch) if epochs else "none"
+    raise Refused(
+        ResponseCode.INVALID_PARAMETER,
+        f"epoch {epoch} has not begun in this broker's log; the last one there is {last}",
+    )
+
+
+# Log bytes -----------------------------------------------------------------------------------
+
+
+STEP_BYTES = 4 * 1024 * 1024
+"""So much is hashed between two looks at the loop."""
+
+
+def handle_log_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """Bytes of one log file from `fromOffset`; 19 at the confirmed end, 21 outside the log."""
+    header = decode_header(LogReadHeader, command.ext)
+    asked = limits.BULK_READ_BYTES if header.maxBytes is None else header.maxBytes
+    size = max(1, min(asked, limits.BULK_READ_BYTES_MAX))
+    check_unsent(session, size)
+    pointers, at = node.store.pointers, header.fromOffset
+    body = confirmed_bytes(node, at, size)
+    answer = LogReadResponseHeader(at + len(body), pointers.start, pointers.confirmed)
+    if body:
+        return Reply(header=answer, body=body)
+    code = ResponseCode.PULL_OFFSET_MOVED
+    if at == pointers.confirmed:
+        code = ResponseCode.PULL_NOT_FOUND
+    return Reply(code, f"no confirmed bytes at {at}", answer)
+
+
+def confirmed_bytes(node: BrokerContext, offset: int, size: int) -> memoryview:
+    """Up to `size` bytes from `offset` that no failover takes back; of one log file."""
+    room = min(size, node.store.pointers.confirmed - offset)
+    return node.store.slice(offset, room) if room > 0 else memoryview(b"")
+
+
+class DigestRun:
+    """One request's blocks, some at a time beside the loop, and then its answer."""
+
+    def __init__(
+        self, node: BrokerContext, command: Command, session: Session, blocks: list[tuple[int, int]]
+    ) -> None:
+        self._node = node
+        self._command = command
+        self._session = session
+        self._left = blocks[::-1]
+        self._rows: list[tuple[int, int, str]] = []
+        self._header: LogDigestsResponseHeader | None = None
+
+    def verify(self) -> None:
+        """Look whether the blocks are what was written here, before they are hashed."""
+        scrub = self._node.store.scrub
+        looks = [scrub.examination(at, at + size) for at, size in self._left]
+
+        def look() -> bool:
+            for one in looks:
+                if one is not None:
+                    one.run()
+            return True
+
+        def done(ran: bool | None) -> None:
+            if ran:
+                reasons = [one.conclude() for one in looks if one is not None]
+                sound = len(reasons) == len(looks) and not any(reasons)
+                self._header = LogDigestsResponseHeader(sound)
+            self.step()
+
+        self._node.background(look, done)
+
+    def step(self) -> None:
+        """Hash the next blocks; answer at the end, or where retention took the log meanwhile."""
+        if self._session.closed:
+            self._node.digest_runs -= 1
+            return
+        work = self._next()
+        if not work:
+            self._answer()
+            return
+
+        def hashed() -> list[tuple[int, int, str]]:
+            return [(offset, size, digest(parts)) for offset, size, parts in work]
+
+        def done(rows: list[tuple[int, int, str]] | None) -> None:
+            if rows is None:
+                self._left.clear()  # the answer says how far it came
+            else:
+                self._rows += rows
+            self.step()
+
+        self._node.background(hashed, done)
+
+    def _next(self) -> list[tuple[int, int, list[memoryview]]]:
+        """Some blocks with their bytes, as many as one step takes."""
+        work: list[tuple[int, int, list[memoryview]]] = []
+        total = 0
+        while self._left and total < STEP_BYTES:
+            offset, size = self._left.pop()
+            parts = self._parts(offset, size)
+            if parts is None:
+                self._left.clear()
+                break
+            work.append((offset, size, parts))
+            total += size
+        return work
+
+    def _parts(self, offset: int, size: int) -> list[memoryview] | None:
+        parts: list[memoryview] = []
+        while size:
+            part = confirmed_bytes(self._node, offset, size)
+            if not part:
+                return None
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts
+
+    def _answer(self) -> None:
+        self._node.digest_runs -= 1
+        body = encode_body(digests_of(self._node, self._rows))
+        self._session.answer(self._command, Reply(header=self._header, body=body))
+
+
+def digests_of(node: BrokerContext, rows: list[tuple[int, int, str]]) -> LogDigests:
+    """The answer, with where the log stands now."""
+    pointers = node.store.pointers
+    epochs = [
+        EpochSpan(entry.epoch, entry.start_offset, min(entry.end_offset, pointers.appended))
+        for entry in (epochs_of(node) if node.options.enable_controller_mode else [])
+    ]
+    return LogDigests(pointers.confirmed, pointers.start, epochs, rows)
+
+
+def handle_log_digests(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply | Held:
+    """Digests of the blocks between two log offsets, as far as confirmed and as one answer may."""
+    header = decode_header(LogDigestsHeader, command.ext)
+    size = limits.DIGEST_BLOCK_BYTES if header.blockBytes is None else header.blockBytes
+    if not limits.DIGEST_BLOCK_BYTES_MIN <= size <= limits.DIGEST_BLOCK_BYTES_MAX:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"blockBytes {size} is not within {limits.DIGEST_BLOCK_BYTES_MIN}.."
+            f"{limits.DIGEST_BLOCK_BYTES_MAX}",
+        )
+    if node.digest_runs >= limits.DIGEST_RUNS_MAX:
+        raise Refused(
+            ResponseCode.SYSTEM_BUSY,
+            f"{limits.DIGEST_RUNS_MAX} requests for digests are being worked at; ask again later",
+        )
+    pointers = node.store.pointers
+    start = max(header.fromOffset - header.fromOffset % size, pointers.start)
+    end = pointers.confirmed if header.toOffset is None else header.toOffset
+    most = BLOCK_BYTES if header.verify else limits.DIGEST_BYTES_MAX
+    end = min(end, pointers.confirmed, start + most)
+    node.digest_runs += 1
+    run = DigestRun(node, command, session, list(blocks_of(start, end, size)))
+    run.verify() if header.verify else run.step()
+    return HELD
+
+
+HANDLERS: dict[int, NodeHandler] = {
+    RequestCode.EPOCH_OFFSETS: handle_epoch_offsets,
+    RequestCode.LOG_DIGESTS: handle_log_digests,
+    RequestCode.LOG_READ: handle_log_read,
+}

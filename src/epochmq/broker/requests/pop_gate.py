@@ -1,0 +1,145 @@
+"""Whether a pop is allowed, and what it wants (checks and codes)."""
+
+from collections.abc import Callable
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.pop.pop_polls import ANY_QUEUE, PollKey
+from epochmq.broker.pop.pop_records import MESSAGES_MAX
+from epochmq.broker.produce.send_topics import invalid_code
+from epochmq.broker.requests.common import known_group
+from epochmq.broker.requests.pull_gate import make_verifier
+from epochmq.model.subscription import build
+from epochmq.model.tags import SUB_ALL
+from epochmq.model.topic import TopicConfig, is_readable
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command
+from epochmq.wire.headers.pop_headers import PopHeader
+from epochmq.wire.session import Session
+
+ANSWER_EARLY_MS = 50
+"""A held pop is answered that much before its client gives it up, as in RocketMQ."""
+
+
+class PopRequest:
+    """A pop, or a notification, as it is kept while it waits.
+
+    `accept` takes a consume-queue unit's tags code, `verify` a record; None lets all pass.
+    """
+
+    __slots__ = ("accept", "attempt_id", "command", "count", "deadline", "from_end",
+                 "invisible_time", "key", "order", "session", "verify")  # fmt: skip
+
+    def __init__(self, session: Session, command: Command, key: PollKey) -> None:
+        self.session = session
+        self.command = command
+        self.key = key
+        self.count = MESSAGES_MAX
+        self.invisible_time = 0
+        self.from_end = False
+        """Whether a group without an offset begins at the end of a queue."""
+        self.order = False
+        self.attempt_id: str | None = None
+        self.deadline = 0
+        """Monotonic ms until which it may be held; 0 when it may not."""
+        self.accept: Callable[[int], bool] | None = None
+        self.verify: Callable[[memoryview], bool | None] | None = None
+
+    @property
+    def owner(self) -> int:
+        return self.session.id
+
+    @property
+    def group(self) -> str:
+        return self.key.group
+
+    @property
+    def topic(self) -> str:
+        return self.key.topic
+
+
+def admit_pop(
+    node: BrokerContext, header: PopHeader, command: Command, session: Session, now: int
+) -> PopRequest:
+    """The request to execute; raises `Refused`.
+
+    `bornTime` decides nothing: it is a stranger's clock (5.0 overwrites it with its own).
+    """
+    check_readable(node, "pop")
+    illegal = invalid_code(command.version)
+    if not 0 < header.maxMsgNums <= MESSAGES_MAX:
+        raise Refused(
+            illegal,
+            f"the broker[{node.options.broker_ip1}] pop message's num is not within"
+            f" 1..{MESSAGES_MAX}",
+        )
+    if not 0 < header.invisibleTime <= limits.POP_INVISIBLE_MS_MAX:
+        raise Refused(
+            illegal,
+            f"invisibleTime {header.invisibleTime} is not within 1..{limits.POP_INVISIBLE_MS_MAX}",
+        )
+    check_queue(node, header.topic, header.queueId, command, session)
+    check_group(node, header.consumerGroup)
+    key = PollKey(header.topic, header.consumerGroup, max(header.queueId, ANY_QUEUE))
+    request = PopRequest(session, command, key)
+    request.count = header.maxMsgNums
+    request.invisible_time = header.invisibleTime
+    request.from_end = header.initMode != 0
+    request.order = bool(header.order)
+    request.attempt_id = header.attemptId
+    wait_ms = min(header.pollTime, limits.HOLD_MS_MAX) - ANSWER_EARLY_MS
+    request.deadline = now + wait_ms if wait_ms > 0 else 0
+    _set_filter(node, header, request)
+    return request
+
+
+def check_readable(node: BrokerContext, what: str) -> None:
+    """`Refused` 16 when clients may not read of this broker at all."""
+    if not is_readable(node.options.broker_permission):
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{node.options.broker_ip1}] {what} message is forbidden",
+        )
+
+
+def check_queue(
+    node: BrokerContext, name: str, queue_id: int, command: Command, session: Session
+) -> TopicConfig:
+    """The topic; `Refused` 17, 16 or, for a queue it has not, 1 (5.3: 29). -1 is all queues."""
+    topic = node.topics.get(name)
+    if topic is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+    if not is_readable(topic.perm):
+        raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden")
+    if node.store.is_batched(name):
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the topic[{name}] keeps batches as one record (BatchCQ): its messages cannot be"
+            " popped one by one; pull them",
+        )
+    if queue_id >= topic.read_queue_nums:
+        raise Refused(
+            invalid_code(command.version),
+            f"queueId[{queue_id}] is illegal, topic:[{name}] topicConfig.readQueueNums:"
+            f"[{topic.read_queue_nums}] consumer:[{session.peer}]",
+        )
+    return topic
+
+
+def check_group(node: BrokerContext, name: str) -> None:
+    """`Refused` 26 for an unknown group, 16 for one that may not consume."""
+    if not known_group(node, name).consume_enable:
+        raise Refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}")
+
+
+def _set_filter(node: BrokerContext, header: PopHeader, request: PopRequest) -> None:
+    """What of the topic the pop wants; its retries were wanted once and are not filtered."""
+    if not header.exp or (header.exp == SUB_ALL and header.expType in ("TAG", None, "")):
+        return
+    wanted = build(header.topic, header.exp, header.expType or "TAG")
+    if not wanted.is_tag:
+        matcher = node.filters.compiled(wanted.sub_string, wanted.expression_type)
+        request.verify = make_verifier(matcher)
+    elif not wanted.wants_all:
+        request.accept = wanted.code_set.__contains__

@@ -1,0 +1,232 @@
+"""POP_MESSAGE 200050: hand out messages, keep a check point of them, or wait for some.
+
+The answer leaves when the check points are kept (in the log, or in memory with
+`enablePopBufferMerge`), so whatever a consumer was given comes back unless it is acknowledged.
+A pop that finds nothing waits; woken ones are served one after the other (`broker.pop.polls`).
+"""
+
+import logging
+from collections.abc import Sequence
+
+from epochmq.base.errors import Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint
+from epochmq.broker.pop.pop_polls import PollKey
+from epochmq.broker.pop.receipt_handle import Infos
+from epochmq.broker.requests.pop_gate import PopRequest, admit_pop
+from epochmq.broker.requests.pop_orders import when_copied
+from epochmq.broker.requests.pop_take import QueuePart, Taking, take
+from epochmq.store.visibility import Arrivals
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pop_headers import (
+    NotificationResponseHeader,
+    PopHeader,
+    PopResponseHeader,
+)
+from epochmq.wire.session import Session
+
+NOT_KEPT = "the check point of the popped messages was not kept; pop again"
+
+log = logging.getLogger(__name__)
+
+
+class PopHandler:
+    """Executes pops of one broker, the first time and when they are woken."""
+
+    def __init__(self, node: BrokerContext) -> None:
+        self._node = node
+        self._news: dict[PollKey, None] = {}
+        self._asked = False
+        node.pop_arrived = self.arrived
+        node.pop_left = self.left
+
+    def handle_pop(self, command: Command, session: Session, now: int) -> Reply | Held:
+        header = decode_header(PopHeader, command.ext)
+        request = admit_pop(self._node, header, command, session, now)
+        if self._execute(request, now):
+            return HELD
+        if request.deadline <= now:
+            return _nothing()
+        if not self._node.pop.polls.hold(request):
+            return Reply(ResponseCode.POLLING_FULL, "polling full")
+        return HELD
+
+    # Executing -------------------------------------------------------------------------------
+
+    def _execute(self, request: PopRequest, now: int) -> bool:
+        """Take messages and answer; False when there are none."""
+        node = self._node
+        taking = take(node, request, now)
+        if not taking.parts:
+            return False
+        name = node.options.broker_name
+        taken = [
+            PoppedCheckPoint(
+                part.check_point(taking.pop_time, request.invisible_time, name),
+                taking.revive_queue,
+                part.window,
+            )
+            for part in taking.parts
+            if part.window is not None
+        ]
+        if not taken:
+            self._answer_in_order(request, taking, now)
+            return True
+        finished = waits = False
+
+        def done(kept: Sequence[bool]) -> None:
+            nonlocal finished
+            finished = True
+            parts = [part for part, one in zip(taking.parts, kept, strict=True) if one]
+            self._answer(request, taking, parts)
+            if waits:  # others found these queues busy
+                for part in taking.parts:
+                    self.arrived([(part.key.topic, part.key.queue_id, 0)])
+
+        node.pop.keep(taken, node.clock.now_ms(), taking.pop_time, done)
+        if not finished:
+            waits = True
+            taking.keep_bytes()
+        return True
+
+    def _answer_in_order(self, request: PopRequest, taking: Taking, now: int) -> None:
+        """Answer once the replicas know what is out: whoever is master next must not hand it out
+        to another. Nobody is told who lost the right to pop meanwhile."""
+        finished = False
+
+        def copied(kept: bool) -> None:
+            nonlocal finished
+            finished = True
+            self._answer(request, taking, taking.parts if kept else ())
+
+        when_copied(self._node, now, copied)
+        if not finished:
+            taking.keep_bytes()
+
+    def _answer(self, request: PopRequest, taking: Taking, parts: Sequence[QueuePart]) -> None:
+        if not parts:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, NOT_KEPT)
+            request.session.answer(request.command, reply)
+            return
+        infos = Infos()
+        chunks: list[memoryview | bytes] = []
+        for part in parts:
+            infos.add(part.mark, part.key.queue_id, part.start, part.offsets)
+            if part.counts is not None:
+                infos.count(part.mark, part.key.queue_id, *part.counts)
+            chunks += part.chunks
+        header = PopResponseHeader(
+            popTime=taking.pop_time,
+            invisibleTime=request.invisible_time,
+            reviveQid=taking.revive_queue,
+            restNum=taking.rest,
+            startOffsetInfo=infos.starts,
+            msgOffsetInfo=infos.offsets,
+            orderCountInfo=infos.counts,
+        )
+        request.session.answer(request.command, Reply(0, "FOUND", header, chunks))
+        self._count(request, parts)
+
+    def _count(self, request: PopRequest, parts: Sequence[QueuePart]) -> None:
+        for part in parts:
+            size = sum(map(len, part.chunks))
+            self._node.stats.read(
+                request.topic, part.key.queue_id, request.group, len(part.offsets), size, 0
+            )
+
+    # Waking ----------------------------------------------------------------------------------
+
+    def arrived(self, arrivals: Arrivals) -> None:
+        """Queues have news; who waits for them is served after this call."""
+        polls = self._node.pop.polls
+        if not len(polls):
+            return
+        for topic, queue_id, _ in arrivals:
+            for key in polls.news(topic, queue_id):
+                self._news[key] = None
+        self._run_soon()
+
+    def left(self, group: str, session: Session) -> None:
+        """A client leaves a group: what waits in its name is answered, and is given nothing.
+
+        Else the next message would be out with one that has gone, for its whole invisible time.
+        """
+        for request in self._node.pop.polls.leave(group, session.id):
+            assert isinstance(request, PopRequest)
+            session.answer(request.command, _empty(request))
+
+    def tick(self, now: int) -> None:
+        """Answer whose time is over; look again where an ordered batch's time is over."""
+        node = self._node
+        for key in node.pop.orders.freed(now):
+            for waiting in node.pop.polls.keys_of(key.group, key.topic):
+                self._news[waiting] = None
+        self._run_soon()
+        for request in node.pop.polls.polls.expire(now):
+            assert isinstance(request, PopRequest)
+            self._last_time(request, now)
+
+    def answer_all(self, now: int) -> None:
+        """Answer everybody who waits: a stop, another role."""
+        for request in self._node.pop.polls.polls.pop_all():
+            assert isinstance(request, PopRequest)
+            request.session.answer(request.command, _empty(request))
+
+    def _run_soon(self) -> None:
+        if self._news and not self._asked:
+            self._asked = True
+            self._node.soon(self._run)
+
+    def _run(self) -> None:
+        self._asked = False
+        news, self._news = self._news, {}
+        now = self._node.clock.now_ms()
+        for key in news:
+            self._serve(key, now)
+        self._node.announce()
+
+    def _serve(self, key: PollKey, now: int) -> None:
+        """Serve who waits at `key`, until one finds nothing."""
+        polls = self._node.pop.polls
+        while (request := polls.first(key)) is not None:
+            assert isinstance(request, PopRequest)
+            if request.session.closed:
+                continue
+            if key.notify:
+                request.session.answer(
+                    request.command, Reply(header=NotificationResponseHeader(True, False))
+                )
+            elif not self._again(request, now):
+                if not polls.hold(request):
+                    request.session.answer(request.command, _nothing())
+                return
+
+    def _again(self, request: PopRequest, now: int) -> bool:
+        """Execute a held pop; True when it is answered."""
+        node = self._node
+        if not node.rights.consumes:
+            request.session.answer(request.command, _nothing())
+            return True
+        try:
+            return self._execute(request, now)
+        except Refused as error:
+            request.session.answer(request.command, Reply(error.code, error.remark))
+            return True
+
+    def _last_time(self, request: PopRequest, now: int) -> None:
+        if request.session.closed:
+            return
+        if request.key.notify or not self._again(request, now):
+            request.session.answer(request.command, _empty(request))
+
+
+def _empty(request: PopRequest) -> Reply:
+    if request.key.notify:
+        return Reply(header=NotificationResponseHeader(False, False))
+    return _nothing()
+
+
+def _nothing() -> Reply:
+    return Reply(ResponseCode.POLLING_TIMEOUT, "no message to pop")

@@ -1,0 +1,235 @@
+"""Whether a pull is allowed, and what it wants (checks, codes, order).
+
+Broker readable, lite pulls served, group known and consuming, topic known and readable, queue
+within the topic, subscription known and not older than the client's, filter usable.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.consume.consumer_filters import Matcher
+from epochmq.broker.consume.long_polling import PullRequest
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.produce.send_topics import invalid_code
+from epochmq.model import record
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.properties import decode_bytes
+from epochmq.model.subscription import SubscriptionData, build
+from epochmq.model.tags import SUB_ALL
+from epochmq.model.topic import TopicConfig, is_readable
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.headers.pull_headers import SUBSCRIPTION
+from epochmq.wire.session import Session
+
+_FORBIDDEN_READ_BIT = 1 << 2
+_PROPERTY_BYTES = 16
+"""Bytes of properties that cost as much to read as a node of a filter to evaluate."""
+
+
+class AnyPullHeader(Protocol):
+    """A pull's header, whichever way it was read."""
+
+    @property
+    def consumerGroup(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def queueId(self) -> int: ...
+
+    @property
+    def queueOffset(self) -> int: ...
+
+    @property
+    def maxMsgNums(self) -> int: ...
+
+    @property
+    def sysFlag(self) -> int: ...
+
+    @property
+    def commitOffset(self) -> int: ...
+
+    @property
+    def suspendTimeoutMillis(self) -> int: ...
+
+    @property
+    def subVersion(self) -> int: ...
+
+    @property
+    def subscription(self) -> str | None: ...
+
+    @property
+    def expressionType(self) -> str | None: ...
+
+
+class Forbidden(Refused):
+    """NO_PERMISSION whose answer also says what forbids it (`forbiddenType`)."""
+
+    BROKER, GROUP, TOPIC, BROADCAST, SUBSCRIPTION = range(1, 6)
+
+    def __init__(self, kind: int, remark: str) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        self.kind = kind
+
+
+def admit(
+    node: BrokerContext,
+    code: int,
+    version: int,
+    header: AnyPullHeader,
+    session: Session,
+    opaque: int,
+) -> PullRequest:
+    """The request to execute; raises `Refused`, or `Forbidden`, which is one."""
+    check_broker(node)
+    _check_lite(node, code)
+    group = _check_group(node, header.consumerGroup)
+    topic = _check_topic(node, header, version, session)
+    request = PullRequest(
+        session,
+        opaque,
+        group=header.consumerGroup,
+        topic=header.topic,
+        queue_id=header.queueId,
+        offset=header.queueOffset,
+        max_count=header.maxMsgNums,
+    )
+    request.topic_sys_flag = topic.topic_sys_flag
+    request.group_sys_flag = group.group_sys_flag
+    if node.options.slave_read_enable:
+        request.suggested_broker = group.broker_id if node.is_master else 0
+        request.slow_broker = group.which_broker_when_consume_slowly
+    _set_filter(node, header, group, request)
+    return request
+
+
+def check_broker(node: BrokerContext) -> None:
+    """`Refused` or `Forbidden` unless this broker, in its present role, may be read."""
+    options = node.options
+    rights = node.rights
+    if not rights.readable or (rights.read_needs_slave_read and not options.slave_read_enable):
+        raise Refused(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no pulls now")
+    if not is_readable(options.broker_permission):
+        raise Forbidden(
+            Forbidden.BROKER, f"the broker[{options.broker_ip1}] pulling message is forbidden"
+        )
+
+
+def _check_lite(node: BrokerContext, code: int) -> None:
+    options = node.options
+    if code == RequestCode.LITE_PULL_MESSAGE and not options.lite_pull_message_enable:
+        raise Forbidden(
+            Forbidden.BROKER,
+            f"the broker[{options.broker_ip1}] for lite pull consumer is forbidden",
+        )
+
+
+def _check_group(node: BrokerContext, name: str) -> SubscriptionGroupConfig:
+    group = node.groups.find(name, node.clock.wall_ms())
+    if group is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"subscription group [{name}] does not exist",
+        )
+    if not group.consume_enable:
+        raise Forbidden(Forbidden.GROUP, f"subscription group no permission, {name}")
+    return group
+
+
+def readable_topic(node: BrokerContext, name: str) -> TopicConfig:
+    """The topic's configuration; `Refused` 17 without one, `Forbidden` when it has no R."""
+    topic = node.topics.get(name)
+    if topic is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+    if not is_readable(topic.perm):
+        raise Forbidden(Forbidden.TOPIC, f"the topic[{name}] pulling message is forbidden")
+    return topic
+
+
+def _check_topic(
+    node: BrokerContext, header: AnyPullHeader, version: int, session: Session
+) -> TopicConfig:
+    name, queue_id = header.topic, header.queueId
+    topic = readable_topic(node, name)
+    if node.groups.forbidden(header.consumerGroup, name) & _FORBIDDEN_READ_BIT:
+        raise Forbidden(
+            Forbidden.SUBSCRIPTION,
+            f"the consumer group[{header.consumerGroup}] is forbidden for topic[{name}]",
+        )
+    if not 0 <= queue_id < topic.read_queue_nums:
+        raise Refused(
+            invalid_code(version),
+            f"queueId[{queue_id}] is illegal, topic:[{name}] topicConfig.readQueueNums:"
+            f"[{topic.read_queue_nums}] consumer:[{session.peer}]",
+        )
+    return topic
+
+
+def _set_filter(
+    node: BrokerContext, header: AnyPullHeader, group: SubscriptionGroupConfig, request: PullRequest
+) -> None:
+    """What of the topic this pull wants; the common `*` costs nothing."""
+    if header.sysFlag & SUBSCRIPTION:
+        if header.subscription == SUB_ALL and header.expressionType in ("TAG", None):
+            return
+        wanted = build(header.topic, header.subscription, header.expressionType, header.subVersion)
+    else:
+        wanted = _registered(node, header, group)
+    if wanted.is_tag:
+        if not wanted.wants_all and not wanted.class_filter_mode:
+            request.accept = wanted.code_set.__contains__
+        return
+    if header.sysFlag & SUBSCRIPTION:
+        matcher = node.filters.compiled(wanted.sub_string, wanted.expression_type)
+    else:
+        matcher = node.filters.matcher(header.consumerGroup, wanted)
+    request.verify = make_verifier(matcher)
+
+
+def _registered(
+    node: BrokerContext, header: AnyPullHeader, group: SubscriptionGroupConfig
+) -> SubscriptionData:
+    """The subscription that the group's heartbeats brought."""
+    name = header.consumerGroup
+    members = node.consumers.group(name)
+    if members is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist, {name}"
+        )
+    if not group.consume_broadcast_enable and members.broadcasting:
+        raise Forbidden(
+            Forbidden.BROADCAST, f"the consumer group[{name}] can not consume by broadcast way"
+        )
+    wanted = members.subscriptions.get(header.topic)
+    if wanted is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist, {name}"
+        )
+    if wanted.sub_version < header.subVersion:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_NOT_LATEST, f"the consumer's subscription not latest, {name}"
+        )
+    return wanted
+
+
+def make_verifier(matcher: Matcher) -> Callable[[memoryview], bool | None]:
+    """What a read asks of each record, for a filter of its properties.
+
+    The answer is None once the filter has cost `limits.FILTER_COST_MAX`: the read is to end there,
+    and the client goes on with its next pull. The count then begins again.
+    """
+    left = limits.FILTER_COST_MAX
+
+    def verify(raw: memoryview) -> bool | None:
+        nonlocal left
+        if left <= 0:
+            left = limits.FILTER_COST_MAX
+            return None
+        properties = record.properties_at(raw, 0)
+        left -= matcher.nodes + len(properties) // _PROPERTY_BYTES + 1
+        return matcher(decode_bytes(properties)) is True
+
+    return verify

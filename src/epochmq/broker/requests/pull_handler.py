@@ -1,0 +1,275 @@
+"""Pulling (11, 361): read at once, or be held until a message or the deadline comes.
+
+A held request is executed again once it is woken. When only messages came
+that its filter does not want, it goes on waiting behind them: answering would make the client
+ask again at once, for every message of everybody else.
+"""
+
+import logging
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import HOLD_MS_MAX
+from epochmq.broker.consume.long_polling import PullRequest
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.group.lock_ballot import another_holds
+from epochmq.broker.requests.pull_gate import AnyPullHeader, Forbidden, admit
+from epochmq.model import record
+from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.visibility import Arrivals
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.pull_headers import COMMIT_OFFSET, SUSPEND, PullResponseHeader
+from epochmq.wire.hot_replies import HotReplies
+from epochmq.wire.session import Session
+
+log = logging.getLogger(__name__)
+
+CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    # Clients report it and ask again after a pause (3 s in Java), from the same offset.
+    GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
+}
+_EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
+_HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
+_RESET = "OFFSET_RESET"
+NOT_NOW = Reply(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no pulls now")
+
+
+class PullHandler:
+    """Executes pulls of one broker, the first time and when they are woken."""
+
+    def __init__(self, node: BrokerContext) -> None:
+        self._node = node
+        self._head = HotReplies().pull_reply_head
+        self._woken: list[PullRequest] = []
+        self._lost_one = False
+        """Set once an offset could not be kept: said once, not for each of millions of pulls."""
+        self.in_turn = False
+        """Set while a turn ends: who is woken then is served by `run_woken` in that turn."""
+        node.store.arrivals = node.wake = self.arrived
+
+    def pull(
+        self,
+        session: Session,
+        code: int,
+        version: int,
+        opaque: int,
+        header: AnyPullHeader,
+        now: int,
+        *,
+        binary: bool = False,
+    ) -> None:
+        """Serve one pull: answer it or hold it. Refusals are answered too."""
+        node = self._node
+        try:
+            request = admit(node, code, version, header, session, opaque)
+        except Forbidden as error:
+            fields = {"forbiddenType": str(error.kind)}
+            self._answer_plain(session, opaque, binary, Reply(error.code, error.remark, fields))
+            return
+        except Refused as error:
+            self._answer_plain(session, opaque, binary, Reply(error.code, error.remark))
+            return
+        request.binary = binary
+        if header.sysFlag & SUSPEND:
+            wait = header.suspendTimeoutMillis
+            if not node.options.long_polling_enable:
+                wait = node.options.short_polling_time_mills
+            request.deadline = now + min(max(wait, 0), HOLD_MS_MAX)
+        if self._is_reset(request):
+            self._answer_reset(request)
+            return  # its commit would put the old offset back
+        self._execute(request, now, first=True)
+        wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
+        if wants_commit and node.rights.consumes:
+            queue = request.topic, request.queue_id
+            if another_holds(node, session, request.group, *queue, now):
+                return
+            try:
+                node.offsets.commit(
+                    request.group,
+                    request.topic,
+                    request.queue_id,
+                    header.commitOffset,
+                    node.clock.wall_ms(),
+                )
+            except Refused as error:  # no second answer: the pull itself was served
+                if not self._lost_one:
+                    self._lost_one = True
+                    log.warning("%s: its offset is not kept: %s", session.peer, error.remark)
+
+    def _execute(self, request: PullRequest, now: int, *, first: bool) -> None:
+        node = self._node
+        options = node.options
+        result = node.store.read_queue(
+            request.topic,
+            request.queue_id,
+            request.offset,
+            max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory)),
+            options.max_transfer_bytes_on_message_in_memory,
+            request.accept,
+            request.verify,
+        )
+        if result.status is GetStatus.FOUND:
+            self._count(request, result)
+            if request.slow_broker and self._is_far_back(result):
+                request.suggested_broker = request.slow_broker
+        elif not node.is_master and node.group_position.master_address:
+            self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
+            return  # the master is alive and has more than a replica
+        elif self._may_wait(request, result, now, first) and self._hold(request):
+            return
+        self._answer(request, code_of(result, request.offset), result)
+
+    def _is_far_back(self, result: ReadResult) -> bool:
+        """Whether this lies further back than what counts as read from memory."""
+        lag = self._node.store.pointers.readable - record.offset_at(result.chunks[0], 0)
+        return lag > self._node.options.memory_window_bytes
+
+    def _may_wait(self, request: PullRequest, result: ReadResult, now: int, first: bool) -> bool:
+        """Whether nothing is there yet, and the client has time."""
+        if request.deadline <= now or request.session.closed:
+            return False
+        if first:
+            self._node.stats.pull_misses.total += 1
+            return (
+                result.status in _HOLDABLE
+                and code_of(result, request.offset) == ResponseCode.PULL_NOT_FOUND
+            )
+        if result.status is GetStatus.NO_MATCHED_MESSAGE:
+            request.offset = result.next_offset
+            return result.next_offset == result.max_offset
+        return False
+
+    def _hold(self, request: PullRequest) -> bool:
+        return self._node.long_poll.hold(
+            request.topic,
+            request.queue_id,
+            request.offset,
+            request.session.id,
+            request.deadline,
+            request,
+        )
+
+    # Waking ----------------------------------------------------------------------------------
+
+    def arrived(self, arrivals: Arrivals) -> None:
+        """The store has new readable messages; their waiters are served after this call."""
+        node = self._node
+        woken = self._woken
+        before = len(woken)
+        for topic, queue_id, new_max in arrivals:
+            if topic == SCHEDULE_TOPIC:
+                node.delivery.arrived(queue_id)
+            if len(node.long_poll):
+                woken += node.long_poll.notify(topic, queue_id, new_max)
+        if not before and woken and not self.in_turn:
+            node.soon(self.run_woken)
+        node.pop_arrived(arrivals)
+
+    def run_woken(self) -> None:
+        """Execute the woken requests again."""
+        while self._woken:
+            woken, self._woken = self._woken, []
+            self._again(woken, self._node.clock.now_ms())
+
+    def expire(self, now: int) -> None:
+        """Answer the requests whose time is over."""
+        self._again(self._node.long_poll.expire(now), now)
+
+    def answer_all(self, now: int) -> None:
+        """Answer everybody who waits, before a stop."""
+        requests = self._node.long_poll.pop_all()
+        for request in requests:
+            request.deadline = 0
+        self._again(requests, now)
+
+    def _again(self, requests: list[PullRequest], now: int) -> None:
+        for request in requests:
+            if request.session.closed:
+                continue
+            if not self._node.rights.readable:
+                self._answer_plain(request.session, request.opaque, request.binary, NOT_NOW)
+            elif self._is_reset(request):
+                self._answer_reset(request)
+            else:
+                self._execute(request, now, first=False)
+
+    # Answering -------------------------------------------------------------------------------
+
+    def _answer(self, request: PullRequest, code: int, result: ReadResult) -> None:
+        remark = result.reason or result.status.name
+        if request.binary:
+            self._answer_binary(request, code, remark, result)
+            return
+        chunks = result.chunks
+        head = self._head(
+            request.opaque,
+            code,
+            remark,
+            request.suggested_broker,
+            result.next_offset,
+            result.min_offset,
+            result.max_offset,
+            sum(map(len, chunks)),
+            request.topic_sys_flag,
+            request.group_sys_flag,
+        )
+        request.session.send(head, *chunks)
+
+    def _answer_binary(
+        self, request: PullRequest, code: int, remark: str, result: ReadResult
+    ) -> None:
+        header = PullResponseHeader(
+            request.suggested_broker,
+            result.next_offset,
+            result.min_offset,
+            result.max_offset,
+            topicSysFlag=request.topic_sys_flag,
+            groupSysFlag=request.group_sys_flag,
+        )
+        reply = Reply(code, remark, header, result.chunks)
+        self._answer_plain(request.session, request.opaque, True, reply)
+
+    def _is_reset(self, request: PullRequest) -> bool:
+        return self._node.offsets.has_reset(request.group, request.topic, request.queue_id)
+
+    def _answer_reset(self, request: PullRequest) -> None:
+        """An admin moved the group's offset here: the client is to go on from there."""
+        node = self._node
+        offset = node.offsets.pop_reset(request.group, request.topic, request.queue_id)
+        low, high = node.store.queue_bounds(request.topic, request.queue_id)
+        header = PullResponseHeader(request.suggested_broker, offset or 0, low, high)
+        reply = Reply(ResponseCode.PULL_OFFSET_MOVED, _RESET, header)
+        self._answer_plain(request.session, request.opaque, request.binary, reply)
+
+    def _answer_plain(self, session: Session, opaque: int, binary: bool, reply: Reply) -> None:
+        session.answer(Command(0, opaque=opaque, binary=binary), reply)
+
+    def _count(self, request: PullRequest, result: ReadResult) -> None:
+        stats = self._node.stats
+        stats.pull_hits.total += 1
+        stats.read(
+            request.topic,
+            request.queue_id,
+            request.group,
+            result.count,
+            result.size,
+            result.next_offset,
+        )
+
+
+def code_of(result: ReadResult, asked_offset: int) -> ResponseCode:
+    """The response code of a read."""
+    if result.status in _EMPTY:
+        if asked_offset != 0:
+            return ResponseCode.PULL_OFFSET_MOVED
+        return ResponseCode.PULL_NOT_FOUND
+    return CODES[result.status]

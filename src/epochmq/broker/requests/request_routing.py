@@ -1,0 +1,309 @@
+"""The table of requests: who may ask what, how large, on which port, and who answers.
+
+Every request code the protocol knows has a row; a code without one stops the start (and a test),
+so that nothing is ever served without a permission class having been chosen for it. Rows whose
+access is ELSEWHERE are answered "not supported" (3) by this broker: they belong to name servers,
+controllers and clients, or to parts of RocketMQ that are not served.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from epochmq.base.errors import OurBug, Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler
+from epochmq.broker.requests.request_table import REQUEST_TABLE
+from epochmq.broker.serving.roles import Role
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Held, Reply
+from epochmq.wire.dispatcher import Handler
+from epochmq.wire.session import Session
+
+
+class Access(Enum):
+    """What a user must be allowed to, once there are users."""
+
+    PUBLISH = auto()
+    """Send to the topic named."""
+    SUBSCRIBE = auto()
+    """Read the topic, or speak for the group, that is named."""
+    CLIENT = auto()
+    """Be a client at all."""
+    INSPECT = auto()
+    """Look at the broker's state."""
+    ADMIN = auto()
+    """Change the broker's state; wants cluster scope and leaves a line in the audit log."""
+    PEER = auto()
+    """Be a broker of the same cluster."""
+    ELSEWHERE = auto()
+    """Not asked of a broker, or not served."""
+
+
+class Needs(Enum):
+    """What the broker's role must allow for a request (`roles.py`)."""
+
+    NOTHING = auto()
+    TABLES = auto()
+    """Its tables are the group's: not while it takes over what happened without it (INV-29)."""
+    SERVING = auto()
+    """It has a place in its group and may be asked; a fenced broker's figures may be old."""
+    CONSUMING = auto()
+    """It is the master, or stands in for it: consumers' offsets, locks and pops are its to keep."""
+    WRITING = auto()
+    """It is the master: what is changed here reaches the replicas from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One request code. `fast_port`: whether the second port (VIP) serves it too."""
+
+    access: Access
+    body_bytes_max: int
+    fast_port: bool = True
+    needs: Needs = Needs.NOTHING
+
+
+KIB, MIB = 1024, 1024 * 1024
+_FRAME = 16 * MIB
+
+
+def _rows(
+    access: Access,
+    size: int,
+    *codes: Code,
+    fast_port: bool = True,
+    needs: Needs = Needs.NOTHING,
+) -> dict[Code, RequestRow]:
+    return dict.fromkeys(codes, RequestRow(access, size, fast_port, needs))
+
+
+ROWS: dict[Code, RequestRow] = {
+    **_rows(
+        Access.PUBLISH, _FRAME,
+        Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE,
+        Code.SEND_REPLY_MESSAGE_V2,
+    ),
+    **_rows(Access.PUBLISH, 64 * KIB, Code.END_TRANSACTION, Code.RECALL_MESSAGE),
+    **_rows(
+        Access.SUBSCRIBE, 0,
+        Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.BULK_READ,
+        fast_port=False,
+    ),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB,
+        Code.QUERY_CONSUMER_OFFSET,
+        Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_MAX_OFFSET, Code.GET_MIN_OFFSET,
+        Code.GET_EARLIEST_MSG_STORETIME, Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID,
+        Code.EPOCH_OFFSETS,
+        needs=Needs.SERVING,
+    ),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB, Code.CONSUMER_SEND_MSG_BACK, Code.GET_CONSUMER_LIST_BY_GROUP
+    ),
+    **_rows(Access.SUBSCRIBE, 64 * KIB, Code.QUERY_ASSIGNMENT, needs=Needs.SERVING),
+    **_rows(Access.SUBSCRIBE, 64 * KIB, Code.UPDATE_CONSUMER_OFFSET, needs=Needs.CONSUMING),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB,
+        Code.PEEK_MESSAGE, Code.NOTIFICATION, Code.POLLING_INFO,
+        fast_port=False, needs=Needs.SERVING,
+    ),
+    **_rows(
+        Access.SUBSCRIBE, 64 * KIB, Code.POP_MESSAGE, fast_port=False, needs=Needs.CONSUMING
+    ),
+    **_rows(
+        Access.SUBSCRIBE, MIB,
+        Code.ACK_MESSAGE, Code.BATCH_ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME,
+        needs=Needs.CONSUMING,
+    ),
+    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.UNLOCK_BATCH_MQ),
+    # Whose locks they are the handler says: any member of the group may be asked for its vote.
+    **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.SERVING),
+    **_rows(
+        Access.CLIENT, MIB,
+        Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.CHECK_CLIENT_CONFIG,
+    ),
+    **_rows(
+        Access.INSPECT, MIB,
+        Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        needs=Needs.TABLES,
+    ),
+    **_rows(
+        Access.INSPECT, MIB,
+        Code.GET_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
+        Code.GET_SUBSCRIPTIONGROUP_CONFIG, Code.GET_TOPIC_STATS_INFO,
+        Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.GET_CONSUME_STATS, Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.QUERY_CONSUME_TIME_SPAN,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Code.GET_CONSUMER_RUNNING_INFO,
+        Code.QUERY_CORRECTION_OFFSET, Code.CONSUME_MESSAGE_DIRECTLY, Code.VIEW_BROKER_STATS_DATA,
+        Code.GET_BROKER_CONSUME_STATS, Code.QUERY_CONSUME_QUEUE, Code.GET_ALL_PRODUCER_INFO,
+        Code.QUERY_TOPICS_BY_CONSUMER, Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    ),
+    **_rows(
+        Access.ADMIN, 4 * MIB,
+        Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Code.DELETE_SUBSCRIPTIONGROUP,
+        Code.DELETE_TOPIC_IN_BROKER, Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.CLONE_GROUP_OFFSET, Code.CLEAN_UNUSED_TOPIC, Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        Code.SET_MESSAGE_REQUEST_MODE, Code.RESUME_CHECK_HALF_MESSAGE,
+        needs=Needs.WRITING,
+    ),
+    **_rows(
+        Access.ADMIN, 4 * MIB,
+        Code.UPDATE_BROKER_CONFIG, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.DELETE_EXPIRED_COMMITLOG,
+        Code.RESET_MASTER_FLUSH_OFFSET,
+    ),
+    **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
+    **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
+    # Every topic's messages at once: not for those who may read one of them.
+    **_rows(Access.ADMIN, 0, Code.LOG_READ, fast_port=False),
+    **_rows(
+        Access.PEER, MIB,
+        Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
+        Code.GET_ALL_CONSUMER_ORDER_INFO,
+        needs=Needs.TABLES,
+    ),
+    **_rows(
+        Access.PEER, MIB,
+        Code.EXCHANGE_BROKER_HA_INFO, Code.NOTIFY_BROKER_ROLE_CHANGED,
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+    ),
+    **_rows(
+        Access.ELSEWHERE, 0,
+        # Codes nobody uses any more.
+
+        Code.QUERY_BROKER_OFFSET, Code.TRIGGER_DELETE_FILES,
+        Code.GET_TOPIC_CONFIG_LIST, Code.GET_TOPIC_NAME_LIST, Code.SUSPEND_CONSUMER,
+        Code.RESUME_CONSUMER, Code.RESET_CONSUMER_OFFSET_IN_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_BROKER, Code.ADJUST_CONSUMER_THREAD_POOL,
+        Code.WHO_CONSUME_THE_MESSAGE, Code.REGISTER_FILTER_SERVER,
+        Code.REGISTER_MESSAGE_FILTER_CLASS,
+        # Asked of clients.
+        Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED,
+        Code.RESET_CONSUMER_CLIENT_OFFSET, Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        # Asked of name servers.
+        Code.GET_CLIENT_CONFIG, Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG, Code.DELETE_KV_CONFIG,
+        Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.GET_ROUTEINFO_BY_TOPIC,
+        Code.GET_BROKER_CLUSTER_INFO, Code.WIPE_WRITE_PERM_OF_BROKER,
+        Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.DELETE_TOPIC_IN_NAMESRV,
+        Code.REGISTER_TOPIC_IN_NAMESRV, Code.GET_KVLIST_BY_NAMESPACE, Code.GET_TOPICS_BY_CLUSTER,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, Code.GET_UNIT_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG, Code.QUERY_DATA_VERSION,
+        Code.ADD_WRITE_PERM_OF_BROKER, Code.GET_BROKER_MEMBER_GROUP, Code.BROKER_HEARTBEAT,
+        # Asked of controllers.
+        Code.CONTROLLER_ALTER_SYNC_STATE_SET, Code.CONTROLLER_ELECT_MASTER,
+        Code.CONTROLLER_REGISTER_BROKER, Code.CONTROLLER_GET_REPLICA_INFO,
+        Code.CONTROLLER_GET_METADATA_INFO, Code.CONTROLLER_GET_SYNC_STATE_DATA,
+        Code.UPDATE_CONTROLLER_CONFIG, Code.GET_CONTROLLER_CONFIG, Code.CLEAN_BROKER_DATA,
+        Code.CONTROLLER_GET_NEXT_BROKER_ID, Code.CONTROLLER_APPLY_BROKER_ID,
+        Code.CONTROLLER_GET_TIMELINE,
+        Code.RAFT_MESSAGE,
+        Code.RAFT_LINK,
+        # Replicas and roles.
+        Code.ADD_BROKER, Code.REMOVE_BROKER,
+        # POP.
+        Code.POP_ROLLBACK,
+        # Users and policies, of both generations.
+        Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_INFO, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG, Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER,
+        Code.AUTH_DELETE_USER, Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
+        # Static topics, cold data, RocksDB.
+        Code.UPDATE_AND_CREATE_STATIC_TOPIC, Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, Code.GET_COLD_DATA_FLOW_CTR_INFO,
+        Code.SET_COMMITLOG_READ_MODE, Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
+    ),
+}  # fmt: skip
+
+
+def bind(node: BrokerContext, more: Mapping[int, Handler]) -> dict[int, Handler]:
+    """The handlers of this broker by code, each behind its row's checks. `OurBug` for a hole."""
+    handlers: dict[int, Handler] = dict(more)
+    for code, handler in REQUEST_TABLE.items():
+        if code in handlers:
+            raise OurBug(f"request code {code} has two handlers")
+        handlers[code] = _with_node(node, handler)
+    check_complete(handlers)
+    return {code: _guarded(node, ROWS[Code(code)], handler) for code, handler in handlers.items()}
+
+
+def check_complete(handled: Iterable[int]) -> None:
+    """`OurBug` unless every code has a row, and exactly the rows served have a handler."""
+    unclassified = [code.name for code in Code if code not in ROWS]
+    if unclassified:
+        raise OurBug(f"request codes without a row: {', '.join(unclassified)}")
+    served = {int(code) for code, row in ROWS.items() if row.access is not Access.ELSEWHERE}
+    wrong = served.symmetric_difference(handled)
+    if wrong:
+        names = ", ".join(sorted(Code(code).name for code in wrong))
+        raise OurBug(f"request codes whose row and handler do not agree: {names}")
+
+
+def _with_node(node: BrokerContext, handler: NodeHandler) -> Handler:
+    def handle(command: Command, session: Session, now: int) -> Reply | Held:
+        return handler(node, command, session, now)
+
+    return handle
+
+
+def check_role(node: BrokerContext, row: RequestRow) -> None:
+    """`Refused` unless the broker's role, at this moment, allows the request."""
+    if row.needs is Needs.NOTHING:
+        return
+    if node.role is Role.PRE_ONLINE:
+        raise Refused(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now: this broker is not online yet, it takes over what its group"
+            " did without it",
+        )
+    if row.needs is Needs.TABLES:
+        return
+    rights = node.rights
+    if not rights.registers:
+        raise Refused(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now: this broker has no place in its group; ask for the route"
+            " again",
+        )
+    wanted = {Needs.WRITING: rights.changes, Needs.CONSUMING: rights.consumes}
+    if not wanted.get(row.needs, True):
+        if rights.writable:
+            raise Refused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "service not available now: this master hears no controller; until it does it takes"
+                " messages, but no changes of topics, groups, offsets and locks",
+            )
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            "this broker is a replica: topics, groups, offsets and locks are changed at the master"
+            f" of the group {node.group_position.master_address}".rstrip(),
+        )
+
+
+def _guarded(node: BrokerContext, row: RequestRow, handler: Handler) -> Handler:
+    """`handler` behind the checks that need the row and the role only."""
+
+    def handle(command: Command, session: Session, now: int) -> Reply | Held:
+        if session.fast_port and not row.fast_port:
+            raise Refused(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {command.code} not supported",
+            )
+        if len(command.body) > row.body_bytes_max:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"a body of {len(command.body)} bytes is more than request type {command.code} may"
+                f" have ({row.body_bytes_max})",
+            )
+        check_role(node, row)
+        return handler(command, session, now)
+
+    return handle

@@ -1,0 +1,46 @@
+"""All request codes off the message path, by handler; send and pull are the dispatcher's own."""
+
+from epochmq.broker.requests import (
+    assignment_handlers,
+    bulk_read,
+    client_handlers,
+    config_handlers,
+    consume_handlers,
+    end_transaction,
+    group_handlers,
+    lock_handlers,
+    log_handlers,
+    offset_handlers,
+    pop_ack,
+    pop_ask,
+    pop_orders,
+    query_handlers,
+    relay,
+    replica_handlers,
+    runtime_info,
+    timer_handlers,
+    topic_handlers,
+)
+from epochmq.broker.requests.common import NodeHandler
+
+REQUEST_TABLE: dict[int, NodeHandler] = {
+    **assignment_handlers.HANDLERS,
+    **bulk_read.HANDLERS,
+    **client_handlers.HANDLERS,
+    **config_handlers.HANDLERS,
+    **consume_handlers.HANDLERS,
+    **end_transaction.HANDLERS,
+    **group_handlers.HANDLERS,
+    **lock_handlers.HANDLERS,
+    **log_handlers.HANDLERS,
+    **offset_handlers.HANDLERS,
+    **pop_ack.HANDLERS,
+    **pop_ask.HANDLERS,
+    **pop_orders.HANDLERS,
+    **query_handlers.HANDLERS,
+    **relay.HANDLERS,
+    **replica_handlers.HANDLERS,
+    **runtime_info.HANDLERS,
+    **timer_handlers.HANDLERS,
+    **topic_handlers.HANDLERS,
+}

@@ -1,0 +1,200 @@
+"""How a broker is doing: GET_BROKER_RUNTIME_INFO 28, under upstream's keys.
+
+Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
+Ours: `epochmqVersion`, `epochmqAppend` (the native code or Python), `storeFenced` (why nothing more
+is written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051),
+and what the process tells of itself (`runtime/process.py`).
+"""
+
+from epochmq import __version__
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.common import NodeHandler, ok
+from epochmq.model import names
+from epochmq.store.native import library
+from epochmq.wire.bodies.namesrv_bodies import KVTable
+from epochmq.wire.codes import OUR_VERSION, RequestCode
+from epochmq.wire.command import Command, Reply
+from epochmq.wire.session import Session
+
+_VERSION_NAME = "V5_0_0"
+_POOLS = ("send", "pull", "litePull", "query", "ack")
+_ZERO = {
+    **{f"{pool}ThreadPoolQueueSize": "0" for pool in _POOLS},
+    **{f"{pool}ThreadPoolQueueCapacity": "0" for pool in _POOLS},
+    **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": "0" for pool in _POOLS},
+    "EndTransactionQueueSize": "0",
+    "EndTransactionThreadPoolQueueCapacity": "0",
+    "pageCacheLockTimeMills": "0",
+    "timerReadBehind": "0",
+    "timerOffsetBehind": "0",
+    "timerCongestNum": "0",
+    "timerEnqueueTps": "0.0",
+    "timerDequeueTps": "0.0",
+    "remainTransientStoreBufferNumbs": "0",
+    "getMessageEntireTimeMax": "0",
+    "dispatchMaxBuffer": "0",
+}
+_UNITS = "KMGTPE"
+_DAY_MS, _HOUR_MS, _MINUTE_MS, _SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
+
+
+def handle_runtime_info(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
+    """28: everything is text; rates are three numbers, over 10 s, 1 min and 10 min."""
+    return ok(KVTable(runtime_info(node)))
+
+
+def runtime_info(node: BrokerContext) -> dict[str, str]:
+    """The whole table, keys sorted."""
+    table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
+    table |= {**_place(node), **_timer(node), **node.escape_figures(node.clock.now_ms())}
+    table |= node.process_figures()
+    return dict(sorted(table.items()))
+
+
+def _identity(node: BrokerContext) -> dict[str, str]:
+    return {
+        "brokerActive": str(node.rights.secondary).lower(),
+        "brokerVersion": str(OUR_VERSION),
+        "brokerVersionDesc": _VERSION_NAME,
+        "epochmqVersion": __version__,
+        "epochmqAppend": library.which(),
+        "bootTimestamp": str(node.started_wall_ms),
+        "runtime": span_text(max(0, node.clock.wall_ms() - node.started_wall_ms)),
+        "startAcceptSendRequestTimeStamp": str(node.options.start_accept_send_request_time_stamp),
+    }
+
+
+def _place(node: BrokerContext) -> dict[str, str]:
+    """EpochMQ's own: role, epochs and set, and what membership and replication add."""
+    place = node.group_position
+    table = {
+        "epochmqRole": _role(node),
+        "epochmqBrokerId": str(place.own_id),
+        "epochmqConfirmOffset": str(node.store.pointers.confirmed),
+        **_damage(node),
+    }
+    if node.options.enable_controller_mode:
+        table["epochmqMasterEpoch"] = str(place.epoch)
+        table["epochmqMasterBrokerId"] = "" if place.master_id is None else str(place.master_id)
+        table["epochmqSyncStateSet"] = ",".join(map(str, sorted(place.members)))
+        table["epochmqSyncStateSetEpoch"] = str(place.set_epoch)
+    return table if node.replica is None else {**table, **node.replica.figures()}
+
+
+def _damage(node: BrokerContext) -> dict[str, str]:
+    """Damaged ranges of the log: found since the start, repaired, and waiting with the first;
+    blocks that differ from those of another replica."""
+    damage, differences = node.store.damage, node.differences
+    return {
+        "epochmqDamageFound": str(damage.found),
+        "epochmqDamageRepaired": str(damage.repaired),
+        "epochmqDamageWaiting": str(len(damage.ranges)),
+        "epochmqDamageFirst": str(damage.ranges[0]) if damage.ranges else "",
+        "epochmqQueueUnitsRebuilt": str(damage.units_rebuilt),
+        "epochmqReplicaBytesCompared": str(differences.same_bytes),
+        "epochmqReplicaBlocksDiffer": str(len(differences)),
+        "epochmqReplicaFirstDiffers": differences.first,
+    }
+
+
+def _role(node: BrokerContext) -> str:
+    """A master past its lease is none."""
+    fenced = node.is_master and not node.rights.registers
+    return "FENCED" if fenced else node.role.name
+
+
+def _traffic(node: BrokerContext) -> dict[str, str]:
+    stats = node.stats
+    hits, misses = stats.pull_hits, stats.pull_misses
+    total = [f"{hits.rate(s) + misses.rate(s):.2f}" for s in (10, 60, 600)]
+    put, put_bytes = stats.put.total, stats.put_bytes.total
+    return {
+        "putTps": stats.put.text(),
+        "getTransferredTps": stats.get_found.text(),
+        "getFoundTps": hits.text(),
+        "getMissTps": misses.text(),
+        "getTotalTps": " ".join(total),
+        "putMessageTimesTotal": str(put),
+        "putMessageFailedTimes": str(stats.put_failed),
+        "putMessageDistributeTime": stats.put_times.text(),
+        "putMessageEntireTimeMax": str(stats.put_times.longest_ms),
+        "putMessageSizeTotal": str(put_bytes),
+        "putMessageAverageSize": str(put_bytes / max(1, put)),
+        "msgPutTotalYesterdayMorning": str(stats.put_yesterday_morning),
+        "msgPutTotalTodayMorning": str(stats.put_today_morning),
+        "msgPutTotalTodayNow": str(put),
+        "msgGetTotalYesterdayMorning": str(stats.get_yesterday_morning),
+        "msgGetTotalTodayMorning": str(stats.get_today_morning),
+        "msgGetTotalTodayNow": str(stats.get_found.total),
+    }
+
+
+def _log(node: BrokerContext) -> dict[str, str]:
+    pointers = node.store.pointers
+    total, free = node.disk.usage()
+    used = str(round((total - free) / total, 4)) if total else "-1"
+    return {
+        "commitLogMinOffset": str(pointers.start),
+        "commitLogMaxOffset": str(pointers.appended),
+        "dispatchBehindBytes": str(max(0, pointers.confirmed - pointers.dispatched)),
+        "remainHowManyDataToFlush": bytes_text(max(0, pointers.appended - pointers.synced)),
+        "earliestMessageTimeStamp": str(node.store.earliest_time()),
+        "commitLogDiskRatio": used,
+        f"commitLogDiskRatio_{_log_path(node)}": used,
+        "consumeQueueDiskRatio": used,
+        "commitLogDirCapacity": f"Total : {bytes_text(total)}, Free : {bytes_text(free)}.",
+        "epochmqTablesReplaced": str(node.keeper.damaged),
+        "storeFenced": node.store.fenced or "",
+        "storeDiskFull": str(node.store.disk_full).lower(),
+        "epochmqOutOfResources": str(node.store.out_of_resources).lower(),
+    }
+
+
+def _log_path(node: BrokerContext) -> str:
+    options = node.options
+    return options.store_path_commit_log or f"{options.store_path_root_dir}/commitlog"
+
+
+def _delays(node: BrokerContext) -> dict[str, str]:
+    """How far each delay level is, and how far it could be."""
+    return {
+        f"scheduleMessageOffset_{level}": (
+            f"{offset},{node.store.queue_bounds(names.SCHEDULE_TOPIC, level - 1)[1]}"
+        )
+        for level, offset in node.schedule.progress().items()
+    }
+
+
+def _timer(node: BrokerContext) -> dict[str, str]:
+    """How far behind (seconds, messages), how many wait, and rates over 10 s."""
+    timer = node.timer
+    if timer is None:
+        return {}
+    driver = timer.driver
+    behind_ms = max(0, node.clock.wall_ms() - driver.core.read_ms) if driver.delivers else 0
+    return {
+        "timerReadBehind": str(behind_ms // 1000),
+        "timerOffsetBehind": str(driver.behind()),
+        "timerCongestNum": str(driver.metrics.total),
+        "timerEnqueueTps": f"{timer.taken.rate(10):.1f}",
+        "timerDequeueTps": f"{timer.given.rate(10):.1f}",
+    }
+
+
+def span_text(span_ms: int) -> str:
+    """A span as upstream writes it."""
+    days, rest = divmod(span_ms, _DAY_MS)
+    hours, rest = divmod(rest, _HOUR_MS)
+    minutes, rest = divmod(rest, _MINUTE_MS)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {rest // _SECOND_MS} seconds ]"
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people, in powers of 1024."""
+    if count < 1024:
+        return f"{count} B"
+    power = min((count.bit_length() - 1) // 10, len(_UNITS))
+    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}iB"
+
+
+HANDLERS: dict[int, NodeHandler] = {RequestCode.GET_BROKER_RUNTIME_INFO: handle_runtime_info}

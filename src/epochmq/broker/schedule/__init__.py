@@ -1,1 +1,0 @@
-"""Delayed messages of the 18 levels: kept in SCHEDULE_TOPIC_XXXX, delivered when due."""

@@ -1,0 +1,1 @@
+"""The broker process, its connections, and a container of several brokers."""

@@ -1,0 +1,341 @@
+"""The broker's side of its connections: hot frames the short way, all others by the table.
+
+Sends are staged and appended together at the end of the turn; a pull is answered at once. Whatever
+else a session asks comes after what it sent before: its staged sends are stored first, so a client
+that sends and then asks for the end of the queue sees its own message. Only the end of a
+transaction does not ask for that: it would cut a producer's turn into single messages.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from epochmq.base.errors import HeaderError, PeerError, Refused
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS
+from epochmq.broker.produce.send_back import make_send_back
+from epochmq.broker.produce.send_batch import take_batch
+from epochmq.broker.produce.send_reply import make_send_reply
+from epochmq.broker.produce.send_stage import SendStage
+from epochmq.broker.requests import request_routing as dispatch
+from epochmq.broker.requests.client_handlers import session_closed
+from epochmq.broker.requests.end_transaction import end, end_together
+from epochmq.broker.requests.pop_handler import PopHandler
+from epochmq.broker.requests.pull_handler import PullHandler
+from epochmq.model.data_version import DataVersion
+from epochmq.runtime.logging_setup import spoken_of
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply
+from epochmq.wire.dispatcher import Dispatcher, Handler
+from epochmq.wire.frame import RawFrame
+from epochmq.wire.headers.fast_headers import (
+    EndEnvelope,
+    HotEnvelope,
+    PullFields,
+    SendFields,
+    ShortSendFields,
+    decode_hot,
+)
+from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.pull_headers import PullHeader
+from epochmq.wire.headers.send_headers import SendHeader, SendHeaderV2
+from epochmq.wire.session import Session
+
+NEW_TOPIC_WAIT_MS = 1_000
+"""How long who made a topic in passing waits for name servers: clients wait 3 s as a rule."""
+
+
+class TopicNews(Protocol):
+    """Who tells the name servers of changed topics."""
+
+    def tick(self, now: int) -> None: ...
+
+    def when_settled(
+        self, now: int, done: Callable[[], None], within_ms: int = SETTLE_TIMEOUT_MS
+    ) -> None: ...
+
+
+class BrokerSink:
+    """The `FrameSink` of one broker, for all its ports."""
+
+    def __init__(self, node: BrokerContext, label: str = "") -> None:
+        self.node = node
+        self._topics = node.topics
+        self._keeper = node.keeper
+        self._label = label
+        self.stage = SendStage(node)
+        self.pulls = PullHandler(node)
+        self.pops = PopHandler(node)
+        self._fresh = False
+        """Whether the stage has looked at options and topics in this turn."""
+        self._telling = False
+        """Whether the name servers are told of changed topics once these are saved."""
+        self._waited_for: DataVersion | None = None
+        """The version of topics whose change is answered when it is saved and told."""
+        self.registrar: TopicNews | None = None
+        """Who tells the name servers; None until the broker registers, and in tests."""
+        table = dispatch.bind(
+            node,
+            {
+                Code.SEND_MESSAGE: self._send,
+                Code.SEND_MESSAGE_V2: self._send,
+                Code.SEND_BATCH_MESSAGE: self._send,
+                Code.PULL_MESSAGE: self._pull,
+                Code.LITE_PULL_MESSAGE: self._pull,
+                Code.SEND_REPLY_MESSAGE: make_send_reply(self.stage),
+                Code.SEND_REPLY_MESSAGE_V2: make_send_reply(self.stage),
+                Code.CONSUMER_SEND_MSG_BACK: make_send_back(node),
+                Code.POP_MESSAGE: self.pops.handle_pop,
+            },
+        )
+        for code in (Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST):
+            table[code] = self._known_first(table[code])
+        self.dispatcher = Dispatcher(table)
+
+    def opened(self, session: Session) -> None:
+        """Nothing is kept of a connection until its first heartbeat."""
+
+    def closed(self, session: Session) -> None:
+        """Whoever waited on the connection waits no more, and its client leaves its groups."""
+        self.node.long_poll.drop(session.id)
+        self.node.pop.polls.polls.drop(session.id)
+        self.node.watchers.drop(session.id)
+        session_closed(self.node, session)
+
+    def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
+        """Take whole frames at `data[start:size]` before they are cut; how many bytes they had.
+
+        No byte while a topic is being saved: whoever sends to it may not be answered before that.
+        """
+        if self._topics.touched or self._keeper.writing is not None:
+            return 0
+        if not self._fresh:
+            self._fresh = True
+            self.stage.begin()
+        return self.stage.stage_raw(session, data, start, size)
+
+    def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
+        """All frames of one read; garbage cuts the connection."""
+        if not self._fresh:
+            self._fresh = True
+            self.stage.begin()
+        take = self.stage.stage_message
+        topics, groups = self.node.topics, self.node.groups
+        versions = topics.version, groups.version
+        is_saving = topics.touched or self._keeper.writing is not None
+        for frame in frames:
+            envelope = None if frame.binary else decode_hot(frame.header)
+            if isinstance(envelope, EndEnvelope):
+                if not frame.body:
+                    self._hot_end(session, envelope, now)
+                    continue
+                envelope = None
+            if envelope is None or envelope.flag & FLAG_ONEWAY:
+                self._by_table(session, frame, now)
+                if session.closed:
+                    return
+                continue
+            fields = envelope.extFields
+            if is_saving and not isinstance(fields, PullFields):
+                self._hold_for_topic(session, fields.topic)
+            try:
+                if isinstance(fields, PullFields):
+                    self._hot_pull(session, envelope, fields, now)
+                elif fields.batch:
+                    self._hot_batch(session, envelope, fields, frame, now)
+                else:
+                    take(session, envelope.opaque, envelope.version, fields, bytes(frame.body))
+            except (Refused, HeaderError) as error:
+                self._refuse(session, envelope.opaque, error)
+        changed = topics.version is not versions[0] and topics.version is not self._waited_for
+        if changed or groups.version is not versions[1]:
+            self._hold_until_saved(session)
+
+    def _hold_until_saved(self, session: Session) -> None:
+        """Hold the answers to `session` until what it changed is saved and told.
+
+        What a client was told of must survive a crash. And the route of a topic that it made, by
+        its first send, by a group's first heartbeat (the retry topic) or by a dead letter, may be
+        asked for next, there or elsewhere: RocketMQ registers before it answers, too.
+        """
+        session.hold()
+        registrar = self.registrar
+        if registrar is None or not self.node.topics.changed:
+            self.node.keeper.when_saved(session.release)
+            return
+        known = registrar
+
+        def saved() -> None:
+            known.when_settled(self.node.clock.now_ms(), session.release, NEW_TOPIC_WAIT_MS)
+
+        self.node.keeper.when_saved(saved)
+
+    def _hold_for_topic(self, session: Session, topic: str) -> None:
+        """Hold the answers to `session`, which sends to a topic that may be gone after a crash."""
+        keeper = self.node.keeper
+        if keeper.is_unsaved(self.node.topics, topic):
+            session.hold()
+            keeper.when_saved(session.release)
+
+    def _by_table(self, session: Session, frame: RawFrame, now: int) -> None:
+        """Any other request, after what the session sent before it."""
+        if self.stage.has(session):
+            self.stage.flush(now)
+        self.dispatcher.receive_one(session, frame, now)
+        self.stage.begin()
+
+    def end_of_turn(self, now: int) -> None:
+        """Append what was sent, wake who waited for it, make new metadata durable."""
+        self._fresh = False
+        if self._label:
+            spoken_of.set(self._label)  # the turn's end is one for all brokers of a process
+        self.pulls.in_turn = True
+        try:
+            self.stage.flush(now)
+            self._end_transactions(now)
+            self.pulls.run_woken()
+        finally:
+            self.pulls.in_turn = False
+        node = self.node
+        node.pop.write_acks(node.clock.wall_ms())
+        node.announce()
+        if node.keeper.dirty:
+            self.save_metadata(now)
+        if node.topics.changed and self.registrar is not None and not self._telling:
+            self._telling = True
+            node.keeper.when_saved(self._tell_changed)
+
+    def _tell_changed(self) -> None:
+        """What changed is saved: the name servers may know of it."""
+        self._telling = False
+        if self.registrar is not None:
+            self.registrar.tick(self.node.clock.now_ms())
+
+    def _end_transactions(self, now: int) -> None:
+        """What ends of the turn have made due, those first that the native code has kept."""
+        ends = self.stage.ends()
+        if ends is not None:
+            try:
+                end_together(self.node, ends, now)
+            finally:
+                self.stage.drop_ends()
+        self.node.transactions.flush(now, self.node.clock.wall_ms())
+
+    def save_metadata(self, now: int) -> None:
+        """Begin to save changed topics and groups; who made them waits (`_hold_until_saved`).
+
+        When the disk refuses, they are answered all the same and it is tried again at the next
+        tick.
+        """
+        self.node.keeper.save(now, self.node.clock.wall_ms())
+
+    def finish(self, now: int) -> None:
+        """Before a stop: store what is staged, answer everybody who waits for messages."""
+        self.stage.flush(now)
+        self._end_transactions(now)
+        self.node.transactions.finish(now, self.node.clock.wall_ms())
+        self.pulls.run_woken()
+        self.pulls.answer_all(now)
+        self.pops.answer_all(now)
+        self.node.pop.finish(now, self.node.clock.wall_ms())
+
+    # The short way ---------------------------------------------------------------------------
+
+    def _hot_batch(
+        self,
+        session: Session,
+        envelope: HotEnvelope,
+        fields: SendFields | ShortSendFields,
+        frame: RawFrame,
+        now: int,
+    ) -> None:
+        command = Command(envelope.code, version=envelope.version, opaque=envelope.opaque)
+        take_batch(self.stage, session, command, fields, frame.body, now)
+
+    def _hot_end(self, session: Session, envelope: EndEnvelope, now: int) -> None:
+        """An end waits for no send before it: what it names was answered, so it is stored."""
+        command = Command(
+            envelope.code, version=envelope.version, opaque=envelope.opaque, flag=envelope.flag
+        )
+        try:
+            reply = end(self.node, envelope.extFields, command, session, now)
+        except Refused as error:
+            reply = Reply(error.code, error.remark)
+        if isinstance(reply, Reply):
+            session.answer(command, reply)
+
+    def _hot_pull(
+        self, session: Session, envelope: HotEnvelope, fields: PullFields, now: int
+    ) -> None:
+        if self.stage.has(session):
+            self.stage.flush(now)
+        if session.fast_port:
+            error = Refused(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {envelope.code} not supported",
+            )
+            self._refuse(session, envelope.opaque, error)
+            return
+        self.pulls.pull(session, envelope.code, envelope.version, envelope.opaque, fields, now)
+
+    def _refuse(self, session: Session, opaque: int, error: PeerError | Refused) -> None:
+        code = error.code if isinstance(error, Refused) else ResponseCode.SYSTEM_ERROR
+        session.answer(Command(0, opaque=opaque), Reply(code, str(error)))
+
+    # By the table ----------------------------------------------------------------------------
+
+    def _send(self, command: Command, session: Session, now: int) -> Reply | Held:
+        header: SendHeader | SendHeaderV2
+        if command.code == Code.SEND_MESSAGE:
+            header = decode_header(SendHeader, command.ext)
+        else:
+            header = decode_header(SendHeaderV2, command.ext)
+        self._hold_for_topic(session, header.topic)
+        body = bytes(command.body)
+        if header.batch:
+            take_batch(self.stage, session, command, header, body, now)
+        else:
+            self.stage.stage_message(
+                session, command.opaque, command.version, header, body, command
+            )
+        return HELD
+
+    def _known_first(self, handler: Handler) -> Handler:
+        """`handler`, whose answer waits until name servers and replicas know of what it changed.
+
+        Whoever created a topic asks for its route next; RocketMQ registers before it answers. And
+        a topic that was answered is there after a failover, with the queues it was given.
+        """
+
+        def handle(command: Command, session: Session, now: int) -> Reply | Held:
+            reply = handler(command, session, now)
+            if self.registrar is None or not isinstance(reply, Reply):
+                return reply
+            answer: Reply = reply
+            registrar, self._waited_for = self.registrar, self.node.topics.version
+            waits = 2
+
+            def known() -> None:
+                nonlocal waits
+                waits -= 1
+                if not waits:
+                    session.answer(command, answer)
+
+            def saved() -> None:
+                at = self.node.clock.now_ms()
+                registrar.when_settled(at, known)
+                self.node.watchers.when_taken(Code.GET_ALL_TOPIC_CONFIG, at, known)
+
+            self.node.keeper.when_saved(saved)
+            return HELD
+
+        return handle
+
+    def _pull(self, command: Command, session: Session, now: int) -> Reply | Held:
+        header = decode_header(PullHeader, command.ext)
+        if not command.is_oneway:
+            self.pulls.pull(
+                session, command.code, command.version, command.opaque, header, now,
+                binary=command.binary,
+            )  # fmt: skip
+        return HELD

@@ -1,0 +1,201 @@
+"""When a send is acknowledged: the answers that wait for replicas, for the fsync, or for both."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from epochmq.broker.serving.roles import RoleRow
+from epochmq.replication.ack_policy import AckStatus
+from epochmq.store.draft import PutStatus
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Reply
+
+# Acks ----------------------------------------------------------------------------------------
+# What sends wait for beside the device: replicas, and the right to answer at all.
+#
+# Translates replication's outcomes into the codes clients know, and looks at the broker's rights
+# once more before every acknowledgement: between an append and its acknowledgement the process
+# may have been paused for longer than its lease (S17, INV-25).
+
+
+CODES = {
+    AckStatus.ACKED: ResponseCode.SUCCESS,
+    AckStatus.TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    AckStatus.NOT_ENOUGH: ResponseCode.SYSTEM_ERROR,
+    AckStatus.FENCED: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+REFUSALS = {
+    AckStatus.TIMEOUT: PutStatus.FLUSH_SLAVE_TIMEOUT,
+    AckStatus.NOT_ENOUGH: PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH,
+    AckStatus.FENCED: PutStatus.SERVICE_NOT_AVAILABLE,
+}
+
+
+class Replicating(Protocol):
+    """What is needed of replication; its service fits."""
+
+    def refusal(self) -> AckStatus | None: ...
+
+    def when_acked(
+        self, offset: int, deadline_at_ms: int, done: Callable[[AckStatus], None]
+    ) -> None: ...
+
+    def appended(self) -> None: ...
+
+
+class PendingAcks:
+    """The acknowledgements of one broker."""
+
+    def __init__(
+        self, replication: Replicating, rights: Callable[[], RoleRow], *, waits: bool
+    ) -> None:
+        self._replication = replication
+        self._rights = rights
+        self.waits = waits
+        """Whether a send waits for replicas at all."""
+        self.refused = 0
+        """Acknowledgements that came after the right to give them had ended."""
+
+    def refusal(self) -> PutStatus | None:
+        """Why nothing can be taken now; looked at before an append."""
+        status = self._replication.refusal()
+        return None if status is None else REFUSALS.get(status)
+
+    def when_acked(self, end: int, deadline_at_ms: int, done: Callable[[int], None]) -> None:
+        """Call `done` with the code for everything up to `end`, once it is known."""
+
+        def acked(status: AckStatus) -> None:
+            code = CODES[status]
+            if code is ResponseCode.SUCCESS and not self._rights().writable:
+                self.refused += 1
+                code = ResponseCode.SERVICE_NOT_AVAILABLE
+            done(code)
+
+        self._replication.when_acked(end, deadline_at_ms, acked)
+
+    def appended(self) -> None:
+        """The log grew: replicas are to get it."""
+        self._replication.appended()
+
+
+# Send sync -----------------------------------------------------------------------------------
+# Answers that wait for the device and for replicas: one group for each turn (group commit).
+#
+# A group is settled exactly once: with success when its bytes are on the device, where that is
+# asked for, and with as many replicas as the options want; else with a code that says what is
+# missing:
+#
+# - FLUSH_DISK_TIMEOUT 10, FLUSH_SLAVE_TIMEOUT 12: stored, fate open; clients count both as sent;
+# - SERVICE_NOT_AVAILABLE 14: the sync failed, or this broker is not master any more: the message
+# may   be gone for good, so clients must send it again; - SYSTEM_ERROR 1: fewer replicas than
+# minInSyncReplicas; clients send it again as well.
+
+
+FAILED = Reply(
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    "service not available now: the broker is not master any more, or its disk failed to keep the"
+    " message",
+)
+NOT_ENOUGH = Reply(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+_FAILURES = {reply.code: reply for reply in (FAILED, NOT_ENOUGH)}
+
+Settle = Callable[[int], None]
+"""Answers all members of a group with one code; see `failure`."""
+
+
+def failure(code: int) -> Reply | None:
+    """The whole answer for a code that means "send it again"; None for a stored message's."""
+    return _FAILURES.get(ResponseCode(code))
+
+
+class Syncing(Protocol):
+    """What waiting needs of the store."""
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None: ...
+
+
+class Acking(Protocol):
+    """What waiting needs of replication."""
+
+    def when_acked(self, end: int, deadline_at_ms: int, done: Settle) -> None:
+        """Call `done` once with SUCCESS or with the code that says why not."""
+        ...
+
+
+class ReplyGroup:
+    """Stored messages whose answers wait together; `awaited` says for how many things."""
+
+    __slots__ = ("_awaited", "_settle", "deadline", "settled")
+
+    def __init__(self, settle: Settle, deadline: int, awaited: int) -> None:
+        self._settle = settle
+        self._awaited = awaited
+        self.deadline = deadline
+        self.settled = False
+
+    def condition_met(self, code: int) -> None:
+        """One of the awaited things happened, or cannot: success takes all of them."""
+        if code == ResponseCode.SUCCESS:
+            self._awaited -= 1
+            if self._awaited:
+                return
+        self.answer_all(code)
+
+    def answer_all(self, code: int) -> None:
+        """A late sync after the time-out finds nothing to do."""
+        if not self.settled:
+            self.settled = True
+            self._settle(code)
+
+
+class SyncWaits:
+    """The groups that wait, oldest first; deadlines rise, since the time-out is one for all."""
+
+    def __init__(self, store: Syncing) -> None:
+        self._store = store
+        self._groups: deque[ReplyGroup] = deque()
+
+    def park(
+        self,
+        end: int,
+        deadline: int,
+        settle: Settle,
+        *,
+        sync: bool = True,
+        acks: Acking | None = None,
+        ack_deadline: int = 0,
+    ) -> None:
+        """Settle when the log is kept up to `end` as asked, at a deadline, or at a failure."""
+        group = ReplyGroup(settle, deadline, int(sync) + (acks is not None))
+        if sync:
+            self._groups.append(group)
+
+            def synced(ok: bool) -> None:
+                group.condition_met(
+                    ResponseCode.SUCCESS if ok else ResponseCode.SERVICE_NOT_AVAILABLE
+                )
+                self._drop_settled()
+
+            self._store.when_synced(end, synced)
+        if acks is not None:
+            acks.when_acked(end, ack_deadline, group.condition_met)
+            self._drop_settled()
+
+    def expire(self, now: int) -> None:
+        """Settle the groups whose time for the device is over."""
+        for group in list(self._groups):
+            if group.deadline > now:
+                break
+            group.answer_all(ResponseCode.FLUSH_DISK_TIMEOUT)
+        self._drop_settled()
+
+    def next_deadline(self) -> int | None:
+        """When `expire` has something to do."""
+        return self._groups[0].deadline if self._groups else None
+
+    def statistics(self) -> dict[str, int]:
+        return {"groups": len(self._groups)}
+
+    def _drop_settled(self) -> None:
+        while self._groups and self._groups[0].settled:
+            self._groups.popleft()

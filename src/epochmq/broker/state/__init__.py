@@ -1,0 +1,1 @@
+"""Topics, groups, statistics, and how they are saved."""

@@ -1,0 +1,204 @@
+"""Subscription groups: what a consumer group may do here, and how its retries go.
+
+File: config/subscriptionGroup.json, with the table of topics that a group is
+forbidden to read; between its writes config/tables.journal.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from epochmq.base import limits
+from epochmq.base.errors import Refused
+from epochmq.broker.state.saved_files import readable
+from epochmq.broker.state.topic_table import changed_names
+from epochmq.model import names
+from epochmq.model.data_version import DataVersion
+from epochmq.model.group import SubscriptionGroupConfig
+
+_SYSTEM_ERROR = 1
+
+
+class GroupTable:
+    """Group configurations by name; the configurations themselves are never changed in place."""
+
+    file = "config/subscriptionGroup.json"
+
+    def __init__(self, *, auto_create: bool = True) -> None:
+        self.auto_create = auto_create
+        self.state_version = 0
+        self.version = DataVersion()
+        self.dirty = False
+        self.frozen = False
+        """At a replica: what is made here is handed out and forgotten; the master decides."""
+        self.table: dict[str, SubscriptionGroupConfig] = {}
+        self.forbidden_table: dict[str, dict[str, int]] = {}
+        self.touched: dict[str, None] = {}
+        """Names of groups that changed since `pop_changes`."""
+        for group in sorted(names.SYSTEM_GROUPS):
+            self.table[group] = SubscriptionGroupConfig(group_name=group)
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self.table.get(group)
+
+    def __contains__(self, group: object) -> bool:
+        return group in self.table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def find(self, group: str, wall: int) -> SubscriptionGroupConfig | None:
+        """The group, made on the spot when autoCreateSubscriptionGroup allows it.
+
+        None when it is unknown and cannot be made; system groups always can.
+        """
+        config = self.table.get(group)
+        if config is not None:
+            return config
+        if not (self.auto_create or names.is_system_group(group)):
+            return None
+        try:
+            names.check_group(group)
+        except Refused:
+            return None
+        if len(self.table) >= limits.GROUPS_MAX:
+            return None
+        config = SubscriptionGroupConfig(group_name=group)
+        self._store(config, wall)
+        return config
+
+    def put(self, config: SubscriptionGroupConfig, wall: int) -> None:
+        """Create or replace a group as an admin asks. Raises `Refused` (code 1)."""
+        check_group_config(config)
+        if config.group_name not in self.table and len(self.table) >= limits.GROUPS_MAX:
+            raise Refused(_SYSTEM_ERROR, f"this broker has {limits.GROUPS_MAX} groups already")
+        self._store(config, wall)
+
+    def delete(self, group: str, wall: int) -> bool:
+        """Forget a group and what it was forbidden; whether it was there."""
+        self.forbidden_table.pop(group, None)
+        if self.table.pop(group, None) is None:
+            return False
+        self._step(group, wall)
+        return True
+
+    def adopt(
+        self,
+        table: Mapping[str, SubscriptionGroupConfig],
+        forbidden: Mapping[str, dict[str, int]],
+        version: DataVersion,
+    ) -> None:
+        """Take a master's table over in one step; system groups stay in any case."""
+        if version == self.version and table == self.table:
+            return
+        old, barred = self.table, self.forbidden_table
+        own = {name: config for name, config in old.items() if names.is_system_group(name)}
+        self.table = {**own, **table}
+        self.forbidden_table = dict(forbidden)
+        self.touched |= changed_names(old, self.table)
+        self.touched |= changed_names(barred, self.forbidden_table)
+        self.version = version
+        self.dirty = True
+
+    def forbidden(self, group: str, topic: str) -> int:
+        """Bits of what the group may not do with the topic (1 << 2 is reading); 0 is nothing."""
+        topics = self.forbidden_table.get(group)
+        return 0 if topics is None else max(0, topics.get(topic, 0))
+
+    def set_forbidden(self, group: str, topic: str, bits: int, wall: int) -> None:
+        """Replace those bits; 0 forgets the pair."""
+        topics = self.forbidden_table.setdefault(group, {})
+        if bits > 0:
+            if topic not in topics and len(topics) >= limits.SUBSCRIPTIONS_PER_GROUP_MAX:
+                raise Refused(_SYSTEM_ERROR, f"too many forbidden topics for group {group}")
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self.forbidden_table[group]
+        self._step(group, wall)
+
+    def _store(self, config: SubscriptionGroupConfig, wall: int) -> None:
+        if self.frozen:
+            return
+        self.table[config.group_name] = config
+        self._step(config.group_name, wall)
+
+    def _step(self, group: str, wall: int) -> None:
+        self.touched[group] = None
+        self.version = self.version.next_version(wall, self.state_version)
+        self.dirty = True
+
+    def encode(self) -> bytes:
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """The table of now; what is returned encodes it, in another thread perhaps."""
+        content = {
+            **self.content(),
+            "forbiddenTable": {name: dict(row) for name, row in self.forbidden_table.items()},
+            "subscriptionGroupTable": dict(self.table),
+        }
+        return lambda: readable(content)
+
+    def pop_changes(self) -> dict[str, Any]:
+        """What changed since the last call, for the journal."""
+        touched, self.touched = self.touched, {}
+        return {
+            "dataVersion": self.version,
+            "put": {name: self.table[name] for name in touched if name in self.table},
+            "drop": [name for name in touched if name not in self.table],
+            "forbidden": {name: dict(self.forbidden_table.get(name, {})) for name in touched},
+        }
+
+    def give_back(self, changes: Mapping[str, Any]) -> None:
+        """What `pop_changes` gave could not be saved."""
+        self.touched |= dict.fromkeys(changes["forbidden"])
+
+    def apply_changes(self, changes: Mapping[str, Any]) -> None:
+        """Do again what `pop_changes` told."""
+        forbidden = msgspec.convert(changes.get("forbidden", {}), dict[str, dict[str, int]])
+        self.load(
+            {**changes, "subscriptionGroupTable": changes.get("put"), "forbiddenTable": forbidden}
+        )
+        for name in msgspec.convert(changes.get("drop", []), list[str]):
+            self.table.pop(name, None)
+        for name in [name for name, row in forbidden.items() if not row]:
+            self.forbidden_table.pop(name, None)
+
+    def content(self) -> dict[str, Any]:
+        """The shape of the file and of GET_ALL_SUBSCRIPTIONGROUP_CONFIG's body."""
+        return {
+            "dataVersion": self.version,
+            "forbiddenTable": self.forbidden_table,
+            "subscriptionGroupTable": self.table,
+        }
+
+    def load(self, content: dict[str, Any]) -> None:
+        """Take over subscriptionGroup.json; files of 4.x have no forbidden table."""
+        rows = msgspec.convert(
+            content.get("subscriptionGroupTable") or {}, dict[str, dict[str, Any]], strict=False
+        )
+        forbidden = msgspec.convert(
+            content.get("forbiddenTable") or {}, dict[str, dict[str, int]], strict=False
+        )
+        version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+        for group, fields in rows.items():
+            filled = {**fields, "groupName": group}
+            self.table[group] = msgspec.convert(filled, SubscriptionGroupConfig, strict=False)
+        self.forbidden_table.update(forbidden)
+        self.version = version
+
+
+def check_group_config(config: SubscriptionGroupConfig) -> None:
+    """Raise `Refused` (code 1) unless name and numbers can be served."""
+    names.check_group(config.group_name)
+    if not 0 <= config.retry_queue_nums <= limits.QUEUES_PER_TOPIC_MAX:
+        raise Refused(
+            _SYSTEM_ERROR,
+            f"retryQueueNums {config.retry_queue_nums} is not within"
+            f" 0..{limits.QUEUES_PER_TOPIC_MAX}",
+        )
+    if config.retry_max_times < -1:
+        raise Refused(_SYSTEM_ERROR, f"retryMaxTimes {config.retry_max_times} is below -1")

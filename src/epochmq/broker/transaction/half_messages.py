@@ -1,0 +1,411 @@
+"""A half message made of a sender's message, and what is made of it later.
+
+Half messages lie in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with their real place in REAL_TOPIC and
+REAL_QID, and with no transaction bits, so that they have a unit in that queue. A copy carries the
+queue offset of the first one in TRAN_PREPARED_QUEUE_OFFSET and the checks so far in
+TRANSACTION_CHECK_TIMES. The real message has the bits of a commit, and the position of the half
+message it was made of in the record's `preparedTransactionOffset`.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+
+from epochmq.base.errors import Refused
+from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
+from epochmq.base.types import Buffer
+from epochmq.broker.consume.consumer_offsets import TRANSACTIONS
+from epochmq.broker.delay.delayed import index_keys
+from epochmq.broker.transaction.open_transactions import Half
+from epochmq.model import property_names as names
+from epochmq.model import record
+from epochmq.model.host import pack
+from epochmq.model.log_blocks import digest
+from epochmq.model.message import StoredMessage
+from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from epochmq.model.properties import decode, decode_bytes, encode_loosely, find
+from epochmq.model.sys_flag import (
+    TX_COMMIT,
+    TX_NONE,
+    TX_PREPARED,
+    transaction_type,
+    with_transaction_type,
+)
+from epochmq.model.tags import java_hash, tags_code
+from epochmq.store.draft import Draft
+from epochmq.store.message_index import IndexResult
+from epochmq.store.read import ReadResult
+from epochmq.wire.codes import ResponseCode
+
+GROUP = TRANSACTIONS
+OP_TAG = "d"
+_ROOM = 128
+"""Bytes of properties that copies need beside what was sent."""
+_OURS = (
+    names.TRAN_PREPARED_QUEUE_OFFSET,
+    names.TRANSACTION_CHECK_TIMES,
+    names.REAL_TOPIC,
+    names.REAL_QID,
+)
+_LATER = (
+    names.DELAY,
+    names.TIMER_DELAY_SEC,
+    names.TIMER_DELAY_MS,
+    names.TIMER_DELIVER_MS,
+    names.TIMER_DEL_UNIQKEY,
+)
+"""RocketMQ's clients take these away; its broker would delay the half message, and lose it."""
+_ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
+_IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
+_GROUP = names.PGROUP.encode()
+_CHECKS = names.TRANSACTION_CHECK_TIMES.encode()
+_UNIQ_KEY = names.UNIQ_KEY.encode()
+_TRAN_MSG = b"\x02%b\x01true\x02" % names.TRAN_MSG.encode()
+_UNWANTED = tuple(name.encode() for name in (*_OURS, *_LATER, names.TRANSACTION_ID))
+_PLACE = b"\x02%b\x01%%b\x02%b\x01%%b\x02%b\x01%%d" % (
+    names.TRANSACTION_ID.encode(), names.REAL_TOPIC.encode(), names.REAL_QID.encode()
+)  # fmt: skip
+
+
+def prepare(draft: Draft, group: str) -> Draft:
+    """`draft` as a half message of producer group `group`; raises `Refused`.
+
+    What a client says of itself in the properties that are the broker's is not believed.
+    """
+    encoded = _plainly(draft) or _anew(draft, group)
+    if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message is illegal: properties of a transactional message may have"
+            f" {PROPERTIES_BYTES_MAX - _ROOM} bytes, the broker's own included",
+        )
+    return Draft(
+        HALF_TOPIC,
+        0,
+        draft.body,
+        encoded,
+        draft.tags_code,
+        draft.keys,
+        draft.flag,
+        with_transaction_type(draft.sys_flag, TX_NONE),
+        draft.born_wall_ms,
+        draft.born_host,
+        draft.reconsume_times,
+    )
+
+
+def _plainly(draft: Draft) -> bytes | None:
+    """Its properties with ours behind them, the way all producers but odd ones send them."""
+    text = draft.properties
+    uniq = find(text, _UNIQ_KEY)
+    if uniq is None or _TRAN_MSG not in text or find(text, _GROUP) is None:
+        return None
+    for name in _UNWANTED:
+        if name in text:
+            return None
+    ours = _PLACE % (uniq, draft.topic.encode(), draft.queue_id)
+    return text + ours[1:] if text.endswith(b"\x02") else text + ours
+
+
+def _anew(draft: Draft, group: str) -> bytes:
+    properties = decode(draft.properties.decode())
+    for name in (*_OURS, *_LATER):
+        properties.pop(name, None)
+    properties.setdefault(names.PGROUP, group)
+    properties[names.TRAN_MSG] = "true"
+    uniq = properties.get(names.UNIQ_KEY)
+    if uniq:
+        properties[names.TRANSACTION_ID] = uniq
+    properties[names.REAL_TOPIC] = draft.topic
+    properties[names.REAL_QID] = str(draft.queue_id)
+    return encode_loosely(properties).encode()
+
+
+def read_half(raw: Buffer) -> Half:
+    """What the core keeps of the half message whose record `raw` is."""
+    size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
+    first = _number(_found(properties, _ORIGIN))
+    seconds = _number(_found(properties, _IMMUNITY))
+    return Half(
+        queue_offset=queue_offset,
+        offset=offset,
+        size=size,
+        origin=first if 0 <= first < queue_offset else queue_offset,
+        group=_found(properties, _GROUP),
+        born_wall_ms=record.born_time_at(raw, 0),
+        immunity_ms=-1 if seconds < 0 else seconds * 1000,
+        checks=max(0, _number(_found(properties, _CHECKS))),
+    )
+
+
+def identity(raw: Buffer) -> str:
+    """What the record of a half message and those of all its copies have in common, and no other
+    transaction's: 16 hexadecimal digits of when it was sent, by whom, its key and its body."""
+    properties = record.properties_at(raw, 0)
+    group, key = _found(properties, _GROUP), _found(properties, _UNIQ_KEY)
+    start, end = record.body_span(raw, 0)
+    said = f"{record.born_time_at(raw, 0)}\x01{group}\x01{key}\x01"
+    return digest([said.encode(), raw[start:end]])[:16]
+
+
+def _found(properties: bytes, name: bytes) -> str:
+    value = find(properties, name)
+    return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _number(text: str) -> int:
+    """A decimal number of up to 18 digits; -1 for everything else."""
+    return int(text) if len(text) < 19 and text.isascii() and text.isdecimal() else -1
+
+
+def real_place(message: StoredMessage) -> tuple[str, int] | None:
+    """Topic and queue a half message is for; None when it names none that could be."""
+    topic = message.properties.get(names.REAL_TOPIC, "")
+    queue_id = message.properties.get(names.REAL_QID, "0")
+    number = _number(queue_id)
+    if topic in ("", HALF_TOPIC, OP_HALF_TOPIC) or not 0 <= number < QUEUES_PER_TOPIC_MAX:
+        return None
+    return topic, number
+
+
+def real(message: StoredMessage) -> Draft | None:
+    """The message that its transaction's commit writes; None when it can go nowhere."""
+    place = real_place(message)
+    if place is None:
+        return None
+    properties = _without(message.properties, *_OURS, *_LATER, names.TRAN_MSG)
+    flag = with_transaction_type(message.sys_flag, TX_COMMIT)
+    return _draft(message, *place, properties, sys_flag=flag, prepared=message.offset)
+
+
+def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
+    """The half message once more, at the end of its queue."""
+    properties = {
+        **message.properties,
+        names.TRAN_PREPARED_QUEUE_OFFSET: str(half.origin),
+        names.TRANSACTION_CHECK_TIMES: str(checks),
+    }
+    return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
+
+
+def handed_over(message: StoredMessage, home: str) -> Draft | None:
+    """It as its producer sent it, for the master of another group; None when it can go nowhere.
+
+    That one keeps it as a half message of its own, and asks the producer (RIP-32). How often it was
+    asked for stays with it, for masters that count on. `home` is the place of the first one of all,
+    by which its producer knows it.
+    """
+    place = real_place(message)
+    if place is None:
+        return None
+    dropped = (names.TRAN_PREPARED_QUEUE_OFFSET, names.REAL_TOPIC, names.REAL_QID)
+    properties = {names.HALF_OF: home, **_without(message.properties, *dropped)}
+    properties[names.TRAN_MSG] = "true"
+    flag = with_transaction_type(message.sys_flag, TX_PREPARED)
+    return _draft(message, *place, properties, sys_flag=flag)
+
+
+def given_up(message: StoredMessage) -> Draft:
+    """It as it is kept for operators: its real place is named still, and the half message's."""
+    return _draft(
+        message,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        0,
+        message.properties,
+        sys_flag=message.sys_flag,
+        prepared=message.offset,
+    )
+
+
+def resumed(message: StoredMessage, broker_name: str) -> Draft | None:
+    """One that was given up, as a half message of which nothing was asked yet; None when it can go
+    nowhere. Its producer still knows it by the place of the first one, where that is known."""
+    if real_place(message) is None:
+        return None
+    origin = message.properties.get(names.TRAN_PREPARED_QUEUE_OFFSET, "?")
+    properties = {
+        names.HALF_OF: f"{broker_name}@{origin}",
+        **_without(message.properties, names.TRAN_PREPARED_QUEUE_OFFSET),
+        names.TRANSACTION_CHECK_TIMES: "0",
+    }
+    return _draft(message, HALF_TOPIC, 0, properties, sys_flag=message.sys_flag)
+
+
+def shown(message: StoredMessage, place: tuple[str, int], origin: int) -> StoredMessage:
+    """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place.
+
+    Which transaction it is says the place of the first half message, also before there is a copy.
+    """
+    properties = _without(message.properties, names.REAL_TOPIC, names.REAL_QID)
+    return msgspec.structs.replace(
+        message,
+        topic=place[0],
+        queue_id=place[1],
+        properties={**properties, names.TRAN_PREPARED_QUEUE_OFFSET: str(origin)},
+    )
+
+
+def op(offsets: list[int], wall: int, host: bytes) -> Draft:
+    """One op message: the queue offsets of half messages that are over, as 5.3 writes them."""
+    return Draft(
+        topic=OP_HALF_TOPIC,
+        queue_id=0,
+        body="".join(f"{at}," for at in offsets).encode(),
+        properties=f"{names.TAGS}\x01{OP_TAG}".encode(),
+        tags_code=java_hash(OP_TAG),
+        born_wall_ms=wall,
+        born_host=host,
+    )
+
+
+def op_offsets(raw: Buffer) -> list[int]:
+    """The offsets an op message names; 5.0 names one, without a comma. None for other tags."""
+    if decode_bytes(record.properties_at(raw, 0)).get(names.TAGS) != OP_TAG:
+        return []
+    start, end = record.body_span(raw, 0)
+    pieces = bytes(raw[start:end]).split(b",")
+    return [int(piece) for piece in pieces if piece.isdigit() and len(piece) < 19]
+
+
+def _without(properties: dict[str, str], *unwanted: str) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name not in unwanted}
+
+
+def _draft(
+    message: StoredMessage,
+    topic: str,
+    queue_id: int,
+    properties: dict[str, str],
+    *,
+    sys_flag: int,
+    prepared: int = 0,
+) -> Draft:
+    return Draft(
+        topic=topic,
+        queue_id=queue_id,
+        body=message.body,
+        properties=encode_loosely(properties).encode(),
+        tags_code=tags_code(properties.get(names.TAGS)),
+        keys=index_keys(properties),
+        flag=message.flag,
+        sys_flag=sys_flag,
+        born_wall_ms=message.born_wall_ms,
+        born_host=pack(*message.born_host),
+        reconsume_times=message.reconsume_times,
+        prepared_offset=prepared,
+    )
+
+
+# Log lookup ----------------------------------------------------------------------------------
+# Whether a transaction is over by what is in the log already: asked before anything is written.
+#
+# A commit writes the real message first and names the half message as over a little later. Who
+# was master in between, and died, leaves a half message that looks open and is not. Its real
+# message says so: it has the bits of a commit, the same UNIQ_KEY, and the place of the half
+# message. One that was given up says so in the same way: by what is kept of it for operators.
+
+
+_SAME_KEY_MAX = 64
+"""The newest so many messages with one UNIQ_KEY are looked at."""
+_WALK_COUNT = 512
+_WALK_BYTES = 4 * 1024 * 1024
+_FOREVER = 1 << 62
+_LOOKED_AT_MAX = 4_096
+"""So many half messages, and op messages, behind one that is over are looked at."""
+_HALF = HALF_TOPIC.encode()
+
+
+class LookupStore(Protocol):
+    """What this needs of the store."""
+
+    def query_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> IndexResult: ...
+
+    def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
+
+    def offset_at_place(self, topic: str, queue_id: int, log_offset: int) -> int: ...
+
+    def read_queue(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> ReadResult: ...
+
+
+def is_committed(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
+    """Whether the log holds the real message of the half message whose record `raw` is.
+
+    By the index of keys; without one (messageIndexEnable=false) by reading the real queue from
+    where the half message lies to its end.
+    """
+    message = record.decode(raw)
+    place = real_place(message)
+    found = () if place is None else _near(store, message, place, indexed)
+    origin = read_half(raw).origin
+    return any(
+        transaction_type(record.sys_flag_at(one, 0)) == TX_COMMIT
+        and _is_of(store, one, message.offset, origin)
+        for one in found
+    )
+
+
+def is_given_up(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
+    """Whether TRANS_CHECK_MAX_TIME_TOPIC holds the half message whose record `raw` is."""
+    message, origin = record.decode(raw), read_half(raw).origin
+    found = _near(store, message, (TRANS_CHECK_MAX_TIME_TOPIC, 0), indexed)
+    return any(_is_of(store, one, message.offset, origin) for one in found)
+
+
+def is_named(store: LookupStore, raw: Buffer) -> bool:
+    """Whether an op message says that the half message whose record `raw` is, or a copy, is over.
+
+    One that is over and not named was handed over by a stand-in. One that is named very much
+    later than it was sent is not found.
+    """
+    half = read_half(raw)
+    names = {half.origin, half.queue_offset}
+    for other in islice(_walk(store, (HALF_TOPIC, 0), half.offset), _LOOKED_AT_MAX):
+        copy = read_half(other)
+        if copy.origin == half.origin:
+            names.add(copy.queue_offset)
+    ops = islice(_walk(store, (OP_HALF_TOPIC, 0), half.offset), _LOOKED_AT_MAX)
+    return any(names.intersection(op_offsets(one)) for one in ops)
+
+
+def _near(
+    store: LookupStore, message: StoredMessage, place: tuple[str, int], indexed: bool
+) -> Iterable[memoryview]:
+    """Records of a queue that may have been made of a half message."""
+    if indexed and message.uniq_key:
+        return store.query_index(place[0], message.uniq_key, _SAME_KEY_MAX, 0, _FOREVER).records
+    return _walk(store, place, message.offset)
+
+
+def _is_of(store: LookupStore, found: memoryview, half_at: int, origin: int) -> bool:
+    """Whether `found` was made of the half message at `half_at`, or of another copy of it."""
+    prepared = record.prepared_offset_at(found, 0)
+    if prepared == half_at:
+        return True
+    raw = store.message_at(prepared)
+    return raw is not None and record.topic_at(raw, 0) == _HALF and read_half(raw).origin == origin
+
+
+def _walk(store: LookupStore, place: tuple[str, int], log_offset: int) -> Iterator[memoryview]:
+    at = store.offset_at_place(*place, log_offset)
+    while True:
+        found = store.read_queue(*place, max(at, 0), _WALK_COUNT, _WALK_BYTES)
+        yield from records_of(found)
+        if not found.count or found.next_offset <= at:
+            return
+        at = found.next_offset
+
+
+def records_of(found: ReadResult) -> Iterator[memoryview]:
+    """Each record of a read; neighbours lie in one view."""
+    for chunk in found.chunks:
+        at = 0
+        while at < len(chunk):
+            size = record.size_at(chunk, at)
+            yield chunk[at : at + size]
+            at += size

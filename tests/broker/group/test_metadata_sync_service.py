@@ -1,0 +1,67 @@
+"""Copying over real sockets is shown by tests/broker/group/test_controller_mode_member.py;
+here: failures."""
+
+import asyncio
+from typing import Any
+
+from tests.broker.fake_node import FakeNode
+from tests.broker.group.test_metadata_sync import answer_of
+
+from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable, ReplicaSync
+from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
+from epochmq.broker.group.replicated_tables import Tables
+from epochmq.runtime.clock import RealClock
+from epochmq.runtime.own_host import free_port
+from epochmq.runtime.peers import Peers
+from epochmq.wire.command import Command
+
+
+async def test_a_master_that_cannot_be_reached_is_asked_again_and_never_ready() -> None:
+    ready: list[int] = []
+    peers = Peers()
+    core = ReplicaSync(Tables(FakeNode()), 1000)
+    service = ReplicaSyncService(core, peers, RealClock(), lambda: ready.append(1))
+    service.follow(f"127.0.0.1:{free_port('127.0.0.1')}")
+    async with asyncio.timeout(10):
+        while True:
+            if core.problem:
+                break
+            await asyncio.sleep(0.01)
+    assert not core.ready
+    assert not ready
+    assert core.next_deadline() is not None
+    await service.close()
+    await peers.close()
+
+
+class Near:
+    """A master next door that answers at once; who asked what with which stamp."""
+
+    def __init__(self) -> None:
+        self.master = FakeNode(BrokerOptions(broker_name="b", broker_ip1="127.0.0.1"))
+        self.topics_asked: list[str | None] = []
+        self.again = asyncio.Event()
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        if command.code == CopiedTable.TOPICS.value:
+            self.topics_asked.append((command.ext or {}).get("sinceStamp"))
+            if len(self.topics_asked) > 1:
+                self.again.set()
+                await asyncio.Event().wait()  # the master waits for news
+        return answer_of(self.master, FetchTable(address, CopiedTable(command.code), command))
+
+
+async def test_who_took_news_says_so_by_itself() -> None:
+    """Whoever changed a topic waits for the question with its stamp."""
+    near = Near()
+    core = ReplicaSync(Tables(FakeNode()), 60_000)
+    peers: Any = near
+    service = ReplicaSyncService(core, peers, RealClock(), lambda: None)
+    service.follow("127.0.0.1:1")
+    async with asyncio.timeout(10):
+        await near.again.wait()  # and nobody ticks
+    first, second = near.topics_asked
+    assert first is None
+    assert second is not None
+    await service.close()

@@ -1,0 +1,41 @@
+"""The table of roles is whole, and only a master takes messages."""
+
+from epochmq.broker.serving.roles import HELD_MASTER, ROLES, Role
+
+
+def test_every_role_has_its_row() -> None:
+    assert set(ROLES) == set(Role)
+
+
+def test_only_a_master_is_written_to() -> None:
+    assert [role for role, row in ROLES.items() if row.writable] == [Role.MASTER]
+
+
+def test_secondary_messages_move_on_masters_and_those_who_stand_in() -> None:
+    secondary = {role for role, row in ROLES.items() if row.secondary}
+    assert secondary == {Role.MASTER, Role.ACTING_MASTER}
+    assert not ROLES[Role.FENCED].readable
+
+
+def test_who_stands_in_keeps_what_consumers_need_and_changes_nothing_else() -> None:
+    """RIP-32: offsets, locks and pops; never the log, topics or groups (INV-32)."""
+    row = ROLES[Role.ACTING_MASTER]
+    assert row.consumes
+    assert row.readable
+    assert row.registers
+    assert not row.writable
+    assert not row.changes
+    assert {role for role, row in ROLES.items() if row.consumes} == {
+        Role.MASTER,
+        Role.ACTING_MASTER,
+    }
+
+
+def test_one_word_is_enough_only_from_a_master_with_a_lease() -> None:
+    """Locks, offsets and metadata: nobody else has them when they are answered (ADR 0044)."""
+    assert [role for role, row in ROLES.items() if row.changes] == [Role.MASTER]
+    assert HELD_MASTER.writable
+    assert HELD_MASTER.readable
+    assert not HELD_MASTER.changes
+    assert not HELD_MASTER.consumes
+    assert not HELD_MASTER.secondary
