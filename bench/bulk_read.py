@@ -18,7 +18,7 @@ from epochmq.model.message import Message
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, decode, encode_frame, request
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.bulk_headers import BulkReadHeader
+from epochmq.wire.headers.pull_headers import BulkReadHeader
 
 BODY = b"x" * 1000
 BATCH = 100

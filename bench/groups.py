@@ -18,8 +18,8 @@ from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import Header, decode_header
 from epochmq.wire.headers import controller_headers as headers
-from epochmq.wire.headers.header import Header, decode_header
 
 GROUPS = 1_000
 DEATHS = 100

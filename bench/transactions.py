@@ -18,7 +18,7 @@ from bench import peers
 from bench.plain_frames import framed, frames, header
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import FLAG_ONEWAY
-from epochmq.wire.headers.transaction_headers import COMMIT
+from epochmq.wire.headers.send_headers import COMMIT
 
 TOPIC = "BenchTransactions"
 GROUP = "PG_bench"

@@ -30,7 +30,7 @@ from epochmq.client.aio import (
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model import property_names as names
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 ORDERED, DELAYED, TIMED, HALF, POP = KINDS = ("Ordered", "Delayed", "Timed", "Half", "Pop")
 OPEN = "Open"

@@ -11,7 +11,7 @@ from chaos.load import Book, now_us
 from epochmq.base.errors import Refused
 from epochmq.client.aio import PullConsumer
 from epochmq.client.aio.pull_consumer import PullResult
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
 
 BUSY_S = 15.0

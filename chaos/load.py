@@ -14,7 +14,7 @@ from epochmq.client.aio import Producer
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message import Message
 from epochmq.model.message_id import parse_offset_id
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 AGAIN_S = 0.01
 """A client that was refused waits so long."""

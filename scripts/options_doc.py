@@ -24,7 +24,10 @@ Built from the options classes by `make fix`; do not edit. Keys are RocketMQ's. 
 def option_classes() -> Iterator[type]:
     """Classes with options, in the order of their files and lines."""
     source = ROOT / "src"
-    files = [*source.glob("epochmq/*/**/options.py"), *source.glob("epochmq/broker/config/*_options.py")]
+    files = [
+        *source.glob("epochmq/*/**/options.py"),
+        *source.glob("epochmq/broker/config/*_options.py"),
+    ]
     for path in sorted(files):
         name = ".".join(path.relative_to(source).with_suffix("").parts)
         module = importlib.import_module(name)

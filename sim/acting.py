@@ -16,7 +16,7 @@ from epochmq.broker.serving.roles import Role
 from epochmq.model.topic import PERM_READ_WRITE, TopicConfig
 from epochmq.nameserver.name_server import NameServer
 from epochmq.store.draft import Draft
-from epochmq.store.native.native_send import SendRun
+from epochmq.store.native_send import SendRun
 from sim.host import Host, HostClocks
 from sim.runtime_patches import Served
 from sim.workload import QUEUES, TOPICS

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.base.errors import EpochError
 from epochmq.model.record import decode_all
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE
+from epochmq.model.topic import PERM_WRITE, TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import Header, decode_header
+from epochmq.wire.header import Header, decode_header
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 from epochmq.wire.headers.offset_headers import (
     OffsetResponseHeader,

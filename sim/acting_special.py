@@ -3,23 +3,23 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
+from epochmq.client.core.pop_state import PopHandle, complete, handle_of
 from epochmq.model.message_id import parse_offset_id
 from epochmq.model.record import decode_all
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.client_bodies import HeartbeatData, ProducerData
+from epochmq.wire.bodies.group_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import AckHeader, PopHeader, PopResponseHeader
-from epochmq.wire.headers.send_headers import SendResponseHeader
-from epochmq.wire.headers.transaction_headers import (
+from epochmq.wire.headers.send_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,
     CheckTransactionStateHeader,
     EndTransactionHeader,
+    SendResponseHeader,
 )
 from epochmq.wire.session import Session
 from sim.acting_book import Sent, number_in

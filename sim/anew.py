@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
-from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
+from epochmq.client.core.pop_state import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import Header, decode_header
+from epochmq.wire.header import Header, decode_header
 from epochmq.wire.headers.pop_headers import AckHeader, PopHeader, PopResponseHeader
+from epochmq.wire.headers.send_headers import CheckTransactionStateHeader
 from epochmq.wire.headers.topic_headers import CreateTopicHeader, DeleteTopicHeader
-from epochmq.wire.headers.transaction_headers import CheckTransactionStateHeader
 from sim.brokers import Broker
 from sim.checkers.base import Checker
 from sim.member import GROUP

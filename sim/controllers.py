@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import EnvironmentFault, PeerError
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
-from epochmq.controller.controller_node import JOURNAL, ControllerNode
 from epochmq.controller.options import ControllerOptions
+from epochmq.controller.server.controller_node import JOURNAL, ControllerNode
 from epochmq.raft.raft_journal import FILE, Journal
 from epochmq.raft.raft_messages import VotersAndLearners
 from epochmq.raft.raft_node import SendBytes

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from epochmq.base.errors import DiskFailed, DiskFull, StoreInUse, SyncFailed, UsageError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 SECTOR = 512
 BLOCK = 4096

@@ -26,17 +26,16 @@ from epochmq.broker.serving.roles import ROLES, Role
 from epochmq.broker.state.saved_files import load_table, save_dirty
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.group_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
-from epochmq.wire.headers.header import decode_header
-from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeader
 from epochmq.wire.headers.namesrv_headers import (
     QueryDataVersionResponseHeader,
     RegisterBrokerHeader,

@@ -9,10 +9,9 @@ paused.
 from typing import TYPE_CHECKING
 
 from epochmq.broker.consume.queue_locks import LIFE_MS
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import MessageQueue, TopicRouteData
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.group_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from epochmq.model.route import TopicRouteData
-from epochmq.nameserver.acting_master_routes import MinIdNotice
-from epochmq.nameserver.handlers.namesrv_request_table import handlers
+from epochmq.model.topic import TopicRouteData
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.nameserver.namesrv_request_table import handlers
+from epochmq.nameserver.registered_brokers import MinIdNotice
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply, request

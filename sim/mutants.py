@@ -17,8 +17,7 @@ from epochmq.broker.serving.roles import Role
 from epochmq.broker.transaction.open_transactions import OpProgress
 from epochmq.model.message import StoredMessage
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.follower_state import NEVER
-from epochmq.replication.in_sync import InSync
+from epochmq.replication.in_sync import NEVER, InSync
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft

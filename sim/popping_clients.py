@@ -3,14 +3,13 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from epochmq.client.core.ack_batch import batches
-from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
+from epochmq.client.core.pop_state import PopHandle, batches, complete, handle_of
 from epochmq.model import record
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.pop_bodies import BatchAck, BatchAckBody
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import PopHeader, PopResponseHeader
 from sim.host import Host
 from sim.member import GROUP

@@ -20,7 +20,7 @@ from epochmq.broker.delay.timer_service import TimerService
 from epochmq.broker.group import plain_member as plain_service
 from epochmq.broker.server import broker_server as broker_service
 from epochmq.runtime import connection, server, turn
-from epochmq.store.timer.timer_layout import SLOT_BYTES
+from epochmq.store.timer.wheel import SLOT_BYTES
 from sim.host import Host
 from sim.loop import SimLoop
 from sim.net import Stream

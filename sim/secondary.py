@@ -43,7 +43,7 @@ from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Draft
 from epochmq.store.epochs import epoch_before
-from epochmq.store.timer.timer_layout import SLOT_BYTES
+from epochmq.store.timer.wheel import SLOT_BYTES
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from sim.brokers import REFUSED, Broker

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from epochmq.client.core.pop_handle import PopHandle, complete, handle_of
+from epochmq.client.core.pop_state import PopHandle, complete, handle_of
 from epochmq.model import record
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import (
     AckHeader,
     ChangeInvisibleTimeHeader,
@@ -14,7 +14,7 @@ from epochmq.wire.headers.pop_headers import (
     PopHeader,
     PopResponseHeader,
 )
-from epochmq.wire.headers.transaction_headers import (
+from epochmq.wire.headers.send_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,

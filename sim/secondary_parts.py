@@ -10,7 +10,7 @@ from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint, Stored
 from epochmq.broker.pop.revive import OpenCheckPoint, Revive
 from epochmq.broker.state.saved_files import SavedFile
 from epochmq.store.draft import Draft
-from epochmq.store.native.remake import Remade
+from epochmq.store.remake import Remade
 from epochmq.wire.command import Command, Reply
 from sim.host import Host
 from sim.rpc import Session

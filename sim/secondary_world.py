@@ -17,7 +17,7 @@ from epochmq.broker.pop import pop_buffer as pop_buffer
 from epochmq.broker.pop import revive as revive
 from epochmq.broker.transaction import ending
 from epochmq.broker.transaction import open_transactions as transaction
-from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
+from epochmq.client.core.pop_state import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from sim.checkers.base import Checker
 from sim.checkers.inv_26 import Transactions
 from sim.checkers.inv_27 import Delayed

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from epochmq.client.core.pop_handle import parse, retry_topic_of
+from epochmq.client.core.pop_state import parse, retry_topic_of
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.pop_bodies import BatchAckBody
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import AckHeader, ChangeInvisibleTimeHeader
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.serving.roles import Role
-from epochmq.client.core.pop_handle import PopHandle
+from epochmq.client.core.pop_state import PopHandle
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import find
 from epochmq.model.property_names import FIRST_POP_TIME, TIMER_ROLL_TIMES

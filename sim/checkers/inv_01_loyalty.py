@@ -4,8 +4,7 @@ A leader's lease rests on this promise, so it holds across restarts too. A vote 
 itself asked for, by handing over, is excused.
 """
 
-from epochmq.raft.codec import decode
-from epochmq.raft.raft_messages import Vote
+from epochmq.raft.raft_messages import Vote, decode
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host

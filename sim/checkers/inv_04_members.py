@@ -1,7 +1,6 @@
 """INV-04: a snapshot holds the membership as of its index, not one that may never be committed."""
 
-from epochmq.raft.codec import decode_members
-from epochmq.raft.raft_messages import EntryKind, VotersAndLearners
+from epochmq.raft.raft_messages import EntryKind, VotersAndLearners, decode_members
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.violation import Violation

@@ -4,8 +4,7 @@ A term or vote counts from when somebody was told. The commit index is volatile 
 restart the log still has everything that was applied here, which is what the rule is for.
 """
 
-from epochmq.raft.codec import decode
-from epochmq.raft.raft_messages import VoteReply
+from epochmq.raft.raft_messages import VoteReply, decode
 from sim.checkers.base import Checker
 from sim.checkers.raft_nodes import raft_of
 from sim.host import Host

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive import OpenCheckPoint
-from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
+from epochmq.client.core.pop_state import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import (
     ChangeInvisibleTimeHeader,
     ChangeInvisibleTimeResponseHeader,

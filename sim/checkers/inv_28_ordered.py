@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from epochmq.broker.pop.ordered_pop import Orders
 from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.state.stamps import TAKEN_WAIT_MS
-from epochmq.client.core.pop_handle import ORDERED_REVIVE_QUEUE
+from epochmq.client.core.pop_state import ORDERED_REVIVE_QUEUE
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import ChangeInvisibleTimeHeader, PopHeader, PopResponseHeader
 from sim.brokers import Broker
 from sim.checkers.base import Checker

@@ -8,7 +8,7 @@ takes no commit of somebody while it knows that the queue is another's by its ow
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from sim.checkers.base import Checker
 from sim.violation import Violation
 

@@ -9,9 +9,7 @@ they give out meanwhile is INV-31's to judge.
 from typing import TYPE_CHECKING
 
 from epochmq.broker.serving.roles import Role
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import is_writable
+from epochmq.model.topic import MessageQueue, TopicRouteData, is_writable
 from epochmq.nameserver.route_table import RouteTable
 from sim.checkers.base import Checker
 from sim.host import Host

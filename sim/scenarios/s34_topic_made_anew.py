@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
-from epochmq.client.core.pop_handle import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
+from epochmq.client.core.pop_state import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
 from sim.anew import ANEW, CONSUMERS, AnewClient, MadeAnew
 from sim.checkers.base import Checker
 from sim.clients import Client

@@ -10,8 +10,8 @@ from tests.admin.world import Ran
 from tests.client.aio.eventually import eventually
 
 from epochmq.admin.cli import cli
+from epochmq.admin.local.config_files import choose_anywhere
 from epochmq.admin.local.local_cluster import LocalCluster
-from epochmq.admin.local.port_block import choose_anywhere
 from epochmq.client.aio import Admin
 from epochmq.wire.bodies.controller_bodies import ReplicasInfo
 

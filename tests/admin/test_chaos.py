@@ -7,7 +7,7 @@ import pytest
 from tests.admin.shell import Shell, shell_in
 
 from epochmq.admin.local import config_files, processes
-from epochmq.admin.local.port_block import choose_anywhere
+from epochmq.admin.local.config_files import choose_anywhere
 
 
 def states(shell: Shell) -> dict[str, str]:

@@ -10,7 +10,7 @@ from tests.admin.shell import Shell, read_until, shell_in
 from tests.compat.peers.process import wait_until
 
 from epochmq.admin.local import config_files
-from epochmq.admin.local.port_block import choose_anywhere
+from epochmq.admin.local.config_files import choose_anywhere
 
 
 def settle(shell: Shell) -> None:

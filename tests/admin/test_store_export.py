@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from tests.compat.peers import admin as peer_admin
 from tests.compat.peers.group import Group
 
-from epochmq.admin import exits
 from epochmq.admin.cli import cli
+from epochmq.admin.shared import exits
 
 pytestmark = pytest.mark.process
 

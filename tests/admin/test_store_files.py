@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epochmq.admin.store_files import open_files
+from epochmq.admin.store_command import open_files
 from epochmq.base.errors import NotFound
 
 

@@ -8,8 +8,8 @@ from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
 from tests.broker.server.test_broker_server import running
 
-from epochmq.admin import exits
 from epochmq.admin.cli import cli
+from epochmq.admin.shared import exits
 from epochmq.base.errors import StoreDamaged
 
 CONFIG = """maxMessageSize=65536

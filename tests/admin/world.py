@@ -16,8 +16,7 @@ from epochmq.admin.cli import cli
 from epochmq.client.aio import Admin, Producer, PullConsumer, PushConsumer, SendResult
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 TOPIC = "orders"
 OFFLINE = "billing"

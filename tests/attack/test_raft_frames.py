@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.controller.test_controller_server import leader_of, options, serving
+from tests.controller.server.test_controller_server import leader_of, options, serving
 from tests.runtime.sinks import until
 
-from epochmq.controller.controller_server import Controller
-from epochmq.raft.codec import encode
+from epochmq.controller.server.controller_server import Controller
 from epochmq.raft.raft_messages import (
     AnyMessage,
     AppendEntries,
@@ -31,6 +30,7 @@ from epochmq.raft.raft_messages import (
     VoteReply,
     VotersAndLearners,
     Welcome,
+    encode,
 )
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peer

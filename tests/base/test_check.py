@@ -2,8 +2,7 @@
 
 import pytest
 
-from epochmq.base.check import check
-from epochmq.base.errors import OurBug
+from epochmq.base.errors import OurBug, check
 
 
 def test_a_breach_names_the_rule() -> None:

@@ -11,7 +11,7 @@ from sim.oracle import Result
 from epochmq.base.errors import EpochError, NotReachable, Refused
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message_id import offset_id
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 QUEUE = MessageQueue("Chaos", "broker-a", 2)
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))

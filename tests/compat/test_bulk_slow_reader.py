@@ -13,7 +13,7 @@ import pytest
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, decode, encode_frame, request
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.bulk_headers import BulkReadHeader
+from epochmq.wire.headers.pull_headers import BulkReadHeader
 
 from .peers import admin
 from .peers.epochmq import EpochCluster

@@ -11,7 +11,7 @@ import pytest
 from epochmq.base.errors import Refused
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
 
 from .peers.epochmq import EpochCluster

@@ -16,7 +16,7 @@ from tests.tiers import choose
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 from .peers.epochmq import EpochCluster
 

@@ -18,13 +18,13 @@ from epochmq.base.errors import EpochError, Refused, UsageError
 from epochmq.client.aio import Producer
 from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.aio.instance import Instance
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.rows import close_clusters
 from epochmq.spark.source import batch_reader
-from epochmq.wire.bodies.bulk_bodies import LogDigests
+from epochmq.wire.bodies.offset_bodies import LogDigests
 
 from .peers import admin
 from .peers.group import Group, Server

@@ -9,8 +9,7 @@ import pytest
 
 from epochmq.client.aio import Admin, Producer, PushConsumer
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 from .peers import admin, wire
 from .peers.group import JAVA, OURS, Server

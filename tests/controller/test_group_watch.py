@@ -6,8 +6,8 @@ import pytest
 from sim.disk import SimDisk
 from tests.controller.world import World, options
 
-from epochmq.controller.controller_node import ControllerNode
-from epochmq.controller.group_watch import GroupWatch
+from epochmq.controller.server.controller_node import ControllerNode
+from epochmq.controller.timeline import GroupWatch
 from epochmq.raft.joining import draw_incarnation
 
 
@@ -23,7 +23,7 @@ class CountingRng:
 
 
 def test_each_change_of_the_leader_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "epochmq.controller.group_watch")
+    caplog.set_level(logging.INFO, "epochmq.controller.timeline")
     world = World(3)
     assert caplog.messages.count("this controller, n0, leads the group in term 1") == 1
     assert caplog.messages.count("controller n0 (10.9.0.0:9878) leads in term 1") == 2
@@ -49,7 +49,7 @@ def test_an_empty_directory_says_what_it_waits_for(
 
 
 def test_a_member_that_lost_its_disk_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "epochmq.controller.group_watch")
+    caplog.set_level(logging.INFO, "epochmq.controller.timeline")
     world = World(3)
     world.stop("n1")
     world.disks["n1"] = SimDisk()

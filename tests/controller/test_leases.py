@@ -1,9 +1,8 @@
 """When a lease may be given, and when its holder may be replaced."""
 
-from epochmq.controller import leases
+from epochmq.controller import liveness
 from epochmq.controller.controller_state import BrokerGroup, BrokerReplica
-from epochmq.controller.leases import Times, held_until, may_hold
-from epochmq.controller.liveness import LiveProcess
+from epochmq.controller.liveness import LiveProcess, Times, held_until, may_hold
 
 TIMES = Times(lease_ms=2_000, skew_ms=100, timeout_ms=10_000)
 
@@ -25,7 +24,7 @@ def live(heard: int = 1_000, **fields: object) -> LiveProcess:
 
 def dead_at(group: BrokerGroup, live: LiveProcess | None, since: int, times: Times) -> int:
     held = held_until(live, since, times.lease_ms, times.skew_ms)
-    return leases.dead_at(group, live, since, held, times)
+    return liveness.dead_at(group, live, since, held, times)
 
 
 def test_only_the_master_in_its_epoch_and_process_gets_a_lease() -> None:

@@ -6,13 +6,13 @@ from sim.controllers import found_group
 from sim.disk import SimDisk
 
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
-from epochmq.controller.controller_node import ControllerNode
 from epochmq.controller.controller_state import BrokerGroup
 from epochmq.controller.options import ControllerOptions
+from epochmq.controller.server.controller_node import ControllerNode
 from epochmq.raft.raft_node import SendBytes
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Reply, request
-from epochmq.wire.headers.header import encode_header
+from epochmq.wire.header import encode_header
 
 HEARTBEAT = RequestCode.BROKER_HEARTBEAT
 ALTER = RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET

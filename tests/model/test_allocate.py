@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from epochmq.base.errors import UsageError
 from epochmq.model import allocate
 from epochmq.model.allocate import Strategy
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 _sizes = st.integers(0, 40)
 _clients = st.integers(1, 12).map(lambda count: sorted(f"10.0.0.{n}@{n}#7" for n in range(count)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.model.escape_mark import LENGTH_MAX, PART, escape_id, escape_mark
+from epochmq.model.sink_mark import LENGTH_MAX, PART, escape_id, escape_mark
 
 TEXTS = st.dictionaries(st.text(min_size=1), st.text(), max_size=4)
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 def test_json_is_upstream_s() -> None:

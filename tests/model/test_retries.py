@@ -2,7 +2,7 @@
 
 import pytest
 
-from epochmq.model.retries import (
+from epochmq.model.group import (
     RETRIES_DEFAULT,
     RETRIES_UNLIMITED,
     broker_limit,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
+from epochmq.model.topic import BrokerData, QueueData, TopicRouteData
 
 _GOLDEN = (
     b'{"brokerDatas":[{"brokerAddrs":{"0":"1.2.3.4:10911","1":"1.2.3.5:10911"},"brokerName":"b",'

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from epochmq.base.errors import Refused
-from epochmq.model.subscription import SQL92, SubscriptionData, build
+from epochmq.model.group import SQL92, SubscriptionData, build
 from epochmq.model.tags import java_hash
 
 

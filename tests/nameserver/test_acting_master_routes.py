@@ -1,9 +1,13 @@
 import pytest
 from tests.nameserver.world import table, told
 
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
-from epochmq.nameserver.acting_master_routes import notice_of_arrival, notice_of_leave, stand_in
-from epochmq.nameserver.registered_brokers import RegisteredGroup
+from epochmq.model.topic import BrokerData, QueueData, TopicRouteData
+from epochmq.nameserver.registered_brokers import (
+    RegisteredGroup,
+    notice_of_arrival,
+    notice_of_leave,
+    stand_in,
+)
 
 
 def route(ids: dict[int, str], acting: bool = True, perm: int = 4) -> TopicRouteData:

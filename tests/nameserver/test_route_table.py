@@ -4,10 +4,10 @@ from tests.nameserver.world import addrs, configs, perm, table, told
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.model.data_version import DataVersion
-from epochmq.model.route import QueueData
+from epochmq.model.topic import QueueData
 from epochmq.nameserver.registered_brokers import HEARTBEAT_TIMEOUT_MS
 from epochmq.nameserver.route_table import TOPICS_A_STEP, Registered
-from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
+from epochmq.wire.bodies.topic_bodies import TopicQueueMappingInfo
 
 
 def test_a_master_and_its_replica_are_in_the_route() -> None:

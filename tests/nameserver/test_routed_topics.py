@@ -1,7 +1,6 @@
-from epochmq.model.route import QueueData
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import QueueData, TopicConfig
 from epochmq.nameserver.routed_topics import UNIT, UNIT_SUB, RoutedTopics, queues_of
-from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
+from epochmq.wire.bodies.topic_bodies import TopicQueueMappingInfo
 
 
 def queues(name: str, perm: int = 6, flag: int = 0) -> QueueData:

@@ -3,7 +3,7 @@ import json
 import pytest
 from tests.nameserver.world import table, told
 
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
+from epochmq.model.topic import BrokerData, QueueData, TopicRouteData
 from epochmq.nameserver.route_table import RouteTable
 from epochmq.nameserver.routes import Routes, keep_zone
 

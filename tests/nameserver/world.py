@@ -7,9 +7,9 @@ from epochmq.base.errors import DiskFull
 from epochmq.base.ports import Disk
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig
-from epochmq.nameserver.handlers.namesrv_request_table import handlers
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.nameserver.namesrv_request_table import handlers
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.route_table import Registration, RouteTable
 from epochmq.wire.bodies.body import encode_body
@@ -17,7 +17,7 @@ from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.dispatcher import Dispatcher
-from epochmq.wire.headers.header import Header, encode_header
+from epochmq.wire.header import Header, encode_header
 from epochmq.wire.session import Session
 
 

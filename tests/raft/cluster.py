@@ -6,11 +6,10 @@ from sim.disk import SimDisk
 
 from epochmq.base.errors import EpochError
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.codec import decode
 from epochmq.raft.joining import Configured
 from epochmq.raft.options import RaftOptions
 from epochmq.raft.raft_journal import Journal
-from epochmq.raft.raft_messages import AnyMessage, VotersAndLearners
+from epochmq.raft.raft_messages import AnyMessage, VotersAndLearners, decode
 from epochmq.raft.raft_node import Apply, Effect, RaftNode, Restore, SendBytes
 
 OPTIONS = RaftOptions()

@@ -26,7 +26,6 @@ from dataclasses import replace
 from tests.raft.cluster import Cluster
 
 from epochmq.base.errors import EpochError
-from epochmq.raft.codec import decode, decode_members
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.raft_messages import (
     AnyMessage,
@@ -40,6 +39,8 @@ from epochmq.raft.raft_messages import (
     Vote,
     VoteReply,
     VotersAndLearners,
+    decode,
+    decode_members,
 )
 from epochmq.raft.raft_node import (
     Apply,

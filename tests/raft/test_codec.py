@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from epochmq.base import limits
 from epochmq.base.errors import PeerError
-from epochmq.raft.codec import VERSION, decode, decode_members, encode, encode_members
 from epochmq.raft.raft_messages import (
+    VERSION,
     AnyMessage,
     AppendEntries,
     AppendReply,
@@ -21,6 +21,10 @@ from epochmq.raft.raft_messages import (
     Vote,
     VoteReply,
     VotersAndLearners,
+    decode,
+    decode_members,
+    encode,
+    encode_members,
 )
 
 counts = st.integers(0, (1 << 63) - 1)

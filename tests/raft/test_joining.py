@@ -7,7 +7,6 @@ import pytest
 from tests.raft.cluster import Cluster
 
 from epochmq.base.errors import EpochError, UsageError
-from epochmq.raft.codec import decode, decode_members, encode, encode_members
 from epochmq.raft.joining import Configured, Joining
 from epochmq.raft.membership import ChangeKind, changed, reborn
 from epochmq.raft.raft_messages import (
@@ -18,6 +17,10 @@ from epochmq.raft.raft_messages import (
     Join,
     LogEntry,
     VotersAndLearners,
+    decode,
+    decode_members,
+    encode,
+    encode_members,
 )
 
 NAMES = ("n0", "n1", "n2")

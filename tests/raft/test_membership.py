@@ -3,9 +3,8 @@
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.raft.codec import encode_members
 from epochmq.raft.membership import ChangeKind, MembershipLog, changed
-from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners
+from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners, encode_members
 
 BASE = VotersAndLearners(("n0", "n1", "n2"))
 FOUR = VotersAndLearners(("n0", "n1", "n2", "n3"))

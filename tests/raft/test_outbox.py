@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.outbox import Outbox
+from epochmq.raft.outbox import Outbox, Ready
 from epochmq.raft.raft_messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, VoteReply
-from epochmq.raft.raft_ready import Ready
 
 VOTE = VoteReply("a", "b", 1, True)
 ACK = AppendReply("a", "b", 1, 5)

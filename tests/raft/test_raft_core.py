@@ -8,10 +8,10 @@ from tests.raft.cluster import Cluster, FixedRng
 from epochmq.base import limits
 from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.codec import encode_members
 from epochmq.raft.joining import Configured
 from epochmq.raft.membership import ChangeKind, reborn
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.outbox import RaftRole, Ready, SavedState
 from epochmq.raft.raft_core import RaftCore, check_append
 from epochmq.raft.raft_messages import (
     AnyMessage,
@@ -30,8 +30,8 @@ from epochmq.raft.raft_messages import (
     VoteReply,
     VotersAndLearners,
     Welcome,
+    encode_members,
 )
-from epochmq.raft.raft_ready import RaftRole, Ready, SavedState
 
 THREE = VotersAndLearners(("n0", "n1", "n2"))
 

@@ -19,9 +19,9 @@ from epochmq.base.errors import (
     SyncFailed,
 )
 from epochmq.raft.journal_records import RecordKind, encode, size_of
+from epochmq.raft.outbox import Ready, SavedState
 from epochmq.raft.raft_journal import Journal
 from epochmq.raft.raft_messages import EntryKind, HardState, LogEntry, Snapshot, VotersAndLearners
-from epochmq.raft.raft_ready import Ready, SavedState
 from epochmq.runtime.disk import RealDisk
 
 BOOTSTRAP = VotersAndLearners(("n0", "n1"))

@@ -1,4 +1,4 @@
-from epochmq.replication.flow import Flow
+from epochmq.replication.link import Flow
 
 
 def test_without_a_limit_anything_goes() -> None:

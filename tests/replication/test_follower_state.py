@@ -1,6 +1,6 @@
 """When a follower was last caught up (RIP-44, lastCaughtUpTimeMs)."""
 
-from epochmq.replication.follower_state import NEVER, FollowerState
+from epochmq.replication.in_sync import NEVER, FollowerState
 
 
 def replica() -> FollowerState:

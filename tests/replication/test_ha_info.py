@@ -1,5 +1,5 @@
 from epochmq.replication.ha_info import ha_info, moment
-from epochmq.replication.speed import Speeds
+from epochmq.replication.link import Speeds
 
 from .pair import group, replicate
 

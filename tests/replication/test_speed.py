@@ -1,6 +1,6 @@
 """Bytes a second by link."""
 
-from epochmq.replication.speed import SPAN_MS, Speeds
+from epochmq.replication.link import SPAN_MS, Speeds
 
 
 def test_a_speed_is_that_of_the_last_whole_span() -> None:

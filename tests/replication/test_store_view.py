@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from epochmq.replication.store_view import StoreView
+from epochmq.replication.replication_ports import StoreView
 
 from .pair import SYNC, Broker
 

@@ -1,6 +1,6 @@
 """Counting upwards, and exactly when the limit is reached."""
 
-from epochmq.runtime.budget import Budget
+from epochmq.runtime.bounds import Budget
 
 
 class Held:

@@ -2,7 +2,7 @@ import os
 import socket
 from pathlib import Path
 
-from epochmq.runtime.port_holder import describe_holder
+from epochmq.runtime.listen import describe_holder
 
 
 def test_the_holder_of_a_real_port_is_found() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.runtime.test_tls import CERT, KEY, options
 
 from epochmq.base.errors import ConfigError
-from epochmq.runtime.reload import on_reload, reload, reload_on_hangup
 from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.signals import on_reload, reload, reload_on_hangup
 from epochmq.runtime.tls import server_tls
 from epochmq.wire.dispatcher import Dispatcher
 

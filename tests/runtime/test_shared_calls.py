@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from epochmq.base.errors import NotReachable, Refused
-from epochmq.runtime.shared_calls import SharedCalls
+from epochmq.runtime.peers import SharedCalls
 
 
 class Work:

@@ -13,7 +13,7 @@ from sim.workload import TOPICS
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft
 from epochmq.broker.serving.roles import Role
-from epochmq.client.core.pop_handle import PopHandle
+from epochmq.client.core.pop_state import PopHandle
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import FIRST_POP_TIME
 from epochmq.store.draft import Draft

@@ -8,8 +8,7 @@ from pathlib import Path
 from tests.replication.brokers import LiveBroker
 
 from epochmq.spark.log_export import LogExport, LogRange
-from epochmq.spark.log_home import Home
-from epochmq.spark.log_learner import EpochStart
+from epochmq.spark.log_learner import EpochStart, Home
 
 BROKER = "broker-a"
 

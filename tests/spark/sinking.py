@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from epochmq.client.aio import PullConsumer
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.sink_options import SinkOptions, parse_sink
 
 

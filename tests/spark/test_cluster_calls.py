@@ -13,7 +13,7 @@ from tests.spark import topics
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.admin_client import Admin
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.cluster_calls import SparkClusterCalls
 from epochmq.spark.retry import Retries
 

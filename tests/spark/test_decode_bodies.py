@@ -11,9 +11,7 @@ from epochmq.model.compression import deflate
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZSTD
 from epochmq.spark import decode_bodies, decode_heads
 from epochmq.spark.decode import Decoder
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_fault import CorruptRecord
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_heads import CorruptRecord, Rows, follow
 
 
 def squeezed(at: int, body: bytes, codec: int) -> bytes:

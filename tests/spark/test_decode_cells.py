@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.spark import decode_cells as cells
-from epochmq.spark.decode_chase import Bytes, Ints
+from epochmq.spark import decode_heads as cells
+from epochmq.spark.decode_heads import Bytes, Ints
 
 PIECES = st.lists(st.one_of(st.binary(max_size=5), st.text(max_size=4).map(str.encode)), max_size=8)
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.spark.records import plain, runs, slow
 
 from epochmq.model import record
-from epochmq.spark.decode_chase import chase, follow
-from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import CorruptRecord, chase, follow
 
 MAGIC = record.MAGIC_V1.to_bytes(4, "big")
 

@@ -1,7 +1,7 @@
 """The error says where, why and how to go on."""
 
 from epochmq.base.errors import PeerError
-from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import CorruptRecord
 
 
 def test_it_names_the_place_and_the_reason_in_one_line() -> None:

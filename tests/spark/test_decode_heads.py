@@ -8,8 +8,7 @@ from tests.spark.records import plain
 
 from epochmq.model import record
 from epochmq.spark import decode_heads
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_heads import Rows, follow
 
 V6 = ("2001:db8::7", 9)
 

@@ -7,8 +7,8 @@ from tests.spark.records import plain
 
 from epochmq.model import record
 from epochmq.model.host import format_addr
-from epochmq.spark import decode_heads, decode_hosts
-from epochmq.spark.decode_chase import follow
+from epochmq.spark import decode_heads
+from epochmq.spark.decode_heads import follow
 
 ADDRESSES = st.sampled_from(
     [("10.0.0.2", 1), ("10.0.0.3", 65535), ("2001:db8::1", 10911), ("::ffff:1.2.3.4", 7)]
@@ -24,14 +24,14 @@ def test_hosts_and_ids_are_those_of_each_record(
     rows, fault = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)
     messages = record.decode_all(data)
     assert fault is None
-    assert decode_hosts.born_hosts(rows).to_pylist() == [
+    assert decode_heads.born_hosts(rows).to_pylist() == [
         format_addr(*m.born_host) for m in messages
     ]
-    assert decode_hosts.store_hosts(rows).to_pylist() == [
+    assert decode_heads.store_hosts(rows).to_pylist() == [
         format_addr(*m.store_host) for m in messages
     ]
-    assert decode_hosts.offset_ids(rows).to_pylist() == [m.offset_msg_id for m in messages]
+    assert decode_heads.offset_ids(rows).to_pylist() == [m.offset_msg_id for m in messages]
 
 
 def test_an_ipv6_host_stands_in_brackets() -> None:
-    assert decode_hosts.shown(bytes(15) + b"\x01" + (80).to_bytes(4, "big")) == "[::1]:80"
+    assert decode_heads.shown(bytes(15) + b"\x01" + (80).to_bytes(4, "big")) == "[::1]:80"

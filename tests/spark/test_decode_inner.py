@@ -7,10 +7,9 @@ from tests.spark.records import BROKER, WRAPPED, inner, listed, plain, slow
 from epochmq.model.batch import BatchEntry
 from epochmq.model.compression import deflate
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB
-from epochmq.spark import decode_heads, decode_inner
+from epochmq.spark import decode_bodies, decode_heads
 from epochmq.spark.decode import Decoder
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import CorruptRecord, follow
 
 ENTRIES = [
     BatchEntry(n, b"body %d" % n, b"TAGS\x01t%d\x02UNIQ_KEY\x01u%d" % (n, n)) for n in range(3)
@@ -50,7 +49,7 @@ def test_what_is_written_out_comes_in_bounded_pieces() -> None:
     data = b"".join(plain(n, body=inner(ENTRIES), flags=WRAPPED) for n in range(10))
     walk = follow(memoryview(data), 0, len(data))
     rows, _ = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)
-    pieces = list(decode_inner.written_out(rows, limit=700))
+    pieces = list(decode_bodies.written_out(rows, limit=700))
     assert len(pieces) == 6  # the last one is empty
     assert [piece.first for piece in pieces] == [0, 2, 4, 6, 8, 10]
 

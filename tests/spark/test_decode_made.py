@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 from tests.spark.records import plain
 
-from epochmq.spark import columns, decode_columns, decode_heads, decode_made
+from epochmq.spark import columns, decode_columns, decode_heads, decode_native
 from epochmq.spark.decode import Decoder
-from epochmq.spark.decode_chase import address, follow
 from epochmq.spark.decode_columns import TIME_MS_MAX, TIME_MS_MIN, BatchRows
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_heads import Rows, address, follow
 from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
@@ -24,10 +23,10 @@ def rows_of(data: bytes) -> Rows:
     return decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)[0]
 
 
-def made(rows: Rows, names: tuple[str, ...] = columns.NAMES) -> decode_made.MadeColumns | None:
+def made(rows: Rows, names: tuple[str, ...] = columns.NAMES) -> decode_native.MadeColumns | None:
     native = library()
     assert native is not None
-    return decode_made.made(native, rows, names)
+    return decode_native.made(native, rows, names)
 
 
 def any_log(rng: random.Random, count: int) -> bytes:

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from epochmq.spark import columns
-from epochmq.spark.decode_message import LINE, MessageHead
+from epochmq.spark.decode_native import LINE, MessageHead
 
 KIND = pa.schema([("n", pa.int64()), ("t", pa.string()), ("m", pa.map_(pa.string(), pa.string()))])
 

@@ -8,8 +8,7 @@ from tests.spark.records import mutated, plain
 
 from epochmq.model import record
 from epochmq.spark import decode_heads, decode_native
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_heads import Rows, follow
 from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())

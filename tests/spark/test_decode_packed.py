@@ -9,9 +9,9 @@ from tests.spark import records
 from tests.spark.records import plain
 
 from epochmq.model import properties as slow
-from epochmq.spark import decode_heads, decode_packed
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_packed import Packed
+from epochmq.spark import decode_heads, decode_native
+from epochmq.spark.decode_heads import follow
+from epochmq.spark.decode_native import Packed
 from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
@@ -23,7 +23,7 @@ def packed(texts: list[bytes]) -> Packed | None:
     rows, _ = decode_heads.read(np.frombuffer(data, np.uint8), walk.at, walk.sizes)
     native = library()
     assert native is not None
-    return decode_packed.packed(native, rows)
+    return decode_native.packed(native, rows)
 
 
 def is_text(text: bytes) -> bool:

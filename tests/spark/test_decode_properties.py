@@ -9,8 +9,7 @@ from tests.spark.records import plain
 
 from epochmq.model import properties as slow
 from epochmq.spark import decode_heads, decode_properties
-from epochmq.spark.decode_chase import follow
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark.decode_heads import Rows, follow
 
 
 def rows_of(texts: list[bytes]) -> Rows:

@@ -5,8 +5,8 @@ import pytest
 from tests.spark.records import plain
 
 from epochmq.model import record
-from epochmq.spark import decode_rows
-from epochmq.spark.decode_rows import window
+from epochmq.spark import decode
+from epochmq.spark.decode import window
 
 PARTS = [plain(1), plain(2, born=("::1", 5)), record.blank(8), plain(3), plain(4)]
 
@@ -16,7 +16,7 @@ def test_windows_lead_through_a_buffer_with_and_without_native_code(
     native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not native:
-        monkeypatch.setattr(decode_rows, "library", lambda: None)
+        monkeypatch.setattr(decode, "library", lambda: None)
     raw = np.frombuffer(b"".join(PARTS), np.uint8)
     found, at = [], 0
     while at < len(raw):

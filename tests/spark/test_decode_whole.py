@@ -12,10 +12,10 @@ from tests.spark import records
 from tests.spark.records import plain
 
 from epochmq.model import record
-from epochmq.spark import columns, decode_columns, decode_heads, decode_whole
-from epochmq.spark.decode_chase import follow
+from epochmq.spark import columns, decode_columns, decode_heads, decode_native
 from epochmq.spark.decode_columns import TIME_MS_MAX
-from epochmq.spark.decode_whole import DecodedBatch, Whole
+from epochmq.spark.decode_heads import follow
+from epochmq.spark.decode_native import DecodedBatch, Whole
 from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
@@ -162,19 +162,19 @@ def test_a_batch_ends_where_it_has_no_room(
 ) -> None:
     one = plain(0, body=b"b" * 100, props=ID + b"\x02TAGS\x01" + b"t" * 120)
     text = len(ID) + 6 + 120
-    monkeypatch.setattr(decode_whole, room, rows * (100 if room == "BODIES_MAX" else text))
+    monkeypatch.setattr(decode_native, room, rows * (100 if room == "BODIES_MAX" else text))
     found = taken(one * 20, limit=13 * len(one))
     assert found is not None
     assert found.batch.equals(one_by_one(one * rows))
-    monkeypatch.setattr(decode_whole, room, 50)
+    monkeypatch.setattr(decode_native, room, 50)
     assert taken(one * 20) is None
 
 
 def test_the_last_row_lies_at_the_very_end_of_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
     one = plain(0, body=b"b" * 100, props=ID)
     for rows in range(1, 20):
-        monkeypatch.setattr(decode_whole, "BODIES_MAX", 100 * rows)
-        monkeypatch.setattr(decode_whole, "TEXTS_MAX", len(ID) * rows)
+        monkeypatch.setattr(decode_native, "BODIES_MAX", 100 * rows)
+        monkeypatch.setattr(decode_native, "TEXTS_MAX", len(ID) * rows)
         found = taken(one * rows, rows=rows)
         assert found is not None
         assert found.batch.equals(one_by_one(one * rows))

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from epochmq.spark.encode_properties import properties_text
+from epochmq.spark.encode_columns import properties_text
 
 MAP = pa.map_(pa.string(), pa.string())
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from epochmq.spark.log_borders import Borders, QueueFile
-from epochmq.store.store_layout import PRE_BLANK, UNIT, file_name
+from epochmq.spark.log_scan import Borders, QueueFile
+from epochmq.store.draft import PRE_BLANK, UNIT, file_name
 
 from .logs import image
 

@@ -15,8 +15,7 @@ from epochmq.base.errors import EnvironmentFault, NotReachable, StoreDamaged
 from epochmq.replication.replication_service import AckStatus
 from epochmq.spark import log_export
 from epochmq.spark.log_export import LogExport
-from epochmq.spark.log_home import Home
-from epochmq.spark.log_learner import EpochStart
+from epochmq.spark.log_learner import EpochStart, Home
 
 from .exporting import BROKER, all_of, export_of, home_of, joined
 

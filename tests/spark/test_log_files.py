@@ -12,9 +12,9 @@ from epochmq.base.errors import NotFound, StoreInUse, UsageError
 from epochmq.runtime.disk import RealDisk
 from epochmq.spark.log_files import StoreDirectory, list_cut
 from epochmq.spark.log_scan import LogDamage
+from epochmq.store.draft import file_name
 from epochmq.store.epochs import EpochFile
 from epochmq.store.store import Store
-from epochmq.store.store_layout import file_name
 
 from .logs import WALL, image, snapshot, written
 

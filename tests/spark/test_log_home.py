@@ -14,7 +14,7 @@ from tests.compat.peers.process import wait_until
 from epochmq.base.errors import NotFound, NotReachable, UsageError
 from epochmq.spark.log_copy import export_log
 from epochmq.spark.log_files import StoreDirectory
-from epochmq.spark.log_home import find_brokers, find_home
+from epochmq.spark.log_learner import find_brokers, find_home
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker

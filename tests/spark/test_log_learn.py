@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.spark.log_export import LogExport, LogRange
-from epochmq.spark.log_learn import LearnerSplit, WholeRecords, rows_of, split_of
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
 from epochmq.spark.log_rows import RowMaker
 from epochmq.spark.log_scan import LogDamage, RecordRun
-from epochmq.store.store_layout import file_name
+from epochmq.spark.log_source import LearnerSplit, WholeRecords, rows_of, split_of
+from epochmq.store.draft import file_name
 
 from .exporting import BROKER, all_of, export_of, joined, masters
 from .logs import LogImage, image

@@ -1,7 +1,7 @@
 """The words for lost messages."""
 
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import DataLost, Lost
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.retry import DataLost, Lost
 
 
 def test_the_range_and_the_way_on_are_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.publish import PublishOffsets, end_offsets
 from epochmq.spark.spark_cluster import Cluster
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
 from epochmq.spark.pushdown import pushed
 

@@ -6,10 +6,9 @@ import pytest
 
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.bulk_calls import BulkRead, DamageThere
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model import record
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import DataLost
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.range_read import (
     Nothing,
     RangeReads,
@@ -22,7 +21,7 @@ from epochmq.spark.range_read import (
     pull_header,
     pulled,
 )
-from epochmq.spark.retry import Retry
+from epochmq.spark.retry import DataLost, Retry
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 

@@ -13,10 +13,10 @@ from tests.spark import topics
 from epochmq.base.errors import Refused
 from epochmq.model import record
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import DataLost, Lost
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.options import SourceOptions, parse_source
 from epochmq.spark.plan import QueueRange
+from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.rows import (
     Counter,
     absent,

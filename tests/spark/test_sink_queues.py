@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
-from epochmq.client.core.queue_selector import by_key
+from epochmq.client.core.send_policy import by_key
 from epochmq.model.batch import decode as decode_batch
 from epochmq.model.properties import decode
-from epochmq.model.queue import MessageQueue
 from epochmq.model.sink_mark import mark_of
+from epochmq.model.topic import MessageQueue
 from epochmq.spark import sink_queues
 from epochmq.spark.encode import SinkRow
 from epochmq.spark.sink_queues import (

@@ -7,9 +7,14 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.sinking import held, options
 
 from epochmq.base.errors import NotReachable, UsageError
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
-from epochmq.model.topic import PERM_READ, PERM_READ_WRITE
+from epochmq.model.topic import (
+    PERM_READ,
+    PERM_READ_WRITE,
+    BrokerData,
+    MessageQueue,
+    QueueData,
+    TopicRouteData,
+)
 from epochmq.spark.encode import SinkRow
 from epochmq.spark.sink_queues import (
     PartitionId,

@@ -9,9 +9,9 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.lost import DataLost
 from epochmq.spark.options import parse_source
 from epochmq.spark.plan import QueueRange
+from epochmq.spark.retry import DataLost
 from epochmq.spark.source import BatchReader, PushdownReader, batch_reader, columns_of, schema
 
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "t"}

@@ -12,9 +12,9 @@ from tests.spark import topics
 from epochmq.base.errors import NotFound, NotReachable, UsageError
 from epochmq.model import record
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import DataLost, Lost
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.range_read import RawChunk
+from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.store.native.library import library
 

@@ -11,9 +11,9 @@ from tests.spark import topics
 
 from epochmq.base.errors import NotFound
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import DataLost, Lost
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.options import parse_source
+from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.stream_plan import Limits, StreamPlanner
 

@@ -15,18 +15,18 @@ from tests.spark.tls_cluster import TLS, TlsCluster, speaking_tls
 from epochmq.admin.cli import cli
 from epochmq.base.errors import EpochError, NotFound, NotReachable
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
-from epochmq.spark.jobs.audit_live import live_replicas
+from epochmq.spark.jobs.audit_sources import live_replicas
 from epochmq.spark.jobs.dlq import Dlq, dlq
 from epochmq.spark.jobs.tables.opening import arrow_dataset, open_table
-from epochmq.spark.log_home import find_brokers
-from epochmq.spark.log_learn import plan_brokers
+from epochmq.spark.log_learner import find_brokers
 from epochmq.spark.log_options import parse_log_options
+from epochmq.spark.log_source import plan_brokers
+from epochmq.spark.option_table import reach
 from epochmq.spark.publish import PublishOffsets
 from epochmq.spark.rows import close_clusters
 from epochmq.spark.source import batch_reader
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_sink import batch_writer
-from epochmq.spark.tls_options import reach
 
 pytestmark = pytest.mark.process
 TOPIC = "Secret"

@@ -7,9 +7,9 @@ from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.base.errors import UsageError
 from epochmq.runtime.tls import OutgoingTls
+from epochmq.spark.option_table import reach
 from epochmq.spark.options import parse_source
 from epochmq.spark.sink_options import parse_sink
-from epochmq.spark.tls_options import reach
 
 PLAIN = {"nameServer": "n:1"}
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 
 def create(

@@ -8,9 +8,9 @@ from tests.store.world import HOST, SMALL, draft
 
 from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.draft import PRE_BLANK, UNIT, UNIT_BYTES
 from epochmq.store.native import library
 from epochmq.store.store import Store
-from epochmq.store.store_layout import PRE_BLANK, UNIT, UNIT_BYTES
 
 WALL = 1_700_000_000_000
 

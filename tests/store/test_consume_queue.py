@@ -7,8 +7,8 @@ from sim.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.store.consume_queue import KEEP_UNITS, ConsumeQueue
+from epochmq.store.draft import PRE_BLANK, UNIT
 from epochmq.store.queue_files import QueueFiles
-from epochmq.store.store_layout import PRE_BLANK, UNIT
 
 
 def made(disk: SimDisk | None = None, file_bytes: int = 200) -> ConsumeQueue:

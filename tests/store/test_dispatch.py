@@ -6,9 +6,9 @@ from tests.store.world import SMALL
 
 from epochmq.model.tags import java_hash
 from epochmq.store.dispatch import HOLE_UNITS_MAX, LogDispatcher, QueueGap, index_keys
+from epochmq.store.draft import PRE_BLANK_SIZE
 from epochmq.store.queue_table import SCHEDULE_TOPIC, QueueTable
 from epochmq.store.scan import DispatchEntry
-from epochmq.store.store_layout import PRE_BLANK_SIZE
 
 
 def entry(queue_offset: int, offset: int = 0, **over: object) -> DispatchEntry:

@@ -9,7 +9,7 @@ from tests.store.world import draft
 from epochmq.store.append import Staged
 from epochmq.store.draft import Appended
 from epochmq.store.held_keys import cut_rows, ready_rows, waiting_keys
-from epochmq.store.native.keys import KEY_BYTES, PackedKeys, place_of
+from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 
 def test_keys_follow_the_confirmed_offset() -> None:

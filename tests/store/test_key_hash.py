@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.model.tags import extend_hash
-from epochmq.store.key_hash import BATCH, java_hashes, one_hash
+from epochmq.store.held_keys import BATCH, java_hashes, one_hash
 
 PREFIX = extend_hash(0, "TopicTest#")
 

@@ -6,8 +6,8 @@ from sim.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.draft import UNIT
 from epochmq.store.queue_table import SCHEDULE_TOPIC, QueueTable
-from epochmq.store.store_layout import UNIT
 
 
 def add(table: QueueTable, topic: str, queue_id: int = 0) -> ConsumeQueue:

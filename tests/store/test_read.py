@@ -7,10 +7,9 @@ from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode
-from epochmq.store.draft import Draft
+from epochmq.store.draft import PRE_BLANK_SIZE, UNIT, Draft
 from epochmq.store.read import SCAN_UNITS_MIN, GetStatus, ReadResult
 from epochmq.store.store import Store
-from epochmq.store.store_layout import PRE_BLANK_SIZE, UNIT
 
 WALL = 1_700_000_000_000
 

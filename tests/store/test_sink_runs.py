@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.model.sink_mark import SinkKey, SinkMark
+from epochmq.store.draft import UNIT
 from epochmq.store.sink_runs import MessagePosition, Runs, SinkRun
-from epochmq.store.store_layout import UNIT
 
 KEY = SinkKey("s", 0, "T")
 

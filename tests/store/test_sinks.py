@@ -15,12 +15,11 @@ from epochmq.base import limits
 from epochmq.model import properties as props
 from epochmq.model.record import decode
 from epochmq.model.sink_mark import SinkKey, SinkMark, mark_of
-from epochmq.store.draft import Appended, Draft
+from epochmq.store.draft import UNIT, Appended, Draft
 from epochmq.store.repair import Repair
 from epochmq.store.sink_runs import MessagePosition, SinkRun
 from epochmq.store.sinks import FILE, SETTLED, SinkMemory, load_snapshot
 from epochmq.store.store import Store
-from epochmq.store.store_layout import UNIT
 
 KEY = SinkKey("s", 0, "T")
 

@@ -7,7 +7,7 @@ from sim.disk import BLOCK, SimDisk, SimFile
 from tests.store.world import HOST, SMALL
 
 from epochmq.base.errors import DiskFailed, StoreDamaged, StoreInUse, SyncFailed
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model.record import decode
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.read import GetStatus

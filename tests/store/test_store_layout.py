@@ -1,6 +1,6 @@
 """Shapes and names of the derived files, byte for byte."""
 
-from epochmq.store.store_layout import BATCH_PLACE, BATCH_UNIT, FRONT, UNIT, UNIT_BYTES, file_name
+from epochmq.store.draft import BATCH_PLACE, BATCH_UNIT, FRONT, UNIT, UNIT_BYTES, file_name
 
 
 def test_sizes() -> None:

@@ -3,8 +3,8 @@
 from sim.disk import SimDisk
 
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.draft import UNIT
 from epochmq.store.queue_files import QueueFiles
-from epochmq.store.store_layout import UNIT
 from epochmq.store.visibility import Arrivals, Visibility
 
 

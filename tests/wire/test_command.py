@@ -20,7 +20,7 @@ from epochmq.wire import command
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Reply, decode, encode_frame
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.client_headers import GetConsumerListHeader
+from epochmq.wire.headers.group_headers import GetConsumerListHeader
 
 GOLDEN_JSON = (
     b"\x00\x00\x00\x80\x00\x00\x00\x7c"

@@ -7,35 +7,33 @@ from tests.wire.trips import header_classes
 
 from epochmq.base.errors import HeaderError, PeerError
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.client_bodies import HeartbeatData
+from epochmq.wire.bodies.group_bodies import HeartbeatData
 from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.command import Command, decode, encode_frame
 from epochmq.wire.frame import FrameReader
+from epochmq.wire.header import Header, decode_header
 from epochmq.wire.headers import (
     admin_headers,
-    client_headers,
     fast_headers,
     group_headers,
     namesrv_headers,
     offset_headers,
     pull_headers,
-    query_headers,
     send_headers,
     topic_headers,
 )
-from epochmq.wire.headers.header import Header, decode_header
 
 STREAMS = 20_000
 CLASSES: list[type[Header]] = [
     cls
     for family in (
         admin_headers,
-        client_headers,
+        group_headers,
         group_headers,
         namesrv_headers,
         offset_headers,
         pull_headers,
-        query_headers,
+        offset_headers,
         send_headers,
         topic_headers,
     )

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.inspect import type_info
 
-from epochmq.wire.loose import loosen, text_of
+from epochmq.wire.json_tolerant import loosen, text_of
 
 
 class Inner(Struct):

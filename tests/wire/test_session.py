@@ -6,7 +6,7 @@ import pytest
 
 from epochmq.base.errors import UsageError
 from epochmq.base.limits import HEADER_BYTES_MAX
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
 from epochmq.wire.session import Session

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from epochmq.wire.bodies.body import Body, decode_body, encode_body
 from epochmq.wire.command import Command, decode, encode_frame
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.header import Header, decode_header, encode_header
+from epochmq.wire.header import Header, decode_header, encode_header
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 FULL_TEXT = TEXT.filter(bool)

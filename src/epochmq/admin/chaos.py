@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from epochmq.admin.output import note
-from epochmq.admin.where import DEV_DIRECTORY
+from epochmq.admin.local.where import DEV_DIRECTORY
+from epochmq.admin.shared.output import note
 from epochmq.base.errors import NotFound, NotReachable
 
 _ROLES = """\b

@@ -3,8 +3,8 @@
 import click
 
 from epochmq import __version__
-from epochmq.admin.lazy import RootGroup
-from epochmq.admin.tls_arguments import add_options, use_tls
+from epochmq.admin.shared.asking import add_options, use_tls
+from epochmq.admin.shared.exits import RootGroup
 
 COMMANDS = {
     "dev": ("epochmq.admin.dev", "Start a name server and a broker here, for development."),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.output import note, output_option
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.shared.output import note, output_option
 
 if TYPE_CHECKING:
     from epochmq.admin.messages.following import Take
@@ -81,7 +81,7 @@ def command(
     with -o json everything. Without --group nothing is left behind at the broker.
     """
     from epochmq.admin.messages import position as positions
-    from epochmq.admin.messages.name_arguments import checked_group, checked_sql, checked_topic
+    from epochmq.admin.messages.position import checked_group, checked_sql, checked_topic
     from epochmq.admin.messages.printer import Printer, style_for
     from epochmq.client.aio import Sql
     from epochmq.runtime.main import run

@@ -32,7 +32,7 @@ def command(bootstrap: bool, **given: Any) -> None:
     options = serving.load(load_options, settings, flags)
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
-    from epochmq.controller.controller_server import main as serve
+    from epochmq.controller.server.controller_server import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options), uvloop=serving.uses_uvloop(options, flags))

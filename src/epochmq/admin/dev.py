@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from epochmq.admin import exits
-from epochmq.admin.output import note, output_option, show
-from epochmq.admin.where import DEV_DIRECTORY
+from epochmq.admin.local.where import DEV_DIRECTORY
+from epochmq.admin.shared import exits
+from epochmq.admin.shared.output import note, output_option, show
 
 REPLICAS_MAX = 9
 GROUPS_MAX = 9
@@ -66,9 +66,9 @@ def command(
 
 
 def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> int:
+    from epochmq.admin.local.config_files import PortBlock
     from epochmq.admin.local.foreground import how_to, watch
     from epochmq.admin.local.local_cluster import LocalCluster
-    from epochmq.admin.local.port_block import PortBlock
 
     cluster = LocalCluster(directory)
     wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None

@@ -41,7 +41,7 @@ def command(bootstrap: bool, **given: Any) -> None:
 
     guest = None
     if options.enable_controller_in_namesrv:
-        from epochmq.controller.controller_server import EmbeddedController
+        from epochmq.controller.server.controller_server import EmbeddedController
 
         guest = EmbeddedController(both.controller, shared_port=options.listen_port)
     run(serve(options, guest), uvloop=serving.uses_uvloop(options, flags))

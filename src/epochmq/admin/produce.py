@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.output import JSON, note, output_option, print_json
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.shared.output import JSON, note, output_option, print_json
 
 if TYPE_CHECKING:
     from epochmq.admin.messages.lines import Defaults
@@ -76,7 +76,7 @@ def command(
     Empty lines are left out: brokers refuse empty messages. A summary goes to stderr.
     """
     from epochmq.admin.messages.lines import Defaults
-    from epochmq.admin.messages.name_arguments import checked_topic
+    from epochmq.admin.messages.position import checked_topic
     from epochmq.runtime.main import run
 
     topic = checked_topic(topic)
@@ -106,13 +106,13 @@ def command(
 
 def _when(delay: str | None, at: str | None) -> tuple[int, int, int]:
     """(level, delay in ms, wall ms) of every message that does not say it itself."""
-    from epochmq.admin.messages import when
+    from epochmq.admin.messages import transactions
     from epochmq.base.errors import UsageError
 
     if delay is not None and at is not None:
         raise UsageError("--delay and --at are two answers to one question; give one")
-    level, delay_ms = (0, 0) if delay is None else when.delay(delay)
-    return level, delay_ms, 0 if at is None else when.moment(at)
+    level, delay_ms = (0, 0) if delay is None else transactions.delay(delay)
+    return level, delay_ms, 0 if at is None else transactions.moment(at)
 
 
 async def _produce(job: _ProduceJob, output: str) -> None:
@@ -132,10 +132,9 @@ async def _produce(job: _ProduceJob, output: str) -> None:
 
 
 async def _feed(job: _ProduceJob, sender: "RateSender") -> None:
-    from epochmq.admin.messages.lines import from_json, from_line
-    from epochmq.admin.messages.pace import SendPace
-    from epochmq.admin.messages.reading import lines
-    from epochmq.admin.progress_bar import Bar
+    from epochmq.admin.messages.lines import from_json, from_line, lines
+    from epochmq.admin.messages.sender import SendPace
+    from epochmq.admin.shared.output import Bar
 
     pace, number, read, put = SendPace(job.rate), 0, 0, 0
     total = job.count or job.total_bytes
@@ -160,7 +159,7 @@ async def _feed(job: _ProduceJob, sender: "RateSender") -> None:
 
 
 def _summary(sender: "RateSender", seconds: float, output: str) -> None:
-    from epochmq.admin.figures import rate, size
+    from epochmq.admin.shared.output import rate, size
 
     if not sender.sent and output != JSON:
         return note("nothing was sent")

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from epochmq.admin.exits import explain
-from epochmq.admin.output import note, output_option, show
+from epochmq.admin.shared.exits import explain
+from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import ConfigError, EnvironmentFault
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties

@@ -81,3 +81,13 @@ class NotReachable(EnvironmentFault):
 
 class NotFound(EpochError):
     """The named topic, group or message does not exist; exit code 5 in the CLI."""
+
+
+# Check ---------------------------------------------------------------------------------------
+# Checks that stay on in production; a breach is our bug and stops the node (INV-11 and others).
+
+
+def check(condition: bool, rule: str) -> None:
+    """Raise `OurBug` naming `rule` unless `condition` holds."""
+    if not condition:
+        raise OurBug(f"invariant broken: {rule}")

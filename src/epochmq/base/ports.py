@@ -6,7 +6,16 @@ Only these may bring time, disk, threads or chance into the lower layers (determ
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from epochmq.base.types import Buffer
+# Types ---------------------------------------------------------------------------------------
+# The type of byte buffers.
+
+
+Buffer = bytes | bytearray | memoryview
+"""What may be written: anything that holds bytes."""
+
+
+# Ports ---------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 

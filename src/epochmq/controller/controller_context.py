@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.controller import leases
+from epochmq.controller import liveness
 from epochmq.controller.commands import AnyEvent, encode
 from epochmq.controller.controller_effects import Effect, ProposeCommand
 from epochmq.controller.controller_state import BrokerGroup, Key
 from epochmq.controller.elect import LogReport
-from epochmq.controller.leases import Times
-from epochmq.controller.liveness import Liveness, LiveProcess
+from epochmq.controller.liveness import Liveness, LiveProcess, Times
 from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.options import UNCLEAN, ControllerOptions
 from epochmq.controller.peer_list import PeerList
@@ -82,7 +81,7 @@ class ControllerContext:
 
     def held_until(self, live: LiveProcess | None) -> int:
         """Until when a master may believe that it holds a lease."""
-        return leases.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
+        return liveness.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
 
     def ticket(self) -> int:
         self._tickets += 1
@@ -128,7 +127,7 @@ class ControllerContext:
     def dead_at(self, group: BrokerGroup) -> int:
         """When the recorded master counts as dead; see `leases.dead_at`."""
         live = None if group.master is None else self.live.get(group.key, group.master)
-        return leases.dead_at(group, live, self.since, self.held_until(live), self.times)
+        return liveness.dead_at(group, live, self.since, self.held_until(live), self.times)
 
     def has_master(self, group: BrokerGroup) -> bool:
         """Whether the group has a master that lives, as far as we know."""

@@ -2,6 +2,9 @@
 
 import msgspec
 
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.controller_bodies import SyncStateAddresses, SyncStateSet
+
 Key = tuple[str, str]
 """(cluster, broker name): a group. The name alone would let two clusters share one by accident."""
 
@@ -69,3 +72,23 @@ class ControllerState(msgspec.Struct):
     version: int = 1
     groups: list[BrokerGroup] = []
     settings: dict[str, str] = {}
+
+
+# Answers -------------------------------------------------------------------------------------
+# Pieces of answers that several handlers share.
+
+
+def set_body(group: BrokerGroup) -> bytes:
+    """The sync-state set by ids, for 5.1.1 and later."""
+    return encode_body(SyncStateSet(group.members, group.set_epoch))
+
+
+def address_set_body(group: BrokerGroup) -> bytes:
+    """The sync-state set by addresses, for 5.0."""
+    addresses = [group.replicas[number].address for number in group.members]
+    return encode_body(SyncStateAddresses(addresses, group.set_epoch))
+
+
+def shown_id(group: BrokerGroup, broker_id: int) -> int:
+    """A replica's number as 5.0 shows it: the master's is 0."""
+    return 0 if broker_id == group.master else broker_id

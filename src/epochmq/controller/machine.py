@@ -12,8 +12,7 @@ from enum import Enum
 import msgspec
 
 from epochmq.base import limits
-from epochmq.base.check import check
-from epochmq.base.errors import StoreDamaged
+from epochmq.base.errors import StoreDamaged, check
 from epochmq.controller import commands
 from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, ControllerState, Key
 

@@ -5,10 +5,9 @@ A notice that never arrives is no disaster: brokers poll, and ours read the answ
 
 from dataclasses import dataclass
 
-from epochmq.controller.answers import set_body
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Notify
-from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key
+from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key, set_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.controller_headers import NotifyBrokerRoleChangedHeader

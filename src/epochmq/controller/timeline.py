@@ -4,11 +4,15 @@ Times are those of this controller's monotonic clock; what is told are ages, so 
 can place them on a clock of its own.
 """
 
+import logging
 from collections import deque
 from dataclasses import dataclass
 
 from epochmq.base import limits
 from epochmq.controller.controller_state import BrokerGroup, Key
+from epochmq.controller.options import ControllerOptions
+from epochmq.raft.raft_messages import VotersAndLearners
+from epochmq.raft.raft_node import RaftNode
 
 
 @dataclass(slots=True)
@@ -65,3 +69,67 @@ class Timeline:
         if failover is not None and (failover.master, failover.epoch) == (broker_id, epoch):
             failover.applied_ms = now
             del self._open[key]
+
+
+# Group watch ---------------------------------------------------------------------------------
+# Log lines about the group of controllers: who leads, who votes, and what a new disk waits for.
+
+
+log = logging.getLogger(__name__)
+
+
+class GroupWatch:
+    """Compares what Raft says now with what was logged last; one line for each change."""
+
+    def __init__(self, options: ControllerOptions, raft: RaftNode) -> None:
+        peers = options.peers()
+        self._own_id = peers.self_id
+        self._addresses = peers.addresses
+        self._leader: str | None = None
+        self._members = raft.members
+        self._confirmed = raft.confirmed
+        if not raft.confirmed:
+            log.warning(
+                "controller %s has an empty directory (%s), so it has no vote and waits: for a"
+                " leader of the group to confirm it, if it lost its disk; for all of %s to be up"
+                " with empty directories, if the group is new%s",
+                self._own_id,
+                options.controller_store_path,
+                ", ".join(sorted(self._addresses)),
+                ""
+                if options.controller_bootstrap
+                else "; then start one of them with --bootstrap (controllerBootstrap=true)",
+            )
+
+    def look(self, raft: RaftNode) -> None:
+        """Call it after each thing that happens."""
+        if raft.leader_id != self._leader:
+            self._leader = raft.leader_id
+            self._tell_leader(raft)
+        if raft.confirmed != self._confirmed:
+            self._confirmed = raft.confirmed
+            log.info("controller %s is confirmed as a member of the group", self._own_id)
+        if raft.members is not self._members:
+            before, self._members = self._members, raft.members
+            self._tell_members(before, raft.members)
+
+    def _tell_leader(self, raft: RaftNode) -> None:
+        if self._leader is None:
+            log.info("no controller is known to lead, as of term %d", raft.term)
+        elif self._leader == self._own_id:
+            log.info("this controller, %s, leads the group in term %d", self._own_id, raft.term)
+        else:
+            address = self._addresses.get(self._leader, "not configured here")
+            log.info("controller %s (%s) leads in term %d", self._leader, address, raft.term)
+
+    def _tell_members(self, before: VotersAndLearners, after: VotersAndLearners) -> None:
+        for name in after.returning:
+            if name not in before.returning:
+                log.warning(
+                    "controller %s came back with an empty disk: it has no vote until it has"
+                    " caught up",
+                    name,
+                )
+        for name in before.returning:
+            if name in after.voters:
+                log.info("controller %s has caught up and votes again", name)

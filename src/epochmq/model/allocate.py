@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from hashlib import md5
 
 from epochmq.base.errors import UsageError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 Strategy = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 """(own client id, all queues, all client ids) -> own queues."""

@@ -11,7 +11,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import properties as props
 from epochmq.model.crc import crc32
 from epochmq.model.message import Message, StoredMessage

@@ -5,7 +5,7 @@ from typing import Any
 
 from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, PeerError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import sys_flag as flags
 
 LEVEL = 5

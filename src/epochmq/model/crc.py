@@ -1,6 +1,6 @@
 """CRC-32 (IEEE) without its sign bit, as records, batches and register bodies carry it."""
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 try:
     from isal.isal_zlib import crc32 as _crc32

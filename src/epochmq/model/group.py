@@ -1,8 +1,121 @@
 """The configuration of a consumer group on one broker."""
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from epochmq.model.retries import RETRIES_DEFAULT
+from epochmq.base.errors import Refused
+from epochmq.model.tags import SUB_ALL, java_hash, split_expression
+
+# Subscription --------------------------------------------------------------------------------
+# What one consumer group wants of one topic.
+
+
+TAG = "TAG"
+SQL92 = "SQL92"
+_TAG_TYPES = (TAG, "", None)
+_SUBSCRIPTION_PARSE_FAILED = 23
+
+
+class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
+    """`code_set` holds the Java hash of each tag in `tags_set`; both are empty for everything.
+
+    `sub_version` is the wall ms at which the client made it: the larger one wins at the broker.
+    """
+
+    topic: str = ""
+    sub_string: str = SUB_ALL
+    tags_set: tuple[str, ...] = ()
+    code_set: frozenset[int] = frozenset()
+    sub_version: int = 0
+    expression_type: str | None = TAG
+    class_filter_mode: bool = False
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether tags decide; old clients may leave the type empty."""
+        return self.expression_type in _TAG_TYPES
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether every message of the topic is wanted."""
+        return self.is_tag and (not self.sub_string or self.sub_string == SUB_ALL)
+
+    def accepts_code(self, code: int) -> bool:
+        """Whether a message whose consume queue unit has `code` may be wanted (hashes collide)."""
+        return not self.is_tag or code in self.code_set or self.wants_all
+
+
+def build(
+    topic: str, expression: str | None, expression_type: str | None = TAG, version: int = 0
+) -> SubscriptionData:
+    """The subscription a client would send; Refused (23) for an expression that says nothing."""
+    if expression_type not in _TAG_TYPES:
+        if not expression:
+            raise Refused(
+                _SUBSCRIPTION_PARSE_FAILED, f"an empty {expression_type} expression; give one"
+            )
+        return SubscriptionData(
+            topic, expression, sub_version=version, expression_type=expression_type
+        )
+    tags = split_expression(expression)
+    if expression is None or tags is None:
+        return SubscriptionData(topic, SUB_ALL, sub_version=version)
+    codes = frozenset(map(java_hash, tags))
+    return SubscriptionData(topic, expression, tuple(tags), codes, version)
+
+
+# Retries -------------------------------------------------------------------------------------
+# The rule that says when a message that failed becomes a dead letter; brokers and clients use it.
+#
+# A message is delivered once, and after that up to `allowed` times as a retry. When the last of
+# these deliveries fails, the message is tried out: it becomes a dead letter. So a message is
+# delivered `allowed + 1` times, and `reconsumeTimes` is 0, 1, ... `allowed` in these deliveries.
+#
+# Who looks, and what `retries` is there:
+#
+# - a broker that is asked to take a message back (CONSUMER_SEND_MSG_BACK): the `reconsumeTimes`
+# of   the message that failed; - a broker that a consumer sends a copy to, to the retry topic:
+# one less than the copy's   `reconsumeTimes`, which already counts the retry to come (RocketMQ
+# tests `>` there);   A copy of a group that holds a queue lock is a dead letter at once, as in
+# RocketMQ 5.3: its   consumers are in order, and send what is tried out without one retry more;
+# - a consumer in order, and a POP consumer: the `reconsumeTimes` of the message that failed.
+# Brokers   do not make dead letters of messages that were popped.
+#
+# What `allowed` is: `consumer_limit` at a consumer, `broker_limit` at a broker. A broker makes a
+# dead letter of the first failure when the limit is -1, as RocketMQ's does; consumers never send
+# -1.
+
+
+RETRIES_DEFAULT = 16
+"""The limit of a group, and of a consumer that is not in order, when nobody sets one."""
+RETRIES_UNLIMITED = 2**31 - 1
+"""`maxReconsumeTimes` of a consumer that never gives a message up; Java's clients say it so."""
+
+
+def is_tried_out(retries: int, allowed: int) -> bool:
+    """Whether a message becomes a dead letter that failed after `retries` retries."""
+    return retries >= allowed
+
+
+def consumer_limit(wanted: int | None, *, ordered: bool) -> int:
+    """How many retries a consumer allows that was told `wanted`; negative numbers are no limit.
+
+    Without a number a consumer in order has no limit, as in RocketMQ.
+    """
+    if wanted is None:
+        return RETRIES_UNLIMITED if ordered else RETRIES_DEFAULT
+    return RETRIES_UNLIMITED if wanted < 0 else wanted
+
+
+def broker_limit(asked: int | None, group_limit: int) -> int:
+    """How many retries a broker allows: what the request says, else what the group says.
+
+    `asked` is the request's `maxReconsumeTimes`, `group_limit` the group's `retryMaxTimes`.
+    """
+    return group_limit if asked is None else asked
+
+
+# Group ---------------------------------------------------------------------------------------
 
 
 class SimpleSubscription(Struct, rename="camel"):
@@ -47,7 +160,7 @@ class SubscriptionGroupConfig(Struct, rename="camel"):
     retry_queue_nums: int = 1
     retry_max_times: int = RETRIES_DEFAULT
     """How often a message comes again before it is a dead letter, where the consumer does not say
-    so itself (`retries.py`). With 0 or -1 the first failure is the last, as in RocketMQ."""
+    so itself (`group.py`). With 0 or -1 the first failure is the last, as in RocketMQ."""
     group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1

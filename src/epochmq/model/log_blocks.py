@@ -7,7 +7,7 @@ by these numbers, so both sides must cut and hash alike (ADR 0037).
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 DIGEST_BYTES = 16
 """BLAKE2b-128: no damage and no chance makes two blocks equal that are not."""

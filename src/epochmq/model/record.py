@@ -11,7 +11,7 @@ import struct
 
 from epochmq.base import limits
 from epochmq.base.errors import OurBug, PeerError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import properties as props
 from epochmq.model.crc import crc32
 from epochmq.model.host import pack, unpack

@@ -1,6 +1,9 @@
 """The configuration of a topic on one broker."""
 
+from typing import Any
+
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 PERM_INHERIT = 0x1
 PERM_WRITE = 0x2
@@ -49,3 +52,52 @@ def format_perm(perm: int) -> str:
     """`RW-` style text, as tools print it."""
     marks = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
     return "".join(mark if perm & bit else "-" for bit, mark in marks)
+
+
+# Queue ---------------------------------------------------------------------------------------
+# One queue of one topic on one broker group.
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", cache_hash=True):
+    """Ordered by topic, broker name, queue id: the order that rebalance agrees on (5.3)."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker_name}:{self.queue_id}"
+
+
+# Route ---------------------------------------------------------------------------------------
+# Routes: where the queues of a topic are (TopicRouteData).
+
+
+class QueueData(Struct, rename="camel"):
+    """How many queues of the topic one broker group has, and what may be done with them."""
+
+    broker_name: str
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0
+    topic_sys_flag: int = 0
+
+
+class BrokerData(Struct, rename="camel"):
+    """One broker group; in `broker_addrs` id 0 is the master. Written with quoted ids."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_addrs: dict[int, str] = {}
+    enable_acting_master: bool = False
+    zone_name: str | UnsetType | None = UNSET
+
+
+class TopicRouteData(Struct, rename="camel"):
+    """Fields that are UNSET (falsy) are left out, as upstream leaves out nulls."""
+
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | UnsetType | None = UNSET
+    topic_queue_mapping_by_broker: dict[str, Any] | UnsetType | None = UNSET

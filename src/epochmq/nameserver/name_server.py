@@ -12,12 +12,12 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.base.errors import EpochError, NotReachable, PeerError
 from epochmq.base.ports import Clock, Disk
-from epochmq.nameserver.acting_master_routes import MinIdNotice
-from epochmq.nameserver.handlers.namesrv_request_table import handlers
-from epochmq.nameserver.handlers.registration_handlers import Steps
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.nameserver.namesrv_request_table import handlers
 from epochmq.nameserver.options import NamesrvOptions
+from epochmq.nameserver.registered_brokers import MinIdNotice
+from epochmq.nameserver.registration_handlers import Steps
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock

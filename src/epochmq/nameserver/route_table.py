@@ -11,14 +11,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.data_version import DataVersion
-from epochmq.model.route import QueueData, TopicRouteData
-from epochmq.model.topic import TopicConfig
-from epochmq.nameserver.acting_master_routes import (
-    MinIdNotice,
-    notice_of_arrival,
-    notice_of_leave,
-    stand_in,
-)
+from epochmq.model.topic import QueueData, TopicConfig, TopicRouteData
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.registered_brokers import (
     HEARTBEAT_TIMEOUT_MS,
@@ -26,10 +19,14 @@ from epochmq.nameserver.registered_brokers import (
     Brokers,
     Key,
     LiveBroker,
+    MinIdNotice,
     RegisteredGroup,
+    notice_of_arrival,
+    notice_of_leave,
+    stand_in,
 )
 from epochmq.nameserver.routed_topics import RoutedTopics, queues_of
-from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
+from epochmq.wire.bodies.topic_bodies import TopicQueueMappingInfo
 from epochmq.wire.codes import ResponseCode
 
 _FAILED = ResponseCode.SYSTEM_ERROR

@@ -5,9 +5,8 @@ Methods that change something say what is news, so that only those encoded route
 
 from collections.abc import Iterable
 
-from epochmq.model.route import QueueData
-from epochmq.model.topic import PERM_READ_WRITE, PERM_WRITE, TopicConfig
-from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
+from epochmq.model.topic import PERM_READ_WRITE, PERM_WRITE, QueueData, TopicConfig
+from epochmq.wire.bodies.topic_bodies import TopicQueueMappingInfo
 
 UNIT = 0x1
 UNIT_SUB = 0x2

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import TopicRouteData
 from epochmq.nameserver.registered_brokers import MASTER_ID
 from epochmq.nameserver.route_table import RouteTable
 from epochmq.wire.bodies.body import encode_body

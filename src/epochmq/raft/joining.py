@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from epochmq.base.ports import Rng
 from epochmq.raft.membership import MembershipLog
+from epochmq.raft.outbox import SavedState
 from epochmq.raft.raft_log import RaftLog
 from epochmq.raft.raft_messages import AnyMessage, Incarnations, Join, VotersAndLearners, Welcome
-from epochmq.raft.raft_ready import SavedState
 
 
 @dataclass(frozen=True, slots=True)

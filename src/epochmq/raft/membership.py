@@ -9,8 +9,7 @@ from enum import Enum
 
 from epochmq.base import limits
 from epochmq.base.errors import UsageError
-from epochmq.raft.codec import decode_members
-from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners
+from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners, decode_members
 
 
 class ChangeKind(Enum):

@@ -4,9 +4,61 @@ Everything waits for the term and vote that it speaks of; an accepted append als
 entries. A leader's appends do not wait for its own disk (thesis 10.2.1).
 """
 
+from dataclasses import dataclass
+from enum import Enum
+
 from epochmq.base.safeguards import Safeguards
-from epochmq.raft.raft_messages import AnyMessage, AppendReply
-from epochmq.raft.raft_ready import Ready
+from epochmq.raft.raft_messages import AnyMessage, AppendReply, HardState, LogEntry, Snapshot
+from epochmq.raft.read_index import ReadState
+
+# Raft ready ----------------------------------------------------------------------------------
+# What the core hands out to be carried out, and what it starts from.
+
+
+class RaftRole(Enum):
+    """What a node is in its term."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """What a journal holds."""
+
+    hard_state: HardState
+    snapshot: Snapshot
+    entries: tuple[LogEntry, ...] = ()
+    incarnation: str = ""
+    """Which disk of the node this is; empty for the one that it began with."""
+    confirmed: bool = True
+    """False: the disk was empty at the start, and the group has not named it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One batch of work, to be carried out in this order: save, send, apply.
+
+    Messages wait until this and all earlier batches are synced as far as `outbox.py` says.
+    """
+
+    hard_state: HardState | None
+    """None: unchanged."""
+    entries: tuple[LogEntry, ...]
+    """To be written; they replace everything from the first of them on."""
+    snapshot: Snapshot | None
+    """Received from the leader; it replaces the whole log."""
+    messages: tuple[AnyMessage, ...]
+    committed: tuple[LogEntry, ...]
+    """To be applied; they are on the device here."""
+    read_states: tuple[ReadState, ...]
+    must_sync: bool
+    """Something is in it that messages depend on; False: saving may wait for the next sync."""
+
+
+# Outbox --------------------------------------------------------------------------------------
 
 
 class Outbox:

@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from epochmq.base import limits
-from epochmq.base.check import check
-from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError
+from epochmq.base.errors import OurBug, PeerError, StoreDamaged, UsageError, check
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.codec import decode_members, encode_members
 from epochmq.raft.election import Ballot, ElectionTimer
 from epochmq.raft.joining import Configured, Confirmation
 from epochmq.raft.leader import Leader
 from epochmq.raft.membership import ChangeKind, MembershipLog, changed
 from epochmq.raft.options import RaftOptions
+from epochmq.raft.outbox import RaftRole, Ready, SavedState
 from epochmq.raft.raft_log import RaftLog
 from epochmq.raft.raft_messages import (
     AnyMessage,
@@ -38,8 +37,9 @@ from epochmq.raft.raft_messages import (
     VoteReply,
     VotersAndLearners,
     Welcome,
+    decode_members,
+    encode_members,
 )
-from epochmq.raft.raft_ready import RaftRole, Ready, SavedState
 from epochmq.raft.read_index import ReadState
 
 APPLY_COUNT_MAX = 1024

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from epochmq.base.check import check
-from epochmq.base.errors import EnvironmentFault, StoreDamaged
+from epochmq.base.errors import EnvironmentFault, StoreDamaged, check
 from epochmq.base.ports import Disk, File, Lock
 from epochmq.raft.journal_records import RecordKind, Scan, encode, size_of
+from epochmq.raft.outbox import Ready, SavedState
 from epochmq.raft.raft_messages import HardState, LogEntry, Snapshot, VotersAndLearners
-from epochmq.raft.raft_ready import Ready, SavedState
 
 FILE = "journal"
 LOCK = "lock"

@@ -7,7 +7,7 @@ only when it is both committed and stable here, so what was applied is found aga
 from collections import deque
 from collections.abc import Sequence
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.raft.raft_messages import LogEntry, Snapshot, VotersAndLearners
 
 

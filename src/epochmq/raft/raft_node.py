@@ -10,19 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epochmq.base import limits
-from epochmq.base.check import check
-from epochmq.base.errors import PeerError
+from epochmq.base.errors import PeerError, check
 from epochmq.base.ports import Rng
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.raft.codec import decode, encode
 from epochmq.raft.joining import Configured, draw_incarnation
 from epochmq.raft.membership import ChangeKind
 from epochmq.raft.options import RaftOptions
-from epochmq.raft.outbox import Outbox
+from epochmq.raft.outbox import Outbox, RaftRole, Ready
 from epochmq.raft.raft_core import RaftCore
 from epochmq.raft.raft_journal import Journal
-from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners
-from epochmq.raft.raft_ready import RaftRole, Ready
+from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners, decode, encode
 
 
 @dataclass(frozen=True, slots=True)

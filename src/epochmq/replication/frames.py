@@ -30,7 +30,7 @@ from epochmq.base.limits import (
     HA_ADDRESS_BYTES_MAX,
     HA_BODY_BYTES_MAX,
 )
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 
 class LinkState(IntEnum):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from epochmq.replication.frames import LinkState
+from epochmq.replication.link import Speeds
 from epochmq.replication.replication_node import ReplicationNode
-from epochmq.replication.speed import Speeds
 
 
 def ha_info(

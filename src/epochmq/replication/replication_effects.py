@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 OWN_LINK = 0
 """The link of a copying broker to its master; those of a master are numbered from 1."""

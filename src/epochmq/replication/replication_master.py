@@ -26,8 +26,6 @@ from epochmq.replication.ack_policy import (
     WaitingSends,
     position,
 )
-from epochmq.replication.flow import Flow
-from epochmq.replication.follower_state import NEVER
 from epochmq.replication.frames import (
     Ack,
     Hello,
@@ -37,8 +35,8 @@ from epochmq.replication.frames import (
     encode_reply,
     encode_transfer,
 )
-from epochmq.replication.in_sync import InSync
-from epochmq.replication.link import Chunk, ReplicaLink
+from epochmq.replication.in_sync import NEVER, InSync
+from epochmq.replication.link import Chunk, Flow, ReplicaLink
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     AdvanceConfirmed,

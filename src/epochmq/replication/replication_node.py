@@ -14,8 +14,7 @@ master, on link 0).
 from collections.abc import Callable
 from functools import partial
 
-from epochmq.base.check import check
-from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError
+from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError, check
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.copying import Copying
@@ -42,7 +41,7 @@ from epochmq.replication.replication_effects import (
     Truncate,
 )
 from epochmq.replication.replication_master import MasterCore
-from epochmq.replication.store_view import StoreView
+from epochmq.replication.replication_ports import StoreView
 from epochmq.store.chores import Steps
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from epochmq.base.check import check
-from epochmq.base.errors import EpochError, OurBug
+from epochmq.base.errors import EpochError, OurBug, check
 from epochmq.base.ports import Blocking, Clock
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.ha_info import ha_info
+from epochmq.replication.link import Speeds
 from epochmq.replication.master_link import FollowerSide, MasterPeer
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replica_server import LinkServer, MasterSide
@@ -29,7 +29,6 @@ from epochmq.replication.replication_effects import (
 )
 from epochmq.replication.replication_node import ReplicationNode, Then, run_inline
 from epochmq.replication.replication_ports import Sockets
-from epochmq.replication.speed import Speeds
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.descriptors import socket_refusal
-from epochmq.runtime.log_throttle import LogThrottle, also_left_out
+from epochmq.runtime.log_writer import LogThrottle, also_left_out
 from epochmq.runtime.tls import ServerTls
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from itertools import count
 from typing import Protocol, cast
 
 from epochmq.base.errors import PeerError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import host
-from epochmq.runtime.budget import Budget
+from epochmq.runtime.bounds import Budget
 from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.turn import Turn
 from epochmq.wire.frame import FrameReader

@@ -22,8 +22,8 @@ from epochmq.base.errors import (
     SyncFailed,
     UsageError,
 )
-from epochmq.base.types import Buffer
-from epochmq.store.native.guard import guard
+from epochmq.base.ports import Buffer
+from epochmq.store.native_records import guard
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

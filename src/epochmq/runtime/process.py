@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from epochmq.runtime.descriptors import descriptor_figures, raise_limit
 from epochmq.runtime.logging_setup import log_figures
-from epochmq.runtime.reload import reload_on_hangup
+from epochmq.runtime.signals import reload_on_hangup
 from epochmq.runtime.watchdog import loop_figures, watch_loop
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import KVTable

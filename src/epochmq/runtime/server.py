@@ -13,13 +13,12 @@ from operator import attrgetter
 
 from epochmq.base import limits
 from epochmq.runtime.accept_loop import AcceptLoop
-from epochmq.runtime.bounds import Bounds, verdict
-from epochmq.runtime.budget import Budget
+from epochmq.runtime.bounds import Bounds, Budget, verdict
 from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.listen import listen
-from epochmq.runtime.log_throttle import LogThrottle, also_left_out
-from epochmq.runtime.reload import on_reload
+from epochmq.runtime.log_writer import LogThrottle, also_left_out
+from epochmq.runtime.signals import on_reload
 from epochmq.runtime.tls import ServerTls
 from epochmq.runtime.turn import turn_of
 from epochmq.wire.session import FrameSink

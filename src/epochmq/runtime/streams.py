@@ -12,7 +12,7 @@ from contextlib import suppress
 from epochmq.base.errors import NotReachable
 from epochmq.runtime.descriptors import socket_refusal
 from epochmq.runtime.listen import listen, tune
-from epochmq.runtime.log_throttle import LogThrottle, also_left_out
+from epochmq.runtime.log_writer import LogThrottle, also_left_out
 
 log = logging.getLogger(__name__)
 

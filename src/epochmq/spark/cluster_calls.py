@@ -9,8 +9,7 @@ from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import retry_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.spark.retry import Retries
 from epochmq.wire.codes import ResponseCode
 

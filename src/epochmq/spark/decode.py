@@ -7,22 +7,46 @@ compressed and batches kept as one record are looked at singly. What comes out i
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from epochmq.base.errors import UsageError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model.crc import crc32
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, TX_PREPARED
 from epochmq.spark import columns as cols
-from epochmq.spark import decode_bodies, decode_columns, decode_inner
-from epochmq.spark.decode_chase import Bytes, address, chase
-from epochmq.spark.decode_fault import CorruptRecord
-from epochmq.spark.decode_heads import Rows
-from epochmq.spark.decode_library import library
-from epochmq.spark.decode_rows import window
-from epochmq.spark.decode_whole import whole
+from epochmq.spark import decode_bodies, decode_columns, decode_native
+from epochmq.spark.decode_heads import Bytes, CorruptRecord, Rows, address, chase, follow, read
+from epochmq.spark.decode_native import library, whole
+
+# Decode rows ---------------------------------------------------------------------------------
+# The next rows of a buffer: by the native code where it can, else by numpy.
+
+
+@dataclass(slots=True)
+class DecodedRows:
+    """Sound rows, where the next ones begin, and what is wrong behind these."""
+
+    rows: Rows
+    stop: int
+    fault: CorruptRecord | None
+
+
+def window(raw: Bytes, begin: int, limit: int) -> DecodedRows:
+    """The records that begin in `begin..limit`, or the first of them; fillers are no rows."""
+    native = library()
+    rows = decode_native.ordinary(native, raw, begin, limit) if native else None
+    if rows is not None:
+        return DecodedRows(rows, int(rows.end[-1]), None)
+    walk = follow(raw.data, begin, limit)
+    rows, fault = read(raw, walk.at, walk.sizes)
+    return DecodedRows(rows, walk.stop, fault or walk.fault)
+
+
+# Decode --------------------------------------------------------------------------------------
+
 
 log = logging.getLogger(__name__)
 
@@ -118,10 +142,10 @@ class Decoder:
         self, rows: Rows, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `rows`, batches kept as one record written out first."""
-        if not rows.any_flag & INNER_BATCH or not decode_inner.wrapped(rows).any():
+        if not rows.any_flag & INNER_BATCH or not decode_bodies.wrapped(rows).any():
             yield from self._made(rows, broker_name, only)
             return
-        for piece in decode_inner.written_out(rows):
+        for piece in decode_bodies.written_out(rows):
             try:
                 yield from self._rows(np.frombuffer(piece.data, np.uint8), broker_name, most, only)
             except CorruptRecord as fault:

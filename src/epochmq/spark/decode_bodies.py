@@ -5,6 +5,8 @@ mistake, and no damage (its checksum is of what was stored). One such message mu
 reading of its queue.
 """
 
+import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epochmq.model.batch import BatchEntry, BatchError, decode
 from epochmq.model.compression import BadBody, inflate
-from epochmq.model.sys_flag import COMPRESSED
-from epochmq.spark import decode_cells as cells
-from epochmq.spark.decode_fault import CorruptRecord
-from epochmq.spark.decode_heads import Rows
+from epochmq.model.crc import crc32
+from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, INNER_BATCH, NEED_UNWRAP
+from epochmq.spark import decode_heads as cells
+from epochmq.spark.decode_heads import CorruptRecord, Flags, Rows
 
 PLAIN_BYTES_MAX = 64 * 1024 * 1024
 """Inflated bodies in one batch; what is more begins the next one."""
@@ -78,3 +81,105 @@ def bodies(rows: Rows, plain: list[bytes | None]) -> pa.BinaryArray:
         return stored
     squeezed = pa.array((rows.sys_flag & COMPRESSED) != 0)
     return pc.replace_with_mask(stored, squeezed, pa.array(plain, pa.binary()))
+
+
+# Decode inner --------------------------------------------------------------------------------
+# Batches that are kept as one record, written out as the records they stand for.
+#
+# The k-th message has the record's queue offset + k, its topic, hosts and times, and its own flag,
+# body and properties (`model.batch.unwrap`). As plain records they take the same vectorised way.
+
+
+WRAPPED = NEED_UNWRAP | INNER_BATCH
+INNER_BYTES_MAX = 16 * 1024 * 1024
+"""Written-out records in one piece, but for one batch that is larger."""
+_TOPICS_BYTES_MAX = 32 * 1024 * 1024
+"""Each message carries the topic's name again; real names have 255 bytes at most."""
+_CLEARED = ~(WRAPPED | COMPRESSED | COMPRESSION_MASK)
+_U32 = struct.Struct(">I")
+_FRONT = struct.Struct(">IIIiiqqi")
+_U16 = struct.Struct(">H")
+
+
+def wrapped(rows: Rows) -> Flags:
+    """Which rows are batches."""
+    found: Flags = (rows.sys_flag & WRAPPED) == WRAPPED
+    return found
+
+
+@dataclass(slots=True)
+class PlainRun:
+    """A run of plain records, and which row of `rows` each part of it comes from."""
+
+    data: bytes
+    ends: list[int]
+    rows: Rows
+    first: int
+
+    def origin(self, fault: CorruptRecord) -> CorruptRecord:
+        """A fault found in `data`, at the record that was read."""
+        at = self.first + bisect_right(self.ends, fault.offset_in_buffer)
+        start, end = int(self.rows.at[at]), int(self.rows.end[at])
+        return CorruptRecord(start, fault.why, fault.kind, resume_at=end)
+
+
+def written_out(rows: Rows, limit: int = INNER_BYTES_MAX) -> Iterator[PlainRun]:
+    """All `rows` as runs of plain records; CorruptRecord after the rows before a broken batch."""
+    parts: list[bytes] = []
+    ends: list[int] = []
+    first = 0
+    for at, is_batch in enumerate(wrapped(rows).tolist()):
+        try:
+            part = _messages(rows, at) if is_batch else _bytes(rows, at)
+        except (BatchError, BadBody, struct.error) as error:
+            yield PlainRun(b"".join(parts), ends, rows, first)
+            start, end = int(rows.at[at]), int(rows.end[at])
+            raise CorruptRecord(start, f"its inner batch: {error}", resume_at=end) from None
+        parts.append(part)
+        ends.append(len(part) + (ends[-1] if ends else 0))
+        if ends[-1] >= limit:
+            yield PlainRun(b"".join(parts), ends, rows, first)
+            parts, ends, first = [], [], at + 1
+    yield PlainRun(b"".join(parts), ends, rows, first)
+
+
+def _bytes(rows: Rows, at: int) -> bytes:
+    return rows.raw[rows.at[at] : rows.end[at]].tobytes()
+
+
+def _messages(rows: Rows, at: int) -> bytes:
+    record, shift = _bytes(rows, at), int(rows.at[at])
+    head = record[: int(rows.body_at[at]) - shift]
+    body = record[len(head) : int(rows.body_to[at]) - shift]
+    topic = record[int(rows.body_to[at]) - shift : int(rows.topic_to[at]) - shift]
+    entries = decode(inflate(body, int(rows.sys_flag[at])))
+    if len(entries) * len(topic) > _TOPICS_BYTES_MAX:
+        raise BatchError(f"{len(entries)} messages of a topic with a name of {len(topic)} bytes")
+    return b"".join(_record(head, topic, entry, k) for k, entry in enumerate(entries))
+
+
+def _record(head: bytes, topic: bytes, entry: BatchEntry, k: int) -> bytes:
+    """One message as a record; `topic` with its length."""
+    _, magic, _, queue_id, _, queue_offset, offset, flags = _FRONT.unpack_from(head)
+    size = len(head) + len(entry.body) + len(topic) + 2 + len(entry.properties)
+    front = _FRONT.pack(
+        size,
+        magic,
+        crc32(entry.body),
+        queue_id,
+        entry.flag,
+        queue_offset + k,
+        offset,
+        flags & _CLEARED,
+    )
+    return b"".join(
+        (
+            front,
+            head[_FRONT.size : -_U32.size],
+            _U32.pack(len(entry.body)),
+            entry.body,
+            topic,
+            _U16.pack(len(entry.properties)),
+            entry.properties,
+        )
+    )

@@ -9,17 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epochmq.model import property_names as names
-from epochmq.spark import (
-    decode_bodies,
-    decode_cells,
-    decode_hosts,
-    decode_made,
-    decode_packed,
-    decode_properties,
-)
+from epochmq.spark import decode_bodies, decode_heads, decode_native, decode_properties
 from epochmq.spark.columns import ARROW
 from epochmq.spark.decode_heads import Rows
-from epochmq.spark.decode_library import library
+from epochmq.spark.decode_native import library
 
 TIME_MS_MIN = -62_135_596_800_000
 TIME_MS_MAX = 253_402_300_799_999
@@ -38,18 +31,18 @@ class BatchRows:
     """All columns that are wanted, so that those of the native code are made together."""
 
     @cached_property
-    def made(self) -> decode_made.MadeColumns | None:
+    def made(self) -> decode_native.MadeColumns | None:
         """What the native code made; bodies only where none had to be inflated."""
         native = library()
         names = self.names
         if self.plain:
             names = tuple(name for name in names if name != "body")
-        return decode_made.made(native, self.rows, names) if native else None
+        return decode_native.made(native, self.rows, names) if native else None
 
     @cached_property
-    def pairs(self) -> decode_packed.Packed | decode_properties.Pairs:
+    def pairs(self) -> decode_native.Packed | decode_properties.Pairs:
         native = library()
-        made = decode_packed.packed(native, self.rows) if native else None
+        made = decode_native.packed(native, self.rows) if native else None
         return made or decode_properties.split(self.rows)
 
 
@@ -82,12 +75,12 @@ def _topic(part: BatchRows) -> pa.Array:
     rows = part.rows
     if part.made is not None and part.made.one_topic:
         name = rows.raw[rows.topic_at[0] : rows.topic_to[0]].tobytes()
-        return decode_cells.repeated(name.decode("utf-8", "replace"), len(rows))
-    return decode_cells.text(rows.raw, rows.topic_at, rows.topic_to)
+        return decode_heads.repeated(name.decode("utf-8", "replace"), len(rows))
+    return decode_heads.text(rows.raw, rows.topic_at, rows.topic_to)
 
 
 def _broker_name(part: BatchRows) -> pa.Array:
-    return decode_cells.repeated(part.broker_name, len(part.rows))
+    return decode_heads.repeated(part.broker_name, len(part.rows))
 
 
 def _body(part: BatchRows) -> pa.Array:
@@ -108,7 +101,7 @@ def _msg_id(part: BatchRows) -> pa.Array:
     drawn = part.pairs.values(names.UNIQ_KEY)
     if not drawn.null_count:
         return drawn
-    return pc.coalesce(drawn, decode_hosts.offset_ids(part.rows))
+    return pc.coalesce(drawn, decode_heads.offset_ids(part.rows))
 
 
 _BUILDERS: dict[str, Callable[[BatchRows], pa.Array]] = {
@@ -122,8 +115,8 @@ _BUILDERS: dict[str, Callable[[BatchRows], pa.Array]] = {
     "properties": _properties,
     "bornTimestamp": _time("bornTimestamp"),
     "storeTimestamp": _time("storeTimestamp"),
-    "bornHost": lambda part: decode_hosts.born_hosts(part.rows),
-    "storeHost": lambda part: decode_hosts.store_hosts(part.rows),
+    "bornHost": lambda part: decode_heads.born_hosts(part.rows),
+    "storeHost": lambda part: decode_heads.store_hosts(part.rows),
     "commitLogOffset": _number("commitLogOffset"),
     "sysFlag": _number("sysFlag"),
     "flag": _number("flag"),

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from epochmq.spark import decode_cells as cells
-from epochmq.spark.decode_chase import Bytes, Ints, gather
-from epochmq.spark.decode_heads import Rows
+from epochmq.spark import decode_heads as cells
+from epochmq.spark.decode_heads import Bytes, Ints, Rows, gather
 
 _NAME_END = 1
 _PAIR_END = 2

@@ -18,8 +18,7 @@ from epochmq.model import property_names as names
 from epochmq.model.delay_levels import LEVELS_MAX
 from epochmq.model.names import NOT_SENDABLE_TOPICS, RETRY, check_topic
 from epochmq.model.properties import NAME_END, PAIR_END
-from epochmq.spark.encode_columns import check_columns
-from epochmq.spark.encode_properties import properties_text
+from epochmq.spark.encode_columns import check_columns, properties_text
 
 OWN_PROPERTIES_BYTES = 1_024
 """Left free for what the sink and the broker add: ids, region, cluster."""

@@ -3,9 +3,14 @@
 import difflib
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from epochmq.base.errors import UsageError
+from epochmq.model import property_names as names
+from epochmq.model.properties import NAME_END, PAIR_END, decode
+from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
 from epochmq.spark import columns as source
 
 _types = pa.types
@@ -100,3 +105,86 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     hint = f"did you mean {by_lower[near[0]]!r}?" if near else "drop it, or put it into properties"
     return f"column {name!r} is not one that is written ({hint})"
+
+
+# Encode properties ---------------------------------------------------------------------------
+# The column `properties` as the text that travels: name 0x01 value 0x02 name 0x01 value.
+
+
+KEPT = frozenset(
+    {
+        names.KEYS,
+        names.TAGS,
+        names.SHARDING_KEY,
+        names.BUYER_ID,
+        names.INSTANCE_ID,
+        names.CORRELATION_ID,
+        names.REPLY_TO_CLIENT,
+        names.TTL,
+        names.TRACE_CONTEXT,
+        names.ORIGIN_MESSAGE_ID,
+        names.RETRY_TOPIC,
+        names.DLQ_ORIGIN_TOPIC,
+        names.DLQ_ORIGIN_MESSAGE_ID,
+    }
+)
+"""Names of the protocol's own that a row may bring; the others belong to one stored message."""
+
+LEFT_OUT = (names.RESERVED - KEPT) | {SINK_ID, SINK_BATCH, SINK_PART, SINK_SEQ}
+"""Properties that are not written, so that rows that were read can be written again."""
+
+
+def properties_text(
+    column: pa.Array, taken: frozenset[str], check: Callable[[pa.Array, str], None]
+) -> pa.Array:
+    """The text of each row, null where nothing is left.
+
+    Properties in `taken` come from columns of their own; pairs with an empty side are no pairs to
+    any reader. `check` is told of rows whose names or values hold a separator.
+    """
+    column = _as_map(column)
+    keys, items = column.keys, column.items
+    offsets = column.offsets.to_numpy(zero_copy_only=False)
+    check(
+        _rows_with(column, offsets, _separators(keys, items)),
+        "has a control character (0x01 or 0x02) in a property; remove it from name and value",
+    )
+    wanted = _wanted(keys, items, LEFT_OUT | taken)
+    before = np.concatenate(([0], np.cumsum(wanted, dtype=np.int32))).astype(np.int32)
+    pairs = pc.filter(pc.binary_join_element_wise(keys, items, NAME_END), pa.array(wanted))
+    lists = pa.ListArray.from_arrays(pa.array(before[offsets]), pairs)
+    text = pc.binary_join(lists, PAIR_END)
+    none = pc.or_(column.is_null(), pc.equal(pc.binary_length(text), 0))
+    return pc.if_else(none, None, text).cast(pa.string())
+
+
+def _as_map(column: pa.Array) -> pa.Array:
+    """The map; the raw form of the source is one text a row."""
+    if pa.types.is_map(column.type):
+        return column
+    rows = [None if text is None else list(decode(text).items()) for text in column.to_pylist()]
+    return pa.array(rows, pa.map_(pa.string(), pa.string()))
+
+
+def _wanted(keys: pa.Array, items: pa.Array, left_out: frozenset[str]) -> np.ndarray:
+    known = pc.is_in(keys, value_set=pa.array(sorted(left_out), keys.type))
+    empty = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.equal(pc.binary_length(items), 0))
+    transient = pc.starts_with(keys, names.TRANSIENT_PREFIX)
+    out = pc.or_(pc.or_(known, transient), pc.fill_null(empty, True))
+    found: np.ndarray = pc.invert(out).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _separators(keys: pa.Array, items: pa.Array) -> np.ndarray:
+    bad = pc.or_kleene(
+        pc.match_substring_regex(keys, "[\x01\x02]"), pc.match_substring(items, PAIR_END)
+    )
+    found: np.ndarray = pc.fill_null(bad, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _rows_with(column: pa.Array, offsets: np.ndarray, bad: np.ndarray) -> pa.Array:
+    """Rows that hold at least one bad pair."""
+    before = np.concatenate(([0], np.cumsum(bad, dtype=np.int64)))
+    counts = before[offsets[1:]] - before[offsets[:-1]]
+    return pc.and_(pa.array(counts > 0), column.is_valid())

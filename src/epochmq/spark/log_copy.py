@@ -22,9 +22,9 @@ from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_export import LogExport, LogRange, open_export
 from epochmq.spark.log_learner import EpochStart
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
+from epochmq.store.draft import file_name
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions
-from epochmq.store.store_layout import file_name
 
 MARK = "export.json"
 LOG_FOLDER = StoreOptions().commit_log_dir

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.log_home import Home, find_home
-from epochmq.spark.log_learner import EpochStart, Learner
+from epochmq.spark.log_learner import EpochStart, Home, Learner, find_home
 
 BLOCK_BYTES = 4 << 20
 RECEIVE_BYTES = 512 << 10

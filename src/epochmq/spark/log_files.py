@@ -18,8 +18,7 @@ from typing import Self
 
 from epochmq.base.errors import EnvironmentFault, NotFound, UsageError
 from epochmq.runtime.disk import RealDisk
-from epochmq.spark.log_borders import Borders
-from epochmq.spark.log_scan import Bytes, LogDamage, RecordRun, is_filler, scan
+from epochmq.spark.log_scan import Borders, Bytes, LogDamage, RecordRun, is_filler, scan
 from epochmq.store.checkpoint import stored_confirm
 from epochmq.store.epochs import EpochFile, with_ends
 from epochmq.store.log_end import CUT_FOLDER

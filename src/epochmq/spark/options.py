@@ -16,6 +16,7 @@ from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
 from epochmq.spark.option_table import (
+    TLS_ROWS,
     SparkOption,
     choice,
     flag,
@@ -25,9 +26,9 @@ from epochmq.spark.option_table import (
     parse_options,
     size_bytes,
     text,
+    tls_of,
 )
 from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
-from epochmq.spark.tls_options import TLS_ROWS, tls_of
 
 WHAT = 'format("rocketmq")'
 PARTITIONS_MAX = 100_000

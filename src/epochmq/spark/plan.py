@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from epochmq.base.errors import UsageError
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.lost import Lost
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.retry import Lost
 from epochmq.spark.spark_offsets import Offsets, StreamOffset
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)

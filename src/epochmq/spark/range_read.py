@@ -9,21 +9,20 @@ import asyncio
 from dataclasses import dataclass
 
 from epochmq.base.errors import NotFound, NotReachable, Refused
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.bulk_calls import BulkCalls, BulkRead, DamageThere
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model import record
+from epochmq.model.group import SubscriptionData, build
 from epochmq.model.names import TOOLS_GROUP
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData, build
-from epochmq.spark.lost import DataLost, Lost
-from epochmq.spark.retry import Retries, Retry, check_passing, is_missing
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.retry import DataLost, Lost, Retries, Retry, check_passing, is_missing
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers import pull_headers
-from epochmq.wire.headers.header import decode_header
 
 AUTO, MASTER, FOLLOWER = "auto", "master", "follower"
 READ_FROM = (AUTO, MASTER, FOLLOWER)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.core.backoff import delay_ms
+from epochmq.client.core.retrying import delay_ms
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
 
 T = TypeVar("T")
@@ -145,3 +147,34 @@ def check_passing(error: EpochError) -> None:
     """Raise what no failover explains."""
     if isinstance(error, Refused) and error.code not in PASSING and not is_missing(error):
         raise error
+
+
+# Lost ----------------------------------------------------------------------------------------
+# Messages that a reader was to give and that are no longer there, said exactly.
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Queue offsets `start` to `stop` (exclusive) of `queue`, and why they are gone."""
+
+    queue: MessageQueue
+    start: int
+    stop: int
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: queue offsets {self.start} to {self.stop - 1}"
+            f" ({self.stop - self.start} messages) are not there: {self.why}"
+        )
+
+
+class DataLost(EpochError):
+    """Raised for lost messages unless the caller said that it goes on without them."""
+
+    def __init__(self, lost: Lost) -> None:
+        super().__init__(
+            f"{lost}. Set failOnDataLoss=false to go on without them, or begin a new query where"
+            " the data begins"
+        )
+        self.lost = lost

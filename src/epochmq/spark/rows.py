@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epochmq.base.errors import EpochError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import record
-from epochmq.model.queue import MessageQueue
 from epochmq.model.tags import split_expression
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.freeze import freeze_once
-from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.options import SourceOptions
 from epochmq.spark.plan import QueueRange
+from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster, OnLost
 
 log = logging.getLogger(__name__)

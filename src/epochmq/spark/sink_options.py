@@ -14,6 +14,7 @@ from epochmq.model.delay_levels import parse as parse_levels
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
+    TLS_ROWS,
     SparkOption,
     choice,
     flag,
@@ -23,8 +24,8 @@ from epochmq.spark.option_table import (
     parse_options,
     size_bytes,
     text,
+    tls_of,
 )
-from epochmq.spark.tls_options import TLS_ROWS, tls_of
 
 WHAT = 'writing to format("rocketmq")'
 EFFECTIVELY_ONCE = "effectively-once"

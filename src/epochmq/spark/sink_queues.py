@@ -13,12 +13,12 @@ from zlib import crc32
 
 from epochmq.base.errors import UsageError
 from epochmq.client.core.outgoing import Outgoing
-from epochmq.client.core.queue_selector import by_key
+from epochmq.client.core.send_policy import by_key
 from epochmq.model.batch import entry
 from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.model.property_names import UNIQ_KEY
-from epochmq.model.queue import MessageQueue
 from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.encode import SinkRow
 
 GROUP_ROWS = 4_096

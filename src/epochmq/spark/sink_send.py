@@ -12,12 +12,10 @@ from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.producer import Producer, SendResult
-from epochmq.client.core.backoff import delay_ms
+from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import publish_queues
 from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE, format_perm
+from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData, format_perm
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_queues import QueueLayout, Request, SinkQueue, spread

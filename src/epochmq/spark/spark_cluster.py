@@ -19,12 +19,11 @@ from types import TracebackType
 from typing import Self
 
 from epochmq.client.aio.admin_client import Admin
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
-from epochmq.spark.lost import DataLost, Lost
 from epochmq.spark.range_read import AUTO, RangeReads, RawChunk, Want
-from epochmq.spark.retry import Retries
+from epochmq.spark.retry import DataLost, Lost, Retries
 from epochmq.spark.spark_loop_thread import LoopThread
 
 FAILOVER_TIMEOUT_MS = 60_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epochmq.base.errors import UsageError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 EARLIEST, LATEST = -2, -1
 """In place of an offset, as in Spark's Kafka source."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from epochmq.model.record import MAGIC_V1, MAGIC_V2
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 from epochmq.store.native import library
-from epochmq.store.native.units import NEIGHBOURS_MAX, NativeNeighbours
-from epochmq.store.store_layout import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
+from epochmq.store.units import NEIGHBOURS_MAX, NativeNeighbours
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 

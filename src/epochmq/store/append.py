@@ -18,7 +18,7 @@ from epochmq.base.limits import (
     RETRY_TOPIC_LENGTH_MAX,
     TOPIC_LENGTH_MAX,
 )
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import properties as props
 from epochmq.model.crc import crc32
 from epochmq.model.property_names import INNER_BASE
@@ -38,15 +38,14 @@ from epochmq.model.tags import java_hash
 from epochmq.store.batch_queue import inner_count
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
-from epochmq.store.draft import Appended, Draft, PutStatus
+from epochmq.store.draft import LENGTHS, UNIT, UNIT_BYTES, Appended, Draft, PutStatus
 from epochmq.store.native import library
-from epochmq.store.native.keys import PackedKeys
-from epochmq.store.native.native_batch import CheckedBatch, NativeBatch, Placed
-from epochmq.store.native.native_send import SendRun
+from epochmq.store.native.native_index import PackedKeys
+from epochmq.store.native_batch import CheckedBatch, NativeBatch, Placed
+from epochmq.store.native_send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.sink_runs import SinkRun
-from epochmq.store.store_layout import LENGTHS, UNIT, UNIT_BYTES
 
 CLOCK_STEP_MS = 3000
 """Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""

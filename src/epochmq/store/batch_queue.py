@@ -9,8 +9,8 @@ from epochmq.model import properties as props
 from epochmq.model.property_names import INNER_NUM
 from epochmq.model.sys_flag import INNER_BATCH
 from epochmq.store.consume_queue import ConsumeQueue, search_around_damage
+from epochmq.store.draft import BATCH_PLACE, BATCH_UNIT
 from epochmq.store.queue_files import QueueFiles
-from epochmq.store.store_layout import BATCH_PLACE, BATCH_UNIT
 
 ROOT = "batchconsumequeue"
 INNER_MESSAGES_MAX = 0x7FFF

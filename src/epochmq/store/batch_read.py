@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from epochmq.store.store_layout import BATCH_UNIT
+from epochmq.store.draft import BATCH_UNIT
 
 
 class BatchFound(NamedTuple):

@@ -15,13 +15,12 @@ from enum import Enum
 from struct import Struct
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.base.ports import Disk, File
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer, Disk, File
 from epochmq.model.crc import crc32
 from epochmq.store.chores import Step
 from epochmq.store.commit_log import CommitLog
+from epochmq.store.draft import file_name
 from epochmq.store.segment import Segment
-from epochmq.store.store_layout import file_name
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources, StoreDamaged
-from epochmq.base.ports import Disk
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer, Disk
 from epochmq.model.record import blank
 from epochmq.store.chores import Step
+from epochmq.store.draft import file_name
 from epochmq.store.options import StoreOptions
 from epochmq.store.segment import Segment
-from epochmq.store.store_layout import file_name
 from epochmq.store.written_blocks import WrittenBlocks
 
 

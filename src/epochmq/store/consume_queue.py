@@ -11,16 +11,9 @@ from struct import Struct
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.model.record import MAGIC_V1, MAGIC_V2
+from epochmq.store.draft import LENGTHS, PRE_BLANK, PRE_BLANK_SIZE, UNIT, UNIT_BYTES, file_name
 from epochmq.store.queue_files import QueueFiles
 from epochmq.store.ranges import Ranges
-from epochmq.store.store_layout import (
-    LENGTHS,
-    PRE_BLANK,
-    PRE_BLANK_SIZE,
-    UNIT,
-    UNIT_BYTES,
-    file_name,
-)
 
 ROOT = "consumequeue"
 

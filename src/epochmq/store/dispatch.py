@@ -9,12 +9,12 @@ from epochmq.model.tags import java_hash
 from epochmq.store.append import Staged
 from epochmq.store.batch_queue import BatchQueue, inner_count
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
-from epochmq.store.native.native_records import AppendedRecords, UnitRun
+from epochmq.store.draft import PRE_BLANK_SIZE, UNIT
+from epochmq.store.native_records import AppendedRecords, UnitRun
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry
 from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SinkMemory
-from epochmq.store.store_layout import PRE_BLANK_SIZE, UNIT
 
 HOLE_UNITS_MAX = 1 << 20
 """A larger jump of a queue offset is damage, not a hole."""

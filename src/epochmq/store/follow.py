@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault, PeerError
 from epochmq.base.limits import RAW_WINDOW_BYTES
+from epochmq.base.ports import Buffer
 from epochmq.base.safeguards import Safeguards
-from epochmq.base.types import Buffer
 from epochmq.model.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_time_at
 from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
 from epochmq.store.append import Appender
@@ -22,7 +22,7 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.native import library
-from epochmq.store.native.native_records import AppendedRecords, NativeRecords
+from epochmq.store.native_records import AppendedRecords, NativeRecords
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import ScanEnd, walk

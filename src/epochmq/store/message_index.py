@@ -8,6 +8,7 @@ from itertools import islice
 from epochmq.base.ports import Disk
 from epochmq.model.tags import extend_hash
 from epochmq.store.append import Row, Staged
+from epochmq.store.held_keys import java_hashes, one_hash
 from epochmq.store.index_file import (
     SET_BACK_MS,
     IndexFile,
@@ -16,8 +17,7 @@ from epochmq.store.index_file import (
     file_name,
     positive,
 )
-from epochmq.store.key_hash import java_hashes, one_hash
-from epochmq.store.native.keys import PackedKeys
+from epochmq.store.native.native_index import PackedKeys
 from epochmq.store.options import StoreOptions
 
 FOLDER = "index"

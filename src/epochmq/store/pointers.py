@@ -4,7 +4,7 @@
 are not ordered. Nothing beyond `readable` is ever shown to a reader.
 """
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 
 
 class Pointers:

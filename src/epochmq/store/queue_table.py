@@ -8,9 +8,9 @@ from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.batch_queue import ROOT as BATCH_ROOT
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.consume_queue import ROOT, ConsumeQueue
+from epochmq.store.draft import BATCH_UNIT, UNIT_BYTES
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_files import QueueFiles
-from epochmq.store.store_layout import BATCH_UNIT, UNIT_BYTES
 
 QueueTypes = Callable[[str], bool | None]
 """Whether a topic has batch queues (`queue.type` is BatchCQ); None for an unknown topic."""

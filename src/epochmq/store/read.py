@@ -12,10 +12,10 @@ from epochmq.store.batch_read import read_batches
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange
+from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
-from epochmq.store.store_layout import FRONT, PRE_BLANK_SIZE, UNIT
 
 SCAN_UNITS_MIN = 800
 """A filtered read looks at this many units at least before it answers "none matched"."""

@@ -25,13 +25,13 @@ from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
+from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.native import library
-from epochmq.store.native.guard import guard
-from epochmq.store.native.units import NativeUnits
+from epochmq.store.native_records import guard
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 from epochmq.store.segment import Segment
-from epochmq.store.store_layout import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.unit_search import UnitSearch
+from epochmq.store.units import NativeUnits
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)

@@ -30,13 +30,13 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damage import Damage, DamageSearch, Expected, LogDamaged, expected_of
 from epochmq.store.dispatch import LogDispatcher, QueueGap
+from epochmq.store.draft import PRE_BLANK_SIZE
 from epochmq.store.log_end import CutTail, end_log, write_again
 from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.sinks import SinkMemory, load_snapshot
-from epochmq.store.store_layout import PRE_BLANK_SIZE
 
 _log = logging.getLogger(__name__)
 

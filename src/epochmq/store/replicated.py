@@ -10,11 +10,9 @@ and no chore begins, and no housekeeping; readers see nothing that goes.
 
 from collections.abc import Callable, Sequence
 
-from epochmq.base.check import check
-from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError
-from epochmq.base.ports import Disk, File
+from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError, check
+from epochmq.base.ports import Buffer, Disk, File
 from epochmq.base.safeguards import Safeguards
-from epochmq.base.types import Buffer
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores, Steps, run_steps

@@ -18,8 +18,8 @@ import msgspec
 from epochmq.model.crc import crc32
 from epochmq.model.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from epochmq.model.sys_flag import BORN_V6, HOSTS_V6_MASK, STORE_V6
+from epochmq.store.draft import FRONT
 from epochmq.store.segment import Segment
-from epochmq.store.store_layout import FRONT
 
 _LENGTH = Struct(">I").unpack_from
 _TIME = Struct(">q").unpack_from

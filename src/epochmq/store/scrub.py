@@ -24,12 +24,12 @@ from epochmq.store.chores import Chores
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.damage import flipped_bit
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
+from epochmq.store.draft import FRONT
 from epochmq.store.examination import MAGIC_FRONT, Examination
 from epochmq.store.log_end import keep
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.segment import Segment
-from epochmq.store.store_layout import FRONT
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)

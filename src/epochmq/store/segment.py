@@ -1,9 +1,8 @@
 """One file of the commit log: fixed size, named by the offset of its first byte."""
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
-from epochmq.base.ports import Disk, File
-from epochmq.base.types import Buffer
-from epochmq.store.store_layout import file_name
+from epochmq.base.ports import Buffer, Disk, File
+from epochmq.store.draft import file_name
 
 
 class Segment:

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import NamedTuple
 
 from epochmq.model.sink_mark import SinkMark
-from epochmq.store.store_layout import UNIT, UNIT_BYTES
+from epochmq.store.draft import UNIT, UNIT_BYTES
 
 
 class MessagePosition(NamedTuple):

@@ -25,8 +25,8 @@ from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
 from epochmq.store.message_index import FOLDER as INDEX_FOLDER
 from epochmq.store.message_index import Index
-from epochmq.store.native.native_batch import CheckedBatch, Placed
-from epochmq.store.native.native_send import SendRun
+from epochmq.store.native_batch import CheckedBatch, Placed
+from epochmq.store.native_send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type

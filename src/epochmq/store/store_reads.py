@@ -9,13 +9,13 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.key_query import KeySearch, query_index
 from epochmq.store.message_index import Index, IndexResult
 from epochmq.store.native import library
-from epochmq.store.native.native_send import StagedEnds
-from epochmq.store.native.remake import Remade, Remaker, Source
-from epochmq.store.native.waits import TimedMessage, WaitsReader
+from epochmq.store.native_send import StagedEnds
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read import Accept, Reader, ReadResult, Verify
+from epochmq.store.remake import Remade, Remaker, Source
+from epochmq.store.waits import TimedMessage, WaitsReader
 
 
 class StoreReads:
@@ -127,7 +127,7 @@ class StoreReads:
         self, kind: int, sources: Sequence[Source], wall: int, ends: StagedEnds | None = None
     ) -> Remade | None:
         """The messages that follow from the records at the front of `sources`, as far as the
-        native code makes them; see `store/native/remake.py`. None when it makes none of them.
+        native code makes them; see `store/remake.py`. None when it makes none of them.
         """
         if self._remaker is None:
             return None

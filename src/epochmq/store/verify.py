@@ -17,12 +17,12 @@ from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damage import DamageSearch, expected_of
 from epochmq.store.dispatch import HOLE_UNITS_MAX, LogDispatcher, index_keys
+from epochmq.store.draft import BATCH_UNIT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 from epochmq.store.recovery import ABORT
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk_log
-from epochmq.store.store_layout import BATCH_UNIT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 
 PROBLEMS_MAX = 100
 _UNITS_A_READ = 4096

@@ -4,7 +4,7 @@ The bytes are in the processor's cache then. Reading a block again later costs s
 as its checksum, in a thread that competes with the event loop.
 """
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model.crc import MASK, continue_crc32
 
 BLOCK_BYTES = 64 * 1024

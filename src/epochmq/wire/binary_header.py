@@ -10,7 +10,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from epochmq.base.errors import PeerError, UsageError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.wire.codes import LANGUAGE_NUMBERS, LANGUAGES, UNKNOWN_LANGUAGE, narrow, widen
 
 _FIXED = Struct(">hbhiii")

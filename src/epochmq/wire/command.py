@@ -16,7 +16,7 @@ from epochmq.base.limits import (
     HEADER_BYTES_MAX,
     REMARK_BYTES_MAX,
 )
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.wire import binary_header, json_tolerant
 from epochmq.wire.binary_header import BinaryHeader
 from epochmq.wire.codes import (
@@ -27,7 +27,7 @@ from epochmq.wire.codes import (
     UNKNOWN_LANGUAGE,
 )
 from epochmq.wire.frame import PREFIX_BYTES, prefix
-from epochmq.wire.headers.header import I32, Header, encode_header, to_text
+from epochmq.wire.header import I32, Header, encode_header, to_text
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2

@@ -10,7 +10,7 @@ import msgspec
 
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 PREFIX = Struct(">ii")
 PREFIX_BYTES = PREFIX.size

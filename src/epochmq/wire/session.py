@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import UsageError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.wire.codes import OUR_VERSION, UNKNOWN_LANGUAGE, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, encode_frame, encode_reply
 from epochmq.wire.frame import RawFrame

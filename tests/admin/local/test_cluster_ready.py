@@ -2,7 +2,7 @@
 
 from tests.admin.world import World
 
-from epochmq.admin.local.cluster_ready import all_copied, brokers_known
+from epochmq.admin.local.local_cluster import all_copied, brokers_known
 
 
 async def test_a_cluster_that_is_up(world: World) -> None:

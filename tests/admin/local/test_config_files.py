@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.admin.local import config_files
-from epochmq.admin.local.port_block import PortBlock
+from epochmq.admin.local.config_files import PortBlock
 from epochmq.base.errors import ConfigError
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import load

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from epochmq.admin.local import foreground
+from epochmq.admin.local.config_files import choose_anywhere
 from epochmq.admin.local.local_cluster import LocalCluster
-from epochmq.admin.local.port_block import choose_anywhere
 
 
 @pytest.fixture

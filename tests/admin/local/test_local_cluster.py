@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from epochmq.admin.local import processes
+from epochmq.admin.local.config_files import choose_anywhere
 from epochmq.admin.local.local_cluster import LocalCluster
-from epochmq.admin.local.port_block import choose_anywhere
 from epochmq.base.errors import EnvironmentFault
 
 

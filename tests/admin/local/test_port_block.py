@@ -5,14 +5,14 @@ import socket
 
 import pytest
 
-from epochmq.admin.local import port_block
-from epochmq.admin.local.port_block import PortBlock, choose, choose_anywhere, is_free
+from epochmq.admin.local import config_files
+from epochmq.admin.local.config_files import PortBlock, choose, choose_anywhere, is_free
 from epochmq.base.errors import PortInUse
 
 
 def test_a_free_block_is_taken_as_it_is() -> None:
     wanted = choose_anywhere()
-    assert choose(wanted) == port_block.PortChoice(wanted)
+    assert choose(wanted) == config_files.PortChoice(wanted)
 
 
 def test_one_taken_port_moves_all() -> None:
@@ -23,12 +23,12 @@ def test_one_taken_port_moves_all() -> None:
         assert not is_free(wanted.fast)
         choice = choose(wanted)
     moved = choice.ports.namesrv - wanted.namesrv
-    assert moved >= port_block.STEP
+    assert moved >= config_files.STEP
     assert choice.ports == wanted.shifted(moved)
     assert f"port {wanted.fast} is taken by process {os.getpid()}" in choice.taken[0]
 
 
 def test_no_block_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_block, "is_free", lambda port: False)
+    monkeypatch.setattr(config_files, "is_free", lambda port: False)
     with pytest.raises(PortInUse, match="no free block of ports above 9876"):
         choose(PortBlock())

@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 from tests.client.aio.test_subscribing import message
 
-from epochmq.admin.messages.merging import AHEAD_MAX, PulledSpan, merged
+from epochmq.admin.messages.following import AHEAD_MAX, PulledSpan, merged
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import PullConsumer, PullResult, Sql
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 ONE, TWO = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from epochmq.admin.messages.name_arguments import checked_group, checked_sql, checked_topic
+from epochmq.admin.messages.position import checked_group, checked_sql, checked_topic
 from epochmq.base.errors import UsageError
 
 

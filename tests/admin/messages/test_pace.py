@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from epochmq.admin.messages.pace import SendPace
+from epochmq.admin.messages.sender import SendPace
 
 
 async def test_a_rate_is_held() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epochmq.admin.messages.reading import lines
+from epochmq.admin.messages.lines import lines
 
 
 async def collect(handle: int) -> list[bytes]:

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from epochmq.admin.messages.when import delay, moment
+from epochmq.admin.messages.transactions import delay, moment
 from epochmq.base.errors import UsageError
 
 

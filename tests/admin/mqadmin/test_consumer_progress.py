@@ -2,9 +2,9 @@
 
 from tests.admin.world import OFFLINE, ONLINE, QUEUES, TOPIC, World
 
-from epochmq.admin.group_figures import QueuePosition, Summary
 from epochmq.admin.mqadmin.consumer_progress import group_line, queue_line
-from epochmq.admin.mqadmin.java_text import second
+from epochmq.admin.shared.group_figures import QueuePosition, Summary
+from epochmq.admin.shared.java_text import second
 
 HEAD = (
     "#Topic                                                            #Broker Name            "

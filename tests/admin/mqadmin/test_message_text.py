@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from epochmq.admin.mqadmin import message_text
-from epochmq.admin.mqadmin.java_text import moment
+from epochmq.admin.mqadmin import queries
+from epochmq.admin.shared.java_text import moment
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.model.message import StoredMessage
 
@@ -36,7 +36,7 @@ def stored(**changed: object) -> StoredMessage:
 
 
 def test_line_by_line() -> None:
-    assert message_text.detail_lines(stored(), with_id=True) == [
+    assert queries.detail_lines(stored(), with_id=True) == [
         f"OffsetID:            {OFFSET_ID}",
         "Topic:               orders",
         "Tags:                [null]",
@@ -52,13 +52,13 @@ def test_line_by_line() -> None:
         "System Flag:         0",
         f"Properties:          {{KEYS=k0 all, UNIQ_KEY={UNIQ_KEY}}}",
     ]
-    assert message_text.body_line(stored(), "UTF-8") == "Message Body:        body-0"
+    assert queries.body_line(stored(), "UTF-8") == "Message Body:        body-0"
     with pytest.raises(UsageError, match="no charset KLINGON"):
-        message_text.body_line(stored(), "KLINGON")
+        queries.body_line(stored(), "KLINGON")
 
 
 def test_in_one_line() -> None:
-    assert message_text.one_line(stored(), "broker-a") == (
+    assert queries.one_line(stored(), "broker-a") == (
         f"MSGID: {UNIQ_KEY} MessageExt [brokerName=broker-a, queueId=0, storeSize=229,"
         " queueOffset=0, sysFlag=0, bornTimestamp=1795309019429, bornHost=/127.0.0.1:36982,"
         f" storeTimestamp=1795309019470, storeHost=/127.0.0.1:20002, msgId={OFFSET_ID},"
@@ -72,23 +72,23 @@ def test_in_one_line() -> None:
 def test_the_body_goes_to_a_file_of_our_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(message_text.tempfile, "gettempdir", lambda: str(tmp_path))
-    path = message_text.save_body(stored(), 1)
+    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    path = queries.save_body(stored(), 1)
     assert (path.name, path.read_bytes()) == (f"{UNIQ_KEY}_1", b"body-0")
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert message_text.body_path_line(path) == f"Message Body Path:   {path}"
+    assert queries.body_path_line(path) == f"Message Body Path:   {path}"
 
 
 def test_a_producers_id_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_text.tempfile, "gettempdir", lambda: str(tmp_path))
-    path = message_text.save_body(stored(properties={"UNIQ_KEY": "../../passwd"}))
+    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    path = queries.save_body(stored(properties={"UNIQ_KEY": "../../passwd"}))
     assert path.name == OFFSET_ID
 
 
 def test_a_link_in_our_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_text.tempfile, "gettempdir", lambda: str(tmp_path))
-    directory = message_text.save_body(stored()).parent
+    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    directory = queries.save_body(stored()).parent
     aside = directory.rename(tmp_path / "aside")
     directory.symlink_to(aside)
     with pytest.raises(EnvironmentFault, match="is not a directory of ours"):
-        message_text.save_body(stored())
+        queries.save_body(stored())

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from tests.admin.world import World
 
-from epochmq.admin.broker_figures import BrokerFigures
 from epochmq.admin.mqadmin import mqadmin_cluster
+from epochmq.admin.shared.broker_figures import BrokerFigures
 
 HOUR_MS = 3_600_000
 HEAD = (

@@ -4,7 +4,7 @@ import pytest
 from tests.admin.world import OFFLINE, TOPIC, World
 
 from epochmq.admin.mqadmin.mqadmin_topics import route_lines
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
+from epochmq.model.topic import BrokerData, QueueData, TopicRouteData
 
 
 def test_names(world: World) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from tests.admin.world import OFFLINE, ONLINE, TOPIC, World
 
-from epochmq.admin.mqadmin import message_text
+from epochmq.admin.mqadmin import queries
 
 
 @pytest.fixture(autouse=True)
 def _scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_text.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
 
 
 def test_by_either_id(world: World) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tests.admin.world import QUEUES, TOPIC, World
 
-from epochmq.admin.nouns.resetting import move, position_of
+from epochmq.admin.nouns.noun_group import move, position_of
 from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio import Admin
 

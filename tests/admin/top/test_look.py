@@ -9,7 +9,7 @@ from epochmq.admin.top.look import Looker
 from epochmq.admin.top.screen import rows
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import Admin
-from epochmq.model.route import BrokerData
+from epochmq.model.topic import BrokerData
 
 
 def test_a_broker_alone(world: World) -> None:

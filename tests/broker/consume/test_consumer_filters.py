@@ -9,7 +9,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.consume.consumer_filters import KEEP_DEAD_MS, ConsumerFilters
 from epochmq.broker.state.saved_files import load_table
-from epochmq.model.subscription import SubscriptionData, build
+from epochmq.model.group import SubscriptionData, build
 
 WALL = 1_700_000_000_000
 

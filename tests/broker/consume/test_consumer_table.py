@@ -15,7 +15,7 @@ from epochmq.broker.consume.client_tables import (
     Manner,
     NotifyMembers,
 )
-from epochmq.model.subscription import SubscriptionData, build
+from epochmq.model.group import SubscriptionData, build
 
 MANNER = Manner()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.broker.consume.queue_locks import LIFE_MS, Attempt, QueueLocks
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 QUEUE = MessageQueue("T", "b", 0)
 CLIENTS = st.sampled_from(["one", "two"])

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base import limits
 from epochmq.broker.consume.queue_locks import LIFE_MS, Attempt, QueueLocks
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
 

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from epochmq.base import limits
 from epochmq.broker.consume.route_book import RETRY_MS, UNWANTED_MS, Queues, RouteBook
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 POLL = 30_000
 ONE: Queues = (MessageQueue("T", "a", 0),)

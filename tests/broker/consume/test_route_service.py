@@ -10,9 +10,7 @@ from tests.broker.server.test_broker_server import running
 from epochmq.broker.consume.route_book import Queues, RouteBook
 from epochmq.broker.consume.route_service import RouteWatch, readable
 from epochmq.client.aio import Admin, PopConsumer
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import QueueData, TopicRouteData
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, QueueData, TopicConfig, TopicRouteData
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.runtime.clock import RealClock

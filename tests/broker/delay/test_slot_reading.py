@@ -7,9 +7,8 @@ from sim.disk import SimDisk
 
 from epochmq.broker.delay.slot_reading import SlotReading
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
-from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL
 from epochmq.store.timer.timer_log import TimerLog
-from epochmq.store.timer.wheel import Wheel
+from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL, Wheel
 
 WALL = 1_700_000_000_000
 

@@ -4,7 +4,7 @@ import pytest
 from tests.broker.delay.test_timed_messages import WALL, WINDOW, hang, opened, timer
 
 from epochmq.broker.delay.timed_messages import SPAN_MS, SPAN_SLOTS, Timer, TimerPosition
-from epochmq.store.timer.timer_layout import DEFAULT
+from epochmq.store.timer.wheel import DEFAULT
 
 
 def spanned(core: Timer, wall: int) -> int:

@@ -17,7 +17,7 @@ from epochmq.broker.delay.timed_messages import (
     TimerPosition,
 )
 from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress
-from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL
+from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL
 
 WALL = 1_700_000_000_000
 WINDOW = 30

@@ -10,11 +10,11 @@ from epochmq.broker.escape.forward_batch import (
     item_of,
     level_to_wait,
 )
-from epochmq.model.escape_mark import ESCAPE_ID
+from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.properties import decode, encode
-from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.revive_routing import pinned, place_of
+from epochmq.model.sink_mark import ESCAPE_ID
 from epochmq.model.sys_flag import BORN_V6, COMPRESSED, INNER_BATCH, TX_COMMIT
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode

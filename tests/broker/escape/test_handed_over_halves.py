@@ -10,7 +10,7 @@ from epochmq.model.properties import encode
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.store.draft import Draft
 from epochmq.wire.command import Command
-from epochmq.wire.headers.transaction_headers import COMMIT, EndTransactionHeader
+from epochmq.wire.headers.send_headers import COMMIT, EndTransactionHeader
 
 END = EndTransactionHeader("PG", 1, 2, COMMIT, "m", True, "t", "T")
 

@@ -12,9 +12,9 @@ from tests.broker.client import RawClient
 from epochmq.base.errors import PortInUse
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.server.broker_server import Broker
-from epochmq.controller import controller_server as controller_service
-from epochmq.controller.controller_server import EmbeddedController
 from epochmq.controller.options import ControllerOptions
+from epochmq.controller.server import controller_server as controller_service
+from epochmq.controller.server.controller_server import EmbeddedController
 from epochmq.model.record import decode_all
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions

@@ -10,7 +10,7 @@ from epochmq.model.topic import TopicConfig
 from epochmq.replication.plain.plain_frames import encode_report
 from epochmq.runtime.server import RemotingServer
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.ha_bodies import HAClientInfo, HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import HAClientInfo, HARuntimeInfo
 from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -2,7 +2,7 @@
 
 from epochmq.broker.consume.queue_locks import Attempt, QueueLocks
 from epochmq.broker.group.lock_ballot import AGAIN_WITHIN_MS, LockRequest
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
 FIRST, SECOND = Attempt("0", 1), Attempt("0", 2)

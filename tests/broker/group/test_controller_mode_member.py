@@ -28,8 +28,7 @@ from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.record import decode_all
 from epochmq.runtime.own_host import boot_id
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.controller_bodies import EpochEntryCache
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import EpochEntryCache, HARuntimeInfo
 from epochmq.wire.bodies.namesrv_bodies import KVTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command

@@ -7,7 +7,7 @@ from epochmq.broker.group.duplicate_id import (
     who_are_you,
     who_is_registered,
 )
-from epochmq.model.route import BrokerData
+from epochmq.model.topic import BrokerData
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.command import Command

@@ -6,8 +6,8 @@ from epochmq.broker.group.group_membership import FLOOR_RETRY_MS
 from epochmq.broker.group.lease import Floor
 from epochmq.broker.group.membership_effects import FloorChanged, Question, SendCommand
 from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.controller_headers import RegisterBrokerToControllerHeader
-from epochmq.wire.headers.header import decode_header
 
 
 def floor_of(ask: SendCommand) -> int | None:

@@ -20,12 +20,12 @@ from epochmq.broker.group.membership_effects import (
 )
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.controller_headers import (
     AlterSyncStateSetHeader,
     ControllerHeartbeatHeader,
     ElectMasterHeader,
 )
-from epochmq.wire.headers.header import decode_header
 
 NOT_LEADER = Code.CONTROLLER_NOT_LEADER
 STILL = Code.CONTROLLER_MASTER_STILL_EXIST

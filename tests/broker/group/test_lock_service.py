@@ -16,7 +16,7 @@ from tests.client.aio.eventually import eventually
 from epochmq.base.errors import DiskFull
 from epochmq.broker.group.lock_service import LockVotes
 from epochmq.broker.server.broker_server import Broker
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command

@@ -6,7 +6,7 @@ from epochmq.base import limits
 from epochmq.broker.group.name_servers_view import NameServerAnswer, Said, question, read
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.namesrv_headers import GetBrokerMemberGroupHeader, GetRouteHeader
 
 NATIVE = b'{"brokerMemberGroup":{"cluster":"c","brokerName":"b","brokerAddrs":{0:"m:1",1:"s:1"}}}'

@@ -25,7 +25,7 @@ from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.pop_bodies import MessageRequestMode
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Reply
-from epochmq.wire.headers.header import Header, encode_header
+from epochmq.wire.header import Header, encode_header
 
 MASTER = "10.0.0.1:10911"
 PERIOD = 1000

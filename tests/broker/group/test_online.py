@@ -11,11 +11,11 @@ from epochmq.broker.group.membership_effects import (
     SaveTemp,
 )
 from epochmq.wire.codes import ResponseCode as Code
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.controller_headers import (
     ApplyBrokerIdHeader,
     RegisterBrokerToControllerHeader,
 )
-from epochmq.wire.headers.header import decode_header
 
 INVALID = Code.CONTROLLER_BROKER_ID_INVALID
 

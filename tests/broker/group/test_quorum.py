@@ -4,7 +4,7 @@ import pytest
 
 from epochmq.base.safeguards import Safeguards
 from epochmq.broker.group.lock_ballot import LockBallot, quorum_of
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 A, B, C = (MessageQueue("T", "b", queue) for queue in range(3))
 

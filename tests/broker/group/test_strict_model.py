@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from epochmq.broker.consume.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.group.lock_ballot import LockBallot, LockRequest, quorum_of
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 QUEUES = tuple(MessageQueue("T", "b", number) for number in range(2))
 CLIENTS = ("one", "two", "three")

@@ -8,9 +8,9 @@ from tests.broker.fake_node import FakeNode
 from epochmq.base.errors import DiskFull, Refused
 from epochmq.broker.consume.queue_locks import Attempt
 from epochmq.broker.group.lock_ballot import attempt_of, check_same_rules, save_votes
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeader
 
 ASKED = LockBatchHeader(lockAsker="1", lockNumber=7, totalReplicas=3)
 

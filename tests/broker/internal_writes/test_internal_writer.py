@@ -16,8 +16,8 @@ from epochmq.broker.internal_writes.internal_writer import (
     WriteOutcome,
 )
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.native.native_send import SendRun
-from epochmq.store.native.remake import Remade
+from epochmq.store.native_send import SendRun
+from epochmq.store.remake import Remade
 
 Result = Appended | PutStatus
 

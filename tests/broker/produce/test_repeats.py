@@ -5,7 +5,7 @@ from tests.broker.broker_harness import BrokerHarness, ext, send
 
 from epochmq.base import limits
 from epochmq.broker.serving.roles import Role
-from epochmq.model.escape_mark import ESCAPE_ID, LENGTH_MAX, escape_id, escape_mark
+from epochmq.model.sink_mark import ESCAPE_ID, LENGTH_MAX, escape_id, escape_mark
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.wire.command import Command
 

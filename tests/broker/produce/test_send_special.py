@@ -11,10 +11,9 @@ from tests.broker.transaction.around import (
 )
 
 from epochmq.broker.consume.queue_locks import LIFE_MS
-from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.group import RETRIES_UNLIMITED, SubscriptionGroupConfig
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
-from epochmq.model.queue import MessageQueue
-from epochmq.model.retries import RETRIES_UNLIMITED
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 

@@ -10,7 +10,7 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.request_table import REQUEST_TABLE
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Held, Reply, encode_reply
-from epochmq.wire.headers.header import Header, encode_header
+from epochmq.wire.header import Header, encode_header
 
 
 def call(

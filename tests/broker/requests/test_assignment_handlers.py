@@ -13,7 +13,7 @@ from tests.broker.requests.test_client_heartbeat import beat
 from epochmq.base.errors import DiskFull
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.consume.route_book import Waiter
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD, Command, Reply
 

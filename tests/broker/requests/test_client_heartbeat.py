@@ -10,8 +10,7 @@ from epochmq.base import limits
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.consume.client_tables import EXPIRY_MS
 from epochmq.broker.requests.client_handlers import expire_clients, session_closed
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire.codes import OUR_VERSION, VERSION_4_1_0_SNAPSHOT, RequestCode
 
 BEAT = RequestCode.HEART_BEAT

@@ -5,7 +5,7 @@ from tests.broker.fake_node import FakeNode
 
 from epochmq.base.errors import Refused
 from epochmq.broker.requests.common import check_queue_id, known_group, known_topic, queue_of
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 def test_known_or_refused() -> None:

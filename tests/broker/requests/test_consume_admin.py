@@ -5,7 +5,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, json_of
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.model.subscription import build
+from epochmq.model.group import build
 from epochmq.wire.codes import RequestCode
 
 CLONE = RequestCode.CLONE_GROUP_OFFSET

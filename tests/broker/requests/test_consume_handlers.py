@@ -7,9 +7,8 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, json_of
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import build
-from epochmq.model.topic import TopicConfig
+from epochmq.model.group import build
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.body import queue_key
 from epochmq.wire.codes import RequestCode

@@ -8,8 +8,8 @@ from tests.broker.requests.test_replica_handlers import Replica
 
 from epochmq.broker.requests.log_handlers import start_of
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.bulk_bodies import EpochOffsets
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody
+from epochmq.wire.bodies.offset_bodies import EpochOffsets
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

@@ -9,8 +9,8 @@ from tests.broker.requests.helpers import answer, call, ext_of, json_of
 
 from epochmq.broker.context.broker_context import Told
 from epochmq.broker.serving.roles import Role
-from epochmq.model.queue import MessageQueue
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest
+from epochmq.model.topic import MessageQueue
+from epochmq.wire.bodies.group_bodies import LockBatchRequest
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD
 

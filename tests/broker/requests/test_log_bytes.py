@@ -12,7 +12,7 @@ from epochmq.base import limits
 from epochmq.broker.requests import log_handlers
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.bulk_bodies import EpochSpan, LogDigests
+from epochmq.wire.bodies.offset_bodies import EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

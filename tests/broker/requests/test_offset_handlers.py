@@ -8,8 +8,8 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, ext_of, json_of
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import build
+from epochmq.model.group import build
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET

@@ -7,9 +7,9 @@ from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 
 from epochmq.base import limits
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.model.queue import MessageQueue
+from epochmq.model.group import build
 from epochmq.model.record import decode_all
-from epochmq.model.subscription import build
+from epochmq.model.topic import MessageQueue
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode

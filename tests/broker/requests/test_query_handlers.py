@@ -9,7 +9,7 @@ from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.consume.client_tables import ClientMember, Manner
 from epochmq.broker.requests import query_handlers
 from epochmq.model import record
-from epochmq.model.subscription import build
+from epochmq.model.group import build
 from epochmq.wire.codes import RequestCode
 
 QUERY = RequestCode.QUERY_MESSAGE

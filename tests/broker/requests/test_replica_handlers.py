@@ -7,8 +7,12 @@ from tests.broker.requests.helpers import answer, call, json_of
 
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.serving.roles import Role
-from epochmq.wire.bodies.controller_bodies import EpochEntryBody
-from epochmq.wire.bodies.ha_bodies import HAClientInfo, HAConnectionInfo, HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import (
+    EpochEntryBody,
+    HAClientInfo,
+    HAConnectionInfo,
+    HARuntimeInfo,
+)
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Reply
 

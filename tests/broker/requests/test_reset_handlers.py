@@ -9,7 +9,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, json_of
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import queue_key
 from epochmq.wire.codes import RequestCode
 

@@ -14,7 +14,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import CheckedBlock
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.bulk_bodies import LogDigests
+from epochmq.wire.bodies.offset_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
 

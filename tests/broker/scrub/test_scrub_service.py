@@ -6,7 +6,7 @@ import pytest
 from tests.broker.group.group import InProcess, put, put_until_stored, until
 from tests.store.replicas import log_bytes
 
-from epochmq.admin.broker_figures import BrokerFigures as Figures
+from epochmq.admin.shared.broker_figures import BrokerFigures as Figures
 from epochmq.broker.requests.runtime_info import runtime_info
 from epochmq.broker.scrub import scrub_service as peers
 from epochmq.broker.server.broker_server import Broker

@@ -14,13 +14,7 @@ from tests.broker.broker_harness import pull, send
 from tests.broker.client import RawClient
 from tests.client.aio.eventually import eventually
 
-from epochmq.base.errors import (
-    EnvironmentFault,
-    OurBug,
-    PortInUse,
-    StoreDamaged,
-    StoreInUse,
-)
+from epochmq.base.errors import EnvironmentFault, OurBug, PortInUse, StoreDamaged, StoreInUse
 from epochmq.broker.config.options import load_options
 from epochmq.broker.server import broker_server as service
 from epochmq.broker.server.broker_server import Broker, main

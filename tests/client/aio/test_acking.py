@@ -7,11 +7,11 @@ from typing import cast
 import pytest
 
 from epochmq.base.errors import NotReachable, Refused
-from epochmq.client.aio import acking
-from epochmq.client.aio.acking import Acker
+from epochmq.client.aio import pop_handling
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls
-from epochmq.client.core.pop_handle import PopHandle
+from epochmq.client.aio.pop_handling import Acker
+from epochmq.client.core.pop_state import PopHandle
 
 
 class Broker:
@@ -36,7 +36,7 @@ def handle(offset: int) -> PopHandle:
 
 @pytest.fixture
 async def instance(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Instance]:
-    monkeypatch.setattr(acking, "RETRY_MS", 1)
+    monkeypatch.setattr(pop_handling, "RETRY_MS", 1)
     made = Instance("127.0.0.1:1")
     yield made
     await made.close()
@@ -56,7 +56,7 @@ async def acked(instance: Instance, broker: Broker, count: int, *, for_ms: int =
 async def test_what_gathers_goes_together(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acking, "BATCH_MAX", 3)
+    monkeypatch.setattr(pop_handling, "BATCH_MAX", 3)
     broker = Broker()
     assert await acked(instance, broker, 5) == 5
     assert broker.requests == [[0, 1, 2], [3, 4]]

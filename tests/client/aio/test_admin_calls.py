@@ -6,7 +6,7 @@ from tests.compat.peers.cluster import Cluster
 from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.client.aio import Admin
 from epochmq.client.aio.admin_calls import ask_all, pick_address
-from epochmq.model.route import BrokerData
+from epochmq.model.topic import BrokerData
 
 
 async def test_a_cluster_and_its_masters(admin: Admin, any_cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ from tests.compat.peers.cluster import Cluster
 
 from epochmq.base.errors import NotFound
 from epochmq.client.aio import Admin, PushConsumer, SendResult
-from epochmq.client.aio.admin_messages import Track
+from epochmq.client.aio.admin_client import Track
 from epochmq.model.message import StoredMessage
 
 

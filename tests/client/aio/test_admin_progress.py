@@ -9,7 +9,7 @@ from epochmq.base.errors import NotFound
 from epochmq.client.aio import Admin, SendResult
 from epochmq.client.aio.admin_progress import TO_END
 from epochmq.model.group import SubscriptionGroupConfig
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 class Place(NamedTuple):

@@ -6,8 +6,7 @@ from tests.compat.peers.cluster import Cluster
 from epochmq.base.errors import NotFound, Refused
 from epochmq.client.aio import Admin, SendResult
 from epochmq.client.aio.admin_namesrv import ORDER_TOPICS
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 
 async def test_a_topic_is_created_changed_and_deleted(

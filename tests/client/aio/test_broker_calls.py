@@ -7,11 +7,11 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Producer
 from epochmq.client.aio.broker_calls import BrokerCalls, _pulled
 from epochmq.client.aio.instance import Instance
-from epochmq.client.core.body_check import CorruptMessage
+from epochmq.client.core.consumer_state import CorruptMessage
 from epochmq.model import batch, record
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
 from epochmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.command import Command
 
 

@@ -9,10 +9,10 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Producer, SendResult
 from epochmq.client.aio.bulk_calls import BulkCalls
 from epochmq.client.aio.instance import Instance
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
 from epochmq.model.record import decode_all
+from epochmq.model.topic import MessageQueue
 from epochmq.store.native.library import library
 from epochmq.wire.codes import ResponseCode
 

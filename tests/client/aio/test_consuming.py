@@ -11,10 +11,9 @@ from tests.client.aio.test_subscribing import message as failing
 
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer
 from epochmq.client.aio.consuming import Ordered
+from epochmq.model.group import consumer_limit
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.retries import consumer_limit
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 
 async def test_an_ordered_message_is_given_up_after_its_tries(namesrv: str, topic: str) -> None:

@@ -11,7 +11,7 @@ from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio import ConsumeResult, Producer, PullConsumer, PushConsumer
 from epochmq.client.aio.group_member import restore_topic
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 def test_only_the_groups_own_retry_topic_is_restored() -> None:

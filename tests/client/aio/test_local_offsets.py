@@ -6,7 +6,7 @@ import pytest
 
 from epochmq.base.errors import ConfigError
 from epochmq.client.aio.local_offsets import LocalOffsets
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 Q0, Q1 = (MessageQueue("t", "b", index) for index in (0, 1))
 

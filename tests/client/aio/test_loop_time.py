@@ -7,7 +7,7 @@ import pytest
 
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import Producer
-from epochmq.client.aio.loop_time import STALL_MS, STRETCH_MAX, TICK_MS, LoopTime
+from epochmq.client.aio.in_flight import STALL_MS, STRETCH_MAX, TICK_MS, LoopTime
 from epochmq.model.message import Message
 
 

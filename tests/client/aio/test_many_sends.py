@@ -10,7 +10,7 @@ import pytest
 from epochmq.base.errors import NotReachable, UsageError
 from epochmq.client.aio import Producer, SendResult
 from epochmq.model.message import Message
-from epochmq.model.route import BrokerData, TopicRouteData
+from epochmq.model.topic import BrokerData, TopicRouteData
 
 
 @asynccontextmanager

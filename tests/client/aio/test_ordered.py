@@ -20,8 +20,7 @@ from epochmq.base.errors import PeerError
 from epochmq.broker.server.broker_server import Broker
 from epochmq.client.aio import Admin, ConsumeResult, Producer, PushConsumer, group_member
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
 

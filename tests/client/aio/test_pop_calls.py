@@ -11,13 +11,12 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import Admin
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.core.pop_handle import PopHandle, handle_of
-from epochmq.client.core.pop_state import PopStatus
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.consumer_state import StartPoint
+from epochmq.client.core.pop_state import PopHandle, PopStatus, handle_of
+from epochmq.model.group import build
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import build
-from epochmq.wire.bodies.client_bodies import ConsumerData, HeartbeatData
+from epochmq.model.topic import MessageQueue
+from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 

@@ -11,10 +11,10 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio import ConsumeResult
 from epochmq.client.aio.pop_handling import Fates, PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import HeldMessage, Share
-from epochmq.client.core.pop_handle import PopHandle, handle_of
+from epochmq.client.core.pop_state import PopHandle, handle_of
+from epochmq.model.group import consumer_limit
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.retries import consumer_limit
+from epochmq.model.topic import MessageQueue
 
 Fate = tuple[str, int, int]
 

@@ -13,13 +13,11 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
 from epochmq.client.aio.pop_member import ANY_QUEUE, HeldMessage, PopMember, PopOptions
 from epochmq.client.core import pop_state
-from epochmq.client.core.pop_handle import PopHandle
-from epochmq.client.core.pop_state import PopStatus
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.consumer_state import StartPoint
+from epochmq.client.core.pop_state import PopHandle, PopStatus
+from epochmq.model.group import build
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
-from epochmq.model.subscription import build
+from epochmq.model.topic import BrokerData, MessageQueue, QueueData, TopicRouteData
 from epochmq.wire.bodies.pop_bodies import MessageQueueAssignment
 
 ONE, TWO = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)

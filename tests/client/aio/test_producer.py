@@ -6,7 +6,7 @@ from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
 from epochmq.client.aio import Producer, PullConsumer
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 async def bodies(namesrv: str, topic: str) -> dict[int, list[bytes]]:

@@ -6,9 +6,9 @@ import pytest
 
 from epochmq.base.errors import NotFound
 from epochmq.client.aio import Producer, PullConsumer, Sql
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.base.errors import Refused
-from epochmq.client.aio.subscribing import Sql, subscription, wants
+from epochmq.client.aio.listening import Sql, subscription, wants
 from epochmq.model.message import StoredMessage
 
 

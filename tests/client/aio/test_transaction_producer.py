@@ -17,7 +17,7 @@ from epochmq.client.aio import (
 )
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message import Message, StoredMessage
-from epochmq.wire.headers.transaction_headers import CheckTransactionStateHeader
+from epochmq.wire.headers.send_headers import CheckTransactionStateHeader
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.client.core.ack_batch import SPAN_MAX, batches
-from epochmq.client.core.pop_handle import PopHandle
+from epochmq.client.core.pop_state import SPAN_MAX, PopHandle, batches
 
 
 def handle(

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.client.core.assignment import difference, wanted
+from epochmq.client.core.consumer_state import difference, wanted
 from epochmq.model.allocate import average
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 
 @given(st.integers(0, 20), st.integers(1, 7))

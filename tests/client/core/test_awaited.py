@@ -1,6 +1,6 @@
 """How long a broker has said nothing."""
 
-from epochmq.client.core.awaited import Awaited
+from epochmq.client.core.retrying import Awaited
 
 
 def test_silence_needs_somebody_who_waits() -> None:

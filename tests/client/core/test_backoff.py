@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.client.core.backoff import delay_ms
+from epochmq.client.core.retrying import delay_ms
 
 
 @given(st.integers(1, 200), st.integers())

@@ -2,7 +2,7 @@
 
 from tests.client.aio.test_subscribing import message
 
-from epochmq.client.core.body_check import CorruptMessage, is_sound, sound_front
+from epochmq.client.core.consumer_state import CorruptMessage, is_sound, sound_front
 from epochmq.model.crc import crc32
 from epochmq.model.message import StoredMessage
 

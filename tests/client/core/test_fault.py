@@ -2,7 +2,7 @@
 
 import pytest
 
-from epochmq.client.core.fault import FaultTable, penalty_ms
+from epochmq.client.core.send_policy import FaultTable, penalty_ms
 
 
 @pytest.mark.parametrize(

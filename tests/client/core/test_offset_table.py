@@ -1,7 +1,7 @@
 """Offsets only rise, except on purpose; what could not be saved is tried again."""
 
-from epochmq.client.core.offset_table import OffsetTable
-from epochmq.model.queue import MessageQueue
+from epochmq.client.core.consumer_state import OffsetTable
+from epochmq.model.topic import MessageQueue
 
 Q = MessageQueue("t", "b", 0)
 

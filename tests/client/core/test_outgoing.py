@@ -6,9 +6,9 @@ import pytest
 
 from epochmq.base.errors import EpochError, UsageError
 from epochmq.client.core.outgoing import prepare
+from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message import Message
 from epochmq.model.properties import decode
-from epochmq.model.retries import RETRIES_UNLIMITED
 
 
 def test_properties_carry_tag_keys_level_and_id() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import PeerError, UsageError
-from epochmq.client.core.pop_handle import (
+from epochmq.client.core.pop_state import (
     NORMAL,
     RETRY_V1,
     RETRY_V2,

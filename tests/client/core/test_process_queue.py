@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.client.core import process_queue as pq
-from epochmq.client.core.process_queue import ProcessQueue
+from epochmq.client.core import consumer_state as pq
+from epochmq.client.core.consumer_state import ProcessQueue
 from epochmq.model.message import StoredMessage
 
 

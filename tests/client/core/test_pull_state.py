@@ -1,6 +1,6 @@
 """The outcome of a pull by its response code."""
 
-from epochmq.client.core.pull_state import Cursor, PullStatus, status_of
+from epochmq.client.core.consumer_state import Cursor, PullStatus, status_of
 
 
 def test_codes_map_to_statuses() -> None:

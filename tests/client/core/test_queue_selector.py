@@ -3,9 +3,8 @@
 import random
 from collections import Counter
 
-from epochmq.client.core.fault import FaultTable
-from epochmq.client.core.queue_selector import RoundRobin, by_key
-from epochmq.model.queue import MessageQueue
+from epochmq.client.core.send_policy import FaultTable, RoundRobin, by_key
+from epochmq.model.topic import MessageQueue
 
 QUEUES = tuple(MessageQueue("t", broker, index) for broker in ("a", "b") for index in range(4))
 

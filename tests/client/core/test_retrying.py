@@ -3,10 +3,10 @@
 from tests.client.aio.test_subscribing import message
 
 from epochmq.client.core.retrying import retry_of, send_request
+from epochmq.model.group import RETRIES_UNLIMITED, is_tried_out
 from epochmq.model.properties import decode
-from epochmq.model.retries import RETRIES_UNLIMITED, is_tried_out
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import SendHeaderV2
 
 

@@ -1,8 +1,7 @@
 """Routes: which queues may be written or read, whom to ask, and when to ask again."""
 
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
+from epochmq.model.topic import BrokerData, MessageQueue, QueueData, TopicRouteData
 
 
 def route(perm: int = 6, conf: str | None = None) -> TopicRouteData:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from epochmq.client.sync.listeners import in_thread
+from epochmq.client.sync.facade import in_thread
 
 
 async def test_a_plain_function_runs_in_another_thread() -> None:

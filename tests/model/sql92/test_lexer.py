@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base import limits
-from epochmq.model.sql92.lexer import Token, tokens
-from epochmq.model.sql92.sql92_errors import SqlError
+from epochmq.model.sql92.parser import Token, tokens
+from epochmq.model.sql92.syntax import SqlError
 
 
 def _kinds(text: str) -> list[str]:

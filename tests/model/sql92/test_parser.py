@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from epochmq.base import limits
 from epochmq.model.sql92.parser import parse
-from epochmq.model.sql92.sql92_errors import SqlError
 from epochmq.model.sql92.syntax import (
     Cast,
     Compare,
@@ -17,6 +16,7 @@ from epochmq.model.sql92.syntax import (
     Node,
     Not,
     Property,
+    SqlError,
     Text,
 )
 

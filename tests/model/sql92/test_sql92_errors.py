@@ -1,7 +1,7 @@
 """The error of a filter."""
 
 from epochmq.base.errors import Refused
-from epochmq.model.sql92.sql92_errors import SqlError
+from epochmq.model.sql92.syntax import SqlError
 
 
 def test_it_is_a_refusal_with_code_23_that_says_where() -> None:

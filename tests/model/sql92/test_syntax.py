@@ -3,8 +3,16 @@
 import pytest
 
 from epochmq.model.sql92 import syntax
-from epochmq.model.sql92.sql92_errors import SqlError
-from epochmq.model.sql92.syntax import Cast, Compare, Constant, In, Logic, Negate, Property
+from epochmq.model.sql92.syntax import (
+    Cast,
+    Compare,
+    Constant,
+    In,
+    Logic,
+    Negate,
+    Property,
+    SqlError,
+)
 
 A = Property("a")
 ONE, TWO = Constant(1), Constant(2)

@@ -7,8 +7,8 @@ from typing import Any
 
 from epochmq.model import record
 from epochmq.model.host import pack
-from epochmq.model.queue import MessageQueue
 from epochmq.model.record import store_time_at
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import Runner

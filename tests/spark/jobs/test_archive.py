@@ -23,11 +23,10 @@ from tests.spark.jobs.lake import (
 
 from epochmq.base.errors import EnvironmentFault, NotFound, StoreDamaged, UsageError
 from epochmq.model import record
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs import archive as job
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, rehearse
-from epochmq.spark.jobs.job_lock import CheckpointInUse
-from epochmq.spark.jobs.job_report import no_progress
+from epochmq.spark.jobs.job_report import CheckpointInUse, no_progress
 from epochmq.spark.jobs.tables.archive_table import TableConflict
 from epochmq.spark.jobs.tables.opening import open_table
 from epochmq.spark.jobs.typed import Typing

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import (
     Range,
     advanced,

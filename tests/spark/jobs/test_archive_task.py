@@ -9,7 +9,7 @@ import pytest
 from tests.spark.jobs.lake import BROKER, DAY_MS, START_MS, FakeCluster, one_record, topic
 
 from epochmq.base.errors import OurBug
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import (
     OPEN_FILES_MAX,

@@ -10,7 +10,7 @@ from tests.spark.jobs.replicas import Held, held, make_log, write_store
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit import Audit, asks_of, plan, run_audit, whole
 from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, FindingKind, Shape
-from epochmq.spark.jobs.audit_files import StoreReplica
+from epochmq.spark.jobs.audit_sources import StoreReplica
 
 LOG = make_log(400, seed=7)
 NAMES = ("a", "b", "c")

@@ -7,7 +7,7 @@ from tests.spark.jobs.replicas import FILE_BYTES, make_log, write_store
 
 from epochmq.base.errors import NotFound, StoreDamaged
 from epochmq.spark.jobs.audit_core import Epoch, Shape
-from epochmq.spark.jobs.audit_files import StoreReplica
+from epochmq.spark.jobs.audit_sources import StoreReplica
 
 LOG = make_log(300, seed=3)
 

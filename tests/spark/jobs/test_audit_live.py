@@ -9,7 +9,7 @@ from epochmq.base.errors import NotFound, NotReachable
 from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.producer import Producer
 from epochmq.model.message import Message
-from epochmq.spark.jobs.audit_live import LiveReplica, live_replicas, settle
+from epochmq.spark.jobs.audit_sources import LiveReplica, live_replicas, settle
 from epochmq.spark.spark_loop_thread import LoopThread
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from tests.spark.jobs.replicas import FILE_BYTES, make_log, write_store
 
 from epochmq.spark.jobs.audit import DigestRequest
-from epochmq.spark.jobs.audit_files import StoreReplica
-from epochmq.spark.jobs.audit_spark import digest_row, row_of
+from epochmq.spark.jobs.audit_report import digest_row, row_of
+from epochmq.spark.jobs.audit_sources import StoreReplica
 
 
 def test_rows_become_the_digests_the_replica_itself_gives(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """What a backfill reports; its rows are compared in tests/spark/jvm/test_jobs.py."""
 
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.jobs.backfill import ranges_of
-from epochmq.spark.jobs.cut_over import CutOver
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.jobs.backfill import CutOver, ranges_of
 
 
 def test_ranges_are_those_that_brokers_are_asked_for() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.model.queue import MessageQueue
-from epochmq.spark.jobs.cut_over import chosen_topics, find_cut_over
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.jobs.backfill import chosen_topics, find_cut_over
 
 QUEUES = [MessageQueue("t", "broker-a", n) for n in range(3)]
 

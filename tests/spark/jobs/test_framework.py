@@ -97,7 +97,7 @@ def test_our_errors_come_back_as_they_were() -> None:
     assert str(found) == "no space is left at /t: make room"
     other = explain(SparkSays("epochmq.base.errors.Refused: no"))
     assert (type(other), str(other)) == (EnvironmentFault, "no")
-    lost = explain(SparkSays("epochmq.spark.lost.DataLost: T:0 is gone"))
+    lost = explain(SparkSays("epochmq.spark.retry.DataLost: T:0 is gone"))
     assert (type(lost), str(lost)) == (EnvironmentFault, "T:0 is gone")
 
 

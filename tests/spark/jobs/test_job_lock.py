@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.job_lock import CheckpointInUse, CheckpointLock
+from epochmq.spark.jobs.job_report import CheckpointInUse, CheckpointLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from epochmq.spark.jobs.job_lock import CheckpointLock
+from epochmq.spark.jobs.job_report import CheckpointLock
 with CheckpointLock(Path(sys.argv[1]), "archive"):
     print("held", flush=True)
     sys.stdin.read()

@@ -103,7 +103,7 @@ def test_a_driver_killed_on_the_way(
 def test_an_error_of_a_task_is_one_line(spark: Any, tmp_path: Path) -> None:
     runner = OnSpark(TaskSource("127.0.0.1:1", 100), spark)
     assert runner.tasks == 2
-    from epochmq.model.queue import MessageQueue
+    from epochmq.model.topic import MessageQueue
     from epochmq.spark.jobs.archive_plan import Range
     from epochmq.spark.jobs.archive_task import Work
 

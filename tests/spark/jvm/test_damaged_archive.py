@@ -17,7 +17,7 @@ from tests.spark.sinking import messages
 from epochmq.base.errors import StoreDamaged
 from epochmq.client.aio import Producer
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive import NO_SPARK, ArchiveOptions, run_archive
 from epochmq.spark.jobs.compact import Compact, compact
 from epochmq.spark.jobs.framework import translated

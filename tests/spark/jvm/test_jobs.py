@@ -20,12 +20,11 @@ from tests.spark.sinking import messages
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.spark.jobs.archive import NO_SPARK, ArchiveOptions, run_archive
 from epochmq.spark.jobs.audit import run_audit
-from epochmq.spark.jobs.audit_files import StoreReplica
-from epochmq.spark.jobs.audit_spark import spark_digester
+from epochmq.spark.jobs.audit_report import spark_digester
+from epochmq.spark.jobs.audit_sources import StoreReplica
 from epochmq.spark.jobs.backfill import backfill
 from epochmq.spark.jobs.compact import Compact, compact, latest, with_key, without_tombstones
 from epochmq.spark.jobs.reconcile import Reconcile, reconcile

@@ -21,7 +21,7 @@ from tests.spark import topics
 
 from epochmq.model import record
 from epochmq.model.message import Message, StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark import PublishOffsets, columns
 from epochmq.spark.spark_cluster import Cluster
 

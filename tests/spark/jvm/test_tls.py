@@ -18,7 +18,7 @@ from epochmq.spark.jobs.backfill import backfill
 from epochmq.spark.jobs.compact import Compact, compact
 from epochmq.spark.jobs.reconcile import Reconcile, reconcile
 from epochmq.spark.jobs.replay import Replay, replay
-from epochmq.spark.tls_options import reach
+from epochmq.spark.option_table import reach
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 FROM, TO = "SecretFrom", "SecretTo"

@@ -11,16 +11,21 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
-from epochmq.spark.decode_made import INT32, INT64, TIMES, ColumnsArgs
-from epochmq.spark.decode_native import RowsArgs
-from epochmq.spark.decode_packed import PairsArgs
-from epochmq.spark.decode_whole import WholeArgs
+from epochmq.spark.decode_native import (
+    INT32,
+    INT64,
+    TIMES,
+    ColumnsArgs,
+    PairsArgs,
+    RowsArgs,
+    WholeArgs,
+)
 from epochmq.store.native import library
 from epochmq.store.native.library import RemakeArgs
-from epochmq.store.native.native_batch import CheckedBatch, NativeBatch
 from epochmq.store.native.native_index import IndexPut
-from epochmq.store.native.native_records import NativeRecords
-from epochmq.store.native.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts
+from epochmq.store.native_batch import CheckedBatch, NativeBatch
+from epochmq.store.native_records import NativeRecords
+from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "a", "")

@@ -13,7 +13,7 @@ from epochmq.model import record
 from epochmq.spark.columns import NAMES
 from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.store.native import library
-from epochmq.store.native.bare import Bare
+from epochmq.store.native.library import Bare
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 NO_BODY = [name for name in NAMES if name != "body"]

@@ -14,7 +14,8 @@ from tests.store.native import fuzz
 
 import build_native
 from epochmq.base.errors import OurBug
-from epochmq.store.native import library, native_records, native_send, waits
+from epochmq.store import native_records, native_send, waits
+from epochmq.store.native import library
 
 needs_native = pytest.mark.skipif(library.library() is None, reason=library.which())
 needs_compiler = pytest.mark.skipif(build_native.compiler() is None, reason="no C compiler")

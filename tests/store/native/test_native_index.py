@@ -9,7 +9,7 @@ from sim.disk import SimDisk
 
 from epochmq.store.index_file import IndexFile
 from epochmq.store.native import library
-from epochmq.store.native.keys import KEY_BYTES
+from epochmq.store.native.native_index import KEY_BYTES
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 

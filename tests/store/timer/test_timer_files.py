@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from sim.disk import PowerCut, SimDisk
 
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
-from epochmq.store.timer.timer_layout import DEFAULT, TimerDamaged
 from epochmq.store.timer.timer_log import FOLDER, TimerLog
-from epochmq.store.timer.wheel import FILE, Wheel
+from epochmq.store.timer.wheel import DEFAULT, FILE, TimerDamaged, Wheel
 
 WALL = 1_700_000_000_000
 LOG_BYTES = 52 * 4 + 30

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.store.timer.timer_layout import (
+from epochmq.store.timer.wheel import (
     SLOT_BYTES,
     UNIT_BYTES,
     TimerDamaged,

@@ -3,8 +3,8 @@
 import pytest
 from sim.disk import SimDisk
 
-from epochmq.store.timer.timer_layout import BLANK, BLANK_MAGIC, TimerDamaged
 from epochmq.store.timer.timer_log import FOLDER, TimerLog
+from epochmq.store.timer.wheel import BLANK, BLANK_MAGIC, TimerDamaged
 
 BYTES = 52 * 3 + 20
 """Three units and a blank in a file."""

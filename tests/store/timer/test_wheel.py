@@ -3,8 +3,7 @@
 import pytest
 from sim.disk import SimDisk
 
-from epochmq.store.timer.timer_layout import TimerDamaged, TimerSlot
-from epochmq.store.timer.wheel import FILE, Wheel
+from epochmq.store.timer.wheel import FILE, TimerDamaged, TimerSlot, Wheel
 
 BYTES = 100 * 32
 

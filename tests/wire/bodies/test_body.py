@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import HeaderError
 from epochmq.base.limits import LENIENT_BODY_BYTES_MAX
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import (
     Body,
     MaybeText,

@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import body_classes, check_body_trip, values
 
-from epochmq.wire.bodies import bulk_bodies
+from epochmq.wire.bodies import offset_bodies
 from epochmq.wire.bodies.body import decode_body, encode_body
 
 
-@pytest.mark.parametrize("cls", body_classes(bulk_bodies))
+@pytest.mark.parametrize("cls", body_classes(offset_bodies))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_body_trip(data.draw(values(cls)))
 
 
 def test_digests_are_rows() -> None:
-    made = bulk_bodies.LogDigests(9, 1, [bulk_bodies.EpochSpan(2, 1, 9)], [(1, 8, "ab")])
+    made = offset_bodies.LogDigests(9, 1, [offset_bodies.EpochSpan(2, 1, 9)], [(1, 8, "ab")])
     data = encode_body(made)
     assert data == (
         b'{"confirmed":9,"start":1,"epochs":[{"epoch":2,"start":1,"end":9}],"blocks":[[1,8,"ab"]]}'
     )
-    assert decode_body(bulk_bodies.LogDigests, data) == made
+    assert decode_body(offset_bodies.LogDigests, data) == made

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import body_classes, check_body_trip, values
 
-from epochmq.wire.bodies import client_bodies
+from epochmq.wire.bodies import group_bodies
 from epochmq.wire.bodies.body import decode_body, encode_body
 
 
-@pytest.mark.parametrize("cls", body_classes(client_bodies))
+@pytest.mark.parametrize("cls", body_classes(group_bodies))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_body_trip(data.draw(values(cls)))
@@ -25,12 +25,12 @@ def test_a_heartbeat_as_java_53_writes_it() -> None:
         b'"unitMode":false}],"heartbeatFingerprint":0,"producerDataSet":[{"groupName":'
         b'"CLIENT_INNER_PRODUCER"}],"withoutSub":false}'
     )
-    got = decode_body(client_bodies.HeartbeatData, data)
+    got = decode_body(group_bodies.HeartbeatData, data)
     (consumer,) = got.consumer_data_set
     (subscription,) = consumer.subscription_data_set
     assert got.client_id == "1.2.3.4@1"
     assert (consumer.group_name, subscription.code_set) == ("g", frozenset({65}))
-    assert decode_body(client_bodies.HeartbeatData, encode_body(got)) == got
+    assert decode_body(group_bodies.HeartbeatData, encode_body(got)) == got
 
 
 def test_a_heartbeat_as_careless_clients_write_it() -> None:
@@ -39,15 +39,15 @@ def test_a_heartbeat_as_careless_clients_write_it() -> None:
         b'"subscriptionDataSet":[{"topic":"T","codeSet":["65"],"subVersion":"1663545600000",'
         b'"tagsSet":null,"classFilterMode":"false"}]}]}'
     )
-    (consumer,) = decode_body(client_bodies.HeartbeatData, data).consumer_data_set
+    (consumer,) = decode_body(group_bodies.HeartbeatData, data).consumer_data_set
     assert consumer.subscription_data_set[0].code_set == frozenset({65})
     assert consumer.subscription_data_set[0].sub_version == 1663545600000
 
 
 def test_odd_names() -> None:
-    assert b'"clientID":"c"' in encode_body(client_bodies.HeartbeatData("c"))
-    assert b'"remoteIP":"i"' in encode_body(client_bodies.ProducerInfo("c", "i"))
+    assert b'"clientID":"c"' in encode_body(group_bodies.HeartbeatData("c"))
+    assert b'"remoteIP":"i"' in encode_body(group_bodies.ProducerInfo("c", "i"))
     assert (
-        encode_body(client_bodies.ConsumerConnection())
+        encode_body(group_bodies.ConsumerConnection())
         == b'{"connectionSet":[],"subscriptionTable":{}}'
     )

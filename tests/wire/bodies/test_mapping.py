@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import body_classes, check_body_trip, values
 
-from epochmq.wire.bodies import mapping
+from epochmq.wire.bodies import topic_bodies
 from epochmq.wire.bodies.body import decode_body, encode_body
 
 
-@pytest.mark.parametrize("cls", body_classes(mapping))
+@pytest.mark.parametrize("cls", body_classes(topic_bodies))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_body_trip(data.draw(values(cls)))
@@ -17,6 +17,6 @@ def test_round_trip(cls: type, data: st.DataObject) -> None:
 
 def test_integer_keys() -> None:
     data = b'{"bname":"b","currIdMap":{0:1},"epoch":5,"scope":"__global__","topic":"T"}'
-    got = decode_body(mapping.TopicQueueMappingInfo, data)
+    got = decode_body(topic_bodies.TopicQueueMappingInfo, data)
     assert got.curr_id_map == {0: 1}
     assert b'"currIdMap":{"0":1}' in encode_body(got)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import body_classes, check_body_trip, values
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies import offset_bodies
 from epochmq.wire.bodies.body import decode_body, encode_body, mq_map_decode, mq_map_encode
 

@@ -11,11 +11,13 @@ from epochmq.base.errors import HeaderError
 from epochmq.base.limits import REGISTER_BODY_BYTES_MAX
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies import register_bodies
-from epochmq.wire.bodies.mapping import TopicQueueMappingInfo
-from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
-from epochmq.wire.bodies.register_bodies import decode_compressed, encode_compressed
-from epochmq.wire.bodies.topic_bodies import TopicConfigTable
+from epochmq.wire.bodies import namesrv_bodies
+from epochmq.wire.bodies.namesrv_bodies import (
+    RegisterBrokerBody,
+    decode_compressed,
+    encode_compressed,
+)
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable, TopicQueueMappingInfo
 
 TOPICS = {
     "T": TopicConfig("T", 4, 4),
@@ -115,7 +117,7 @@ def test_a_bomb_is_stopped() -> None:
 
 
 def test_a_large_one_is_read_in_many_steps() -> None:
-    names = [f"T{number}" for number in range(5 * register_bodies.TOPICS_A_STEP)]
+    names = [f"T{number}" for number in range(5 * namesrv_bodies.TOPICS_A_STEP)]
     topics = {name: TopicConfig(name, 8, 8, 6) for name in names}
     topics["odd"] = TopicConfig("odd", 1, 2, 4, attributes={"+a": "b"})
     full = RegisterBrokerBody(TopicConfigTable(topics, DataVersion(0, 1, 2)), [])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import FULL_TEXT, check_header_trip, header_classes, values
 
+from epochmq.wire.header import decode_header, encode_header
 from epochmq.wire.headers import admin_headers
-from epochmq.wire.headers.header import decode_header, encode_header
 
 
 @pytest.mark.parametrize("cls", header_classes(admin_headers))

@@ -5,21 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import FULL_TEXT, check_header_trip, header_classes, values
 
-from epochmq.wire.headers import client_headers
-from epochmq.wire.headers.header import decode_header, encode_header
+from epochmq.wire.header import decode_header, encode_header
+from epochmq.wire.headers import group_headers
 
 
-@pytest.mark.parametrize("cls", header_classes(client_headers))
+@pytest.mark.parametrize("cls", header_classes(group_headers))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_header_trip(data.draw(values(cls, FULL_TEXT)))
 
 
 def test_a_heartbeat_of_53_has_an_empty_header() -> None:
-    assert encode_header(client_headers.HeartbeatHeader()) == {}
-    assert decode_header(client_headers.HeartbeatHeader, None) == client_headers.HeartbeatHeader()
+    assert encode_header(group_headers.HeartbeatHeader()) == {}
+    assert decode_header(group_headers.HeartbeatHeader, None) == group_headers.HeartbeatHeader()
 
 
 def test_v2_heartbeat_marks() -> None:
-    header = client_headers.HeartbeatResponseHeader(True, False)
+    header = group_headers.HeartbeatResponseHeader(True, False)
     assert encode_header(header) == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "false"}

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import FULL_TEXT, check_header_trip, header_classes, values
 
-from epochmq.wire.headers import controller_v50_headers
+from epochmq.wire.headers import controller_headers
 
 
-@pytest.mark.parametrize("cls", header_classes(controller_v50_headers))
+@pytest.mark.parametrize("cls", header_classes(controller_headers))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_header_trip(data.draw(values(cls, FULL_TEXT)))

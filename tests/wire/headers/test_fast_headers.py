@@ -9,11 +9,10 @@ from tests.wire.trips import values
 
 from epochmq.wire.command import Command, decode, encode_frame
 from epochmq.wire.frame import PREFIX_BYTES
+from epochmq.wire.header import decode_header, encode_header
 from epochmq.wire.headers import fast_headers
-from epochmq.wire.headers.header import decode_header, encode_header
 from epochmq.wire.headers.pull_headers import PullHeader
-from epochmq.wire.headers.send_headers import SendHeader, SendHeaderV2
-from epochmq.wire.headers.transaction_headers import EndTransactionHeader
+from epochmq.wire.headers.send_headers import EndTransactionHeader, SendHeader, SendHeaderV2
 
 JAVA_SEND = (
     b'{"code":310,"extFields":{"a":"g","b":"T","c":"TBW102","d":"4","e":"3","f":"0",'

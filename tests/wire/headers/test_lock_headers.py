@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import FULL_TEXT, check_header_trip, header_classes, values
 
-from epochmq.wire.headers import lock_headers
-from epochmq.wire.headers.header import decode_header, encode_header
+from epochmq.wire.header import decode_header, encode_header
+from epochmq.wire.headers import group_headers
 
 
-@pytest.mark.parametrize("cls", header_classes(lock_headers))
+@pytest.mark.parametrize("cls", header_classes(group_headers))
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_header_trip(data.draw(values(cls, FULL_TEXT)))
 
 
 def test_nothing_of_its_own() -> None:
-    assert encode_header(lock_headers.LockBatchHeader()) == {}
-    assert decode_header(lock_headers.UnlockBatchHeader, {"bname": "b"}).bname == "b"
+    assert encode_header(group_headers.LockBatchHeader()) == {}
+    assert decode_header(group_headers.UnlockBatchHeader, {"bname": "b"}).bname == "b"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin import exits
-from epochmq.admin.output import JSON, note, output_option, print_json
+from epochmq.admin.shared import exits
+from epochmq.admin.shared.output import JSON, note, output_option, print_json
 
 if TYPE_CHECKING:
     from epochmq.admin.local.local_cluster import LocalCluster
@@ -88,8 +88,8 @@ def _play(
     from epochmq.admin.demo.failovers import Failovers
     from epochmq.admin.demo.flights import flights
     from epochmq.admin.demo.run import Demo, Plan
+    from epochmq.admin.local.config_files import choose_anywhere
     from epochmq.admin.local.local_cluster import LocalCluster
-    from epochmq.admin.local.port_block import choose_anywhere
     from epochmq.runtime.main import run
 
     began = time.monotonic()

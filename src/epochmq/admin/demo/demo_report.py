@@ -5,7 +5,7 @@ from typing import Any
 
 from epochmq.admin.demo.failovers import KillTimeline
 from epochmq.admin.demo.run import DemoOutcome
-from epochmq.admin.figures import rate, size
+from epochmq.admin.shared.output import rate, size
 
 Report = Mapping[str, Any]
 

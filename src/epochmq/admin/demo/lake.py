@@ -17,7 +17,7 @@ import msgspec
 
 from epochmq.admin.demo.delays import Delay, differences
 from epochmq.base.errors import EnvironmentFault
-from epochmq.spark.jobs.needs import check_java, need
+from epochmq.spark.needs import check_java, need
 
 FOLDER = "lake"
 MASTER = "local[2]"

@@ -15,10 +15,9 @@ from epochmq.admin.demo.failovers import Failovers, KillTimeline
 from epochmq.admin.demo.flights import Flight
 from epochmq.admin.demo.rate_curve import RateCurve
 from epochmq.admin.demo.verdict import DemoVerdict, judge
-from epochmq.admin.figures import Latencies
 from epochmq.admin.messages.lines import Outbound
-from epochmq.admin.messages.pace import SendPace
-from epochmq.admin.messages.sender import RateSender
+from epochmq.admin.messages.sender import RateSender, SendPace
+from epochmq.admin.shared.output import Latencies
 from epochmq.base.errors import EnvironmentFault
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message

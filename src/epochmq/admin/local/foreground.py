@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin import exits
 from epochmq.admin.local import processes
 from epochmq.admin.local.local_cluster import LocalCluster
-from epochmq.admin.output import note
+from epochmq.admin.shared import exits
+from epochmq.admin.shared.output import note
 from epochmq.runtime.main import run
 from epochmq.runtime.signals import StopSignal, stop_on_signals
 

@@ -15,15 +15,56 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochmq.admin import where
-from epochmq.admin.local import config_files, port_block, processes
-from epochmq.admin.local.cluster_ready import all_copied, brokers_known
-from epochmq.admin.local.port_block import HOST, PortBlock, PortChoice
-from epochmq.base.errors import EnvironmentFault
+from epochmq.admin.local import config_files, processes, where
+from epochmq.admin.local.config_files import HOST, PortBlock, PortChoice
+from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.client.aio import Admin
+from epochmq.client.aio.name_servers import NameServers
+from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.runtime.peers import Peers
+from epochmq.runtime.rng import RealRng
+
+# Cluster ready -------------------------------------------------------------------------------
+# Whether a cluster can be worked with: asked as a client would ask.
+
+
+TIMEOUT_MS = 1_000
+
+
+async def brokers_known(namesrv: str) -> int:
+    """How many brokers have registered at the name server; 0 when it does not answer."""
+    peers = Peers()
+    servers = NameServers(namesrv, peers, RealRng())
+    try:
+        # Every broker registers the template of new topics, so its route tells that one is there.
+        route = await servers.route(DEFAULT_TOPIC)
+    except EpochError:
+        return 0
+    finally:
+        await peers.close()
+    return sum(len(broker.broker_addrs) for broker in route.broker_datas)
+
+
+async def all_copied(namesrv: str, brokers: Iterable[str]) -> bool:
+    """Whether every slave among `brokers` has its master's tables: it can stand in from then on."""
+    async with Admin(namesrv, timeout_ms=TIMEOUT_MS) as admin:
+        for address in brokers:
+            try:
+                figures = await admin.runtime_info(address)
+            except EpochError:
+                return False
+            lacks = figures.get("epochmqMetadataCopied") == "false"
+            if lacks and figures.get("epochmqRole") == "SLAVE":
+                return False
+    return True
+
+
+# Local cluster -------------------------------------------------------------------------------
+
 
 READY_S = 30.0
 _POLL_S = 0.02
@@ -187,7 +228,7 @@ class LocalCluster:
     def _choose_ports(self, wanted: PortBlock) -> PortChoice:
         found = config_files.names(self.directory)
         fresh = not any(config_files.kind_of(name) == "broker" for name in found)
-        choice = port_block.choose(wanted if fresh else self.ports)
+        choice = config_files.choose(wanted if fresh else self.ports)
         config_files.write_missing(self.directory, choice.ports)
         if choice.ports != self.ports:
             config_files.move_ports(self.directory, choice.ports)

@@ -8,7 +8,7 @@ from epochmq.admin.messages.position import LAST, PositionKind, StartPosition
 from epochmq.base.errors import UsageError
 from epochmq.client.aio import ConsumeResult, PopConsumer, PullConsumer, PushConsumer, Sql
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 _LOOK_S = 0.05
 

@@ -5,9 +5,12 @@ JSON fields: `body` (text; other JSON is kept as compact JSON) or `body_base64`,
 `deliver_at_ms`. Others are ignored, so that what `consume -o json` prints can be produced again.
 """
 
+import asyncio
 import base64
 import binascii
 import json
+import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from epochmq.base.errors import UsageError
@@ -138,3 +141,46 @@ def _level(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 18:
         return value
     raise ValueError("'delay_level' must be a number from 0 to 18")
+
+
+# Reading -------------------------------------------------------------------------------------
+# Lines from a file, a pipe or a terminal, without a thread that Ctrl-C could not end.
+
+
+CHUNK_BYTES = 1 << 16
+
+
+async def lines(handle: int) -> AsyncIterator[bytes]:
+    """Lines without their ends; the last may lack one. Empty lines are lines."""
+    rest = b""
+    async for chunk in _chunks(handle):
+        whole = (rest + chunk).split(b"\n")
+        rest = whole.pop()
+        for line in whole:
+            yield line.removesuffix(b"\r")
+    if rest:
+        yield rest
+
+
+async def _chunks(handle: int) -> AsyncIterator[bytes]:
+    while True:
+        await _readable(handle)
+        chunk = os.read(handle, CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _readable(handle: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(handle, ready.set)
+    except PermissionError:
+        # A plain file: always ready. Give the others a turn all the same.
+        await asyncio.sleep(0)
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(handle)

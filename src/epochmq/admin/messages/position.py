@@ -5,7 +5,9 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import Refused, UsageError
+from epochmq.model.names import check_group, check_topic
+from epochmq.model.sql92 import SqlError, compile_filter
 
 _AGO = re.compile(r"([0-9]+)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -55,3 +57,34 @@ def parse(text: str, now_wall_ms: int) -> StartPosition:
             f"--from '{text}' is no position; write first, last, an offset (100), a number from"
             " the end (-10), how long ago (15m), or a time (2024-05-01T12:00, @1714564800000)"
         ) from None
+
+
+# Name arguments ------------------------------------------------------------------------------
+# Names and filters given on the command line: a wrong one is a usage error, not a refusal.
+
+
+def checked_topic(name: str) -> str:
+    """`name`, if a topic may be called so."""
+    try:
+        check_topic(name)
+    except Refused as error:
+        raise UsageError(error.remark) from None
+    return name
+
+
+def checked_group(name: str) -> str:
+    """`name`, if a group may be called so."""
+    try:
+        check_group(name)
+    except Refused as error:
+        raise UsageError(error.remark) from None
+    return name
+
+
+def checked_sql(text: str) -> str:
+    """`text`, if it is an SQL92 filter."""
+    try:
+        compile_filter(text)
+    except SqlError as error:
+        raise UsageError(f"--sql '{text}': {error}") from None
+    return text

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from epochmq.admin.figures import Latencies
 from epochmq.admin.messages.lines import Outbound
+from epochmq.admin.shared.output import Latencies
 from epochmq.base.errors import NotReachable
 from epochmq.client.aio import Producer
-from epochmq.client.core.queue_selector import by_key
+from epochmq.client.core.send_policy import by_key
 from epochmq.model import property_names as names
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 BATCH_COUNT = 64
 BATCH_BYTES = 512 * 1024
@@ -150,3 +150,29 @@ class RateSender:
         self.on_ack(began, len(batch))
         self.sent += len(batch)
         self.sent_bytes += sum(len(message.body) for message in messages)
+
+
+# Pace ----------------------------------------------------------------------------------------
+# Holds a stream to so many a second.
+
+
+_SLICE_S = 0.005
+
+
+class SendPace:
+    """`await pace.next()` before each message; 0 a second means as fast as it goes."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._began = time.monotonic()
+        self._count = 0
+
+    async def next(self) -> None:
+        """Wait until it is this message's turn; very short sleeps are left out."""
+        if not self._per_second:
+            return
+        due = self._began + self._count / self._per_second
+        self._count += 1
+        late = time.monotonic() - due
+        if late < -_SLICE_S or (late < 0 and self._count < self._per_second * _SLICE_S):
+            await asyncio.sleep(-late)

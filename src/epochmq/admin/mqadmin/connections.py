@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from epochmq.admin.mqadmin.java_text import text_of
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
+from epochmq.admin.shared.java_text import text_of
 from epochmq.client.core.release_names import release_name
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.wire.bodies.client_bodies import ClientConnection
+    from epochmq.wire.bodies.group_bodies import ClientConnection
 
 _MEMBER = "{:<36} {:<22} {:<10} {}"
 _TOPIC = "{:<20} {}"

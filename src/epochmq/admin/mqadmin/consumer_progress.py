@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from epochmq.admin import group_figures
-from epochmq.admin.group_figures import OFFLINE, QueuePosition, Summary
-from epochmq.admin.mqadmin.java_text import second
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
-from epochmq.admin.progress_bar import Bar
+from epochmq.admin.shared import group_figures
+from epochmq.admin.shared.group_figures import OFFLINE, QueuePosition, Summary
+from epochmq.admin.shared.java_text import second
+from epochmq.admin.shared.output import Bar
 from epochmq.model.names import RETRY, is_retry_topic
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
-from epochmq.admin.output import note
+from epochmq.admin.shared.output import note
 from epochmq.base.errors import EpochError
 
 if TYPE_CHECKING:

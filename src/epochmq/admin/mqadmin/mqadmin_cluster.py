@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.broker_figures import BrokerFigures, brokers
-from epochmq.admin.mqadmin.java_text import text_of
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
-from epochmq.admin.output import note
+from epochmq.admin.shared.broker_figures import BrokerFigures, brokers
+from epochmq.admin.shared.java_text import text_of
+from epochmq.admin.shared.output import note
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin

@@ -4,8 +4,8 @@ from importlib import import_module
 
 import click
 
-from epochmq.admin.lazy import LazyGroup
 from epochmq.admin.mqadmin.running import output_for_all
+from epochmq.admin.shared.exits import LazyGroup
 
 _HERE = "epochmq.admin.mqadmin."
 COMMANDS = {

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from epochmq.admin.mqadmin.repeating import interval, repeat
-from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
+from epochmq.admin.mqadmin.running import Out, flag, interval, mq_command, opt, repeat
 from epochmq.base.errors import EpochError
 
 if TYPE_CHECKING:

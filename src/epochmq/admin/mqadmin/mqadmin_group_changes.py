@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from epochmq.admin.mqadmin.java_text import fields_of
 from epochmq.admin.mqadmin.mqadmin_topic_changes import parse_attributes
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
+from epochmq.admin.shared.java_text import fields_of
 from epochmq.base.errors import UsageError
 from epochmq.model.group import GroupRetryPolicy, SubscriptionGroupConfig
 from epochmq.model.names import dlq_topic, retry_topic

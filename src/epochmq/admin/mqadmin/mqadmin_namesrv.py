@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
-from epochmq.admin.output import note
+from epochmq.admin.shared.output import note
 from epochmq.base.errors import EpochError
 
 if TYPE_CHECKING:

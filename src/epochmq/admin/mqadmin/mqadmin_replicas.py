@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.mqadmin.java_text import moment
-from epochmq.admin.mqadmin.repeating import interval, repeat
-from epochmq.admin.mqadmin.running import Out, mq_command, opt
+from epochmq.admin.mqadmin.running import Out, interval, mq_command, opt, repeat
+from epochmq.admin.shared.java_text import moment
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.wire.bodies.controller_bodies import EpochEntryCache
-    from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+    from epochmq.wire.bodies.controller_bodies import EpochEntryCache, HARuntimeInfo
 
 
 @mq_command(

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.mqadmin.java_text import text_of, to_moment
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
+from epochmq.admin.shared.java_text import text_of, to_moment
 from epochmq.base.errors import Refused
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin

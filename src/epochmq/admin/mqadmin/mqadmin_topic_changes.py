@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from epochmq.admin.mqadmin.java_text import fields_of
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
+from epochmq.admin.shared.java_text import fields_of
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.model.topic import TopicConfig, format_perm
 

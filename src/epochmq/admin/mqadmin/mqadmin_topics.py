@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochmq.admin.mqadmin.java_text import moment, pretty_json, text_of
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
-from epochmq.admin.progress_bar import Bar
+from epochmq.admin.shared.java_text import moment, pretty_json, text_of
+from epochmq.admin.shared.output import Bar
 from epochmq.base.errors import EpochError
 from epochmq.model.names import is_dlq_topic, is_retry_topic
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import TopicRouteData
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin

@@ -1,17 +1,19 @@
 """How a command of `mqadmin` is made: options as RocketMQ spells them, text or JSON, one run."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from epochmq.admin.asking import ask
-from epochmq.admin.output import JSON, TABLE, print_json
-from epochmq.admin.where import default_namesrv
+from epochmq.admin.local.where import default_namesrv
+from epochmq.admin.shared.asking import ask
+from epochmq.admin.shared.output import JSON, TABLE, print_json
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
+
 
 _FOR_ALL = "epochmq.admin.mqadmin.output"
 
@@ -160,3 +162,20 @@ def one_of(first: object, second: object, names: str) -> None:
     """Exactly one of two options; `names` is how they are shown."""
     if (first is None) == (second is None):
         raise click.UsageError(f"give one of {names}, and only one")
+
+
+# Repeating -----------------------------------------------------------------------------------
+# Commands that can print again and again: `-i SECONDS`.
+
+
+def interval() -> click.Option:
+    """The option `-i`."""
+    return opt("i", "interval", "Print again every so many seconds.", click.IntRange(1))
+
+
+async def repeat(once: Callable[[], Awaitable[None]], seconds: int | None) -> None:
+    """`once`, and without end when there is an interval; Ctrl-C ends it."""
+    await once()
+    while seconds is not None:
+        await asyncio.sleep(seconds)
+        await once()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.messages.printer import as_json
-from epochmq.admin.mqadmin.java_text import fields_of, to_moment
-from epochmq.admin.mqadmin.message_text import one_line
+from epochmq.admin.mqadmin.queries import one_line
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
-from epochmq.admin.output import note
+from epochmq.admin.shared.java_text import fields_of, to_moment
+from epochmq.admin.shared.output import note
 from epochmq.base.errors import UsageError
 from epochmq.model.message import Message
 from epochmq.model.names import TOOLS_GROUP
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin, PullConsumer

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.exits import FAILED
-from epochmq.admin.lazy import nearest
-from epochmq.admin.output import note
+from epochmq.admin.shared.exits import FAILED, nearest
+from epochmq.admin.shared.output import note
 from epochmq.base.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
     from epochmq.model.group import SubscriptionGroupConfig
-    from epochmq.model.route import TopicRouteData
+    from epochmq.model.topic import TopicRouteData
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 cluster_option = click.option("-c", "--cluster", metavar="NAME", help="One cluster only.")

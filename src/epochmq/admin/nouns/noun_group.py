@@ -5,17 +5,208 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.asking import ask
-from epochmq.admin.nouns import noun_group_changes
-from epochmq.admin.nouns.noun_base import NounGroup, all_groups, check_group_known, cluster_option
-from epochmq.admin.output import note, output_option, show
-from epochmq.admin.progress_bar import Bar
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.messages.position import PositionKind, StartPosition, parse
+from epochmq.admin.nouns.noun_base import (
+    NounGroup,
+    all_groups,
+    check_group_known,
+    cluster_option,
+    confirm,
+    route_of,
+    yes_option,
+)
+from epochmq.admin.shared.asking import ask
+from epochmq.admin.shared.output import Bar, note, output_option, show
+from epochmq.base.errors import NotFound, Refused, UsageError
+from epochmq.client.aio import Admin
+from epochmq.client.aio.admin_groups import is_offline
+from epochmq.client.aio.admin_progress import TO_END
+from epochmq.model.topic import MessageQueue
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
 
+
+# Resetting -----------------------------------------------------------------------------------
+# Moving a group: to a time by its brokers, to offsets queue by queue.
+
+
+def position_of(text: str, now_wall_ms: int) -> StartPosition:
+    """What `--to` says, see `messages.position`."""
+    try:
+        return parse(text, now_wall_ms)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--from", "--to")) from None
+
+
+async def move(
+    admin: Admin, group: str, topic: str, position: StartPosition
+) -> dict[MessageQueue, int]:
+    """Move `group`; the new offset of every queue."""
+    if position.kind in (PositionKind.OFFSET, PositionKind.BACK):
+        return await _move_to_offsets(admin, group, topic, position)
+    wall_ms = {PositionKind.FIRST: 0, PositionKind.LAST: TO_END}.get(position.kind, position.value)
+    try:
+        return await admin.reset_offsets(group, topic, wall_ms)
+    except Refused as error:
+        if not is_offline(error):
+            raise
+    moved = await admin.reset_offline(group, topic, wall_ms)
+    return {each.queue: each.reset_offset for each in moved}
+
+
+async def _move_to_offsets(
+    admin: Admin, group: str, topic: str, position: StartPosition
+) -> dict[MessageQueue, int]:
+    """Offsets outside of a queue are taken to its nearer end."""
+    moved: dict[MessageQueue, int] = {}
+    for address in (await admin.brokers_of(topic)).values():
+        bounds, _ = await admin.topic_stats_of(address, topic)
+        for queue in sorted(bounds):
+            low, high = max(bounds[queue].min_offset, 0), bounds[queue].max_offset
+            wanted = high - position.value if position.kind is PositionKind.BACK else position.value
+            target = min(max(wanted, low), high)
+            await admin.reset_queue(address, group, topic, queue.queue_id, target)
+            moved[queue] = target
+    return moved
+
+
+# Noun group changes --------------------------------------------------------------------------
+# `epochmq group create`, `delete`, `reset-offset`.
+
+
 Row = dict[str, object]
+
+
+@click.command("create")
+@click.argument("group")
+@click.option(
+    "--retries",
+    type=click.IntRange(-1),
+    default=16,
+    show_default=True,
+    help="Tries before a message goes to the dead letters.",
+)
+@click.option("--ordered", is_flag=True, help="It consumes in order.")
+@click.option("--no-broadcast", is_flag=True, help="Its members may not broadcast.")
+@click.option("--disabled", is_flag=True, help="It may not consume yet.")
+@cluster_option
+@namesrv_option
+@output_option
+def create(
+    group: str,
+    retries: int,
+    ordered: bool,
+    no_broadcast: bool,
+    disabled: bool,
+    cluster: str | None,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Create a consumer group on all masters of a cluster, or of all clusters."""
+    from epochmq.admin.messages.position import checked_group
+    from epochmq.model.group import SubscriptionGroupConfig
+
+    checked_group(group)
+    config = SubscriptionGroupConfig(
+        group,
+        consume_enable=not disabled,
+        consume_broadcast_enable=not no_broadcast,
+        consume_message_orderly=ordered,
+        retry_max_times=retries,
+    )
+
+    async def work(admin: "Admin") -> list[Row]:
+        if group in await all_groups(admin):
+            raise UsageError(
+                f"group {group} is there already; change it by `epochmq mqadmin updateSubGroup`"
+            )
+        masters = await admin.masters(cluster)
+        for address in masters.values():
+            await admin.put_group(address, config)
+        return [{"group": group, "broker": name} for name in masters]
+
+    show(output, ("group", "broker"), ask(namesrv, work))
+
+
+@click.command("delete")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--keep-offsets", is_flag=True, help="Keep how far it was.")
+@yes_option
+@cluster_option
+@namesrv_option
+@output_option
+def delete(
+    groups: tuple[str, ...],
+    keep_offsets: bool,
+    yes: bool,
+    cluster: str | None,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Delete consumer groups with their offsets, retries and dead letters."""
+
+    async def check(admin: "Admin") -> None:
+        for group in groups:
+            await check_group_known(admin, group)
+
+    async def work(admin: "Admin") -> list[Row]:
+        from epochmq.model.names import dlq_topic, retry_topic
+
+        rows: list[Row] = []
+        for group in groups:
+            for name, address in (await admin.masters(cluster)).items():
+                await admin.delete_group(address, group, clean_offsets=not keep_offsets)
+                rows.append({"deleted": group, "broker": name})
+            for topic in (retry_topic(group), dlq_topic(group)):
+                await admin.delete_topic(topic, cluster)
+        return rows
+
+    ask(namesrv, check)
+    confirm(f"Delete {', '.join(groups)}, what waits for a retry, and the dead letters?", yes)
+    show(output, ("deleted", "broker"), ask(namesrv, work))
+
+
+@click.command("reset-offset")
+@click.argument("group")
+@click.option("-t", "--topic", required=True, help="In this topic.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="POSITION",
+    help="first, last, an offset (100), so many before the end (-10), so long ago (15m), or a"
+    " time (2024-05-01T12:00, @1714564800000).",
+)
+@namesrv_option
+@output_option
+def reset_offset(group: str, topic: str, to: str, namesrv: str, output: str) -> None:
+    """Move a group to another position in all queues of a topic, members or not."""
+
+    async def work(admin: "Admin") -> list[Row]:
+
+        position = position_of(to, admin.instance.clock.wall_ms())
+        await route_of(admin, topic)
+        await check_group_known(admin, group)
+        moved = await move(admin, group, topic, position)
+        if not moved:
+            raise NotFound(f"topic {topic} has no queue to move in")
+        return [
+            {
+                "topic": topic,
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "offset": offset,
+            }
+            for queue, offset in moved.items()
+        ]
+
+    show(output, ("topic", "broker", "queue", "offset"), ask(namesrv, work), title=group)
+
+
+# Noun group ----------------------------------------------------------------------------------
+
+
 _AT_ONE_TIME = 8
 
 
@@ -24,9 +215,9 @@ def command() -> None:
     """Consumer groups: progress, members, offsets."""
 
 
-command.add_command(noun_group_changes.create)
-command.add_command(noun_group_changes.delete)
-command.add_command(noun_group_changes.reset_offset)
+command.add_command(create)
+command.add_command(delete)
+command.add_command(reset_offset)
 
 
 @command.command("list")
@@ -49,7 +240,7 @@ def list_groups(everything: bool, cluster: str | None, namesrv: str, output: str
 
 async def _summaries(admin: "Admin", groups: list[str]) -> list[Row]:
     """A few at one time: each asks all its brokers."""
-    from epochmq.admin.group_figures import summary
+    from epochmq.admin.shared.group_figures import summary
 
     gate = asyncio.Semaphore(_AT_ONE_TIME)
     done = 0
@@ -106,7 +297,7 @@ def show_lag(group: str, topic: str | None, namesrv: str, output: str) -> None:
     """Show how far a group is in each queue, and which member has it."""
 
     async def work(admin: "Admin") -> tuple[list[Row], int, int]:
-        from epochmq.admin.group_figures import progress
+        from epochmq.admin.shared.group_figures import progress
 
         await check_group_known(admin, group)
         found = await progress(admin, group, topic, owners=True)

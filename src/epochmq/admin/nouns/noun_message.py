@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.asking import ask
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.nouns.noun_base import NounGroup, route_of
-from epochmq.admin.output import JSON, note, output_option, print_json, show
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared.asking import ask
+from epochmq.admin.shared.output import JSON, note, output_option, print_json, show
 from epochmq.base.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
     from epochmq.model.message import StoredMessage
-    from epochmq.model.queue import MessageQueue
+    from epochmq.model.topic import MessageQueue
 
 Row = dict[str, object]
 _COUNT = 64
@@ -64,7 +64,7 @@ async def _in_topic(admin: "Admin", topic: str, msg_id: str) -> "StoredMessage":
 async def _state(admin: "Admin", message: "StoredMessage") -> Row:
     """What it is, if it does not just lie in its topic: delayed, half, in flight; until when."""
     from epochmq.admin.messages.hidden import describe
-    from epochmq.admin.mqadmin.java_text import moment
+    from epochmq.admin.shared.java_text import moment
     from epochmq.base.errors import ConfigError
     from epochmq.model import delay_levels
     from epochmq.model.host import format_addr
@@ -132,8 +132,8 @@ def find_messages(
 
 def _in_a_line(row: Row) -> Row:
     """What strangers wrote made fit for a cell: no line ends, nothing that moves the cursor."""
-    from epochmq.admin.mqadmin.java_text import harmless
-    from epochmq.admin.output import text_of
+    from epochmq.admin.shared.java_text import harmless
+    from epochmq.admin.shared.output import text_of
 
     def cell(value: object) -> str:
         text = text_of(value)[:_CELL_CHARS]
@@ -167,7 +167,7 @@ def show_at(queue: str, offset: int, namesrv: str, output: str) -> None:
 
 
 async def _queue(admin: "Admin", text: str) -> "MessageQueue":
-    from epochmq.model.queue import MessageQueue
+    from epochmq.model.topic import MessageQueue
 
     place, _, number = text.rpartition(":")
     topic, _, broker = place.partition("@")
@@ -186,7 +186,7 @@ async def _queue(admin: "Admin", text: str) -> "MessageQueue":
 def row_of(message: "StoredMessage") -> Row:
     """Everything about a message, as `epochmq consume -o json` has it, and the time in words."""
     from epochmq.admin.messages.printer import as_json
-    from epochmq.admin.mqadmin.java_text import moment
+    from epochmq.admin.shared.java_text import moment
     from epochmq.model.host import format_addr
 
     row: Row = json.loads(as_json(message))
@@ -199,8 +199,8 @@ def row_of(message: "StoredMessage") -> Row:
 
 def print_detail(output: str, row: Row) -> None:
     """JSON, or a line for each part and then the body."""
-    from epochmq.admin.mqadmin.java_text import harmless
-    from epochmq.admin.output import text_of
+    from epochmq.admin.shared.java_text import harmless
+    from epochmq.admin.shared.output import text_of
 
     if output == JSON:
         print_json(row)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
-from epochmq.admin.tls_arguments import chosen_tls
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared.asking import chosen_tls
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.typed import NOT_TYPED, Typing
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin import exits
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared import exits
 from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:
     from epochmq.spark.jobs.audit import AuditedReplica, Digester
-    from epochmq.spark.jobs.audit_files import StoreReplica
+    from epochmq.spark.jobs.audit_sources import StoreReplica
 
 
 @click.command()
@@ -89,7 +89,7 @@ def command(
             if spark and not dry_run:
                 digester = stack.enter_context(_spark(held, master, conf))
         else:
-            from epochmq.spark.jobs.audit_live import live_replicas
+            from epochmq.spark.jobs.audit_sources import live_replicas
 
             assert group is not None
             replicas = stack.enter_context(live_replicas(namesrv, group))
@@ -111,7 +111,7 @@ def command(
 
 def open_stores(stores: Sequence[str]) -> "list[StoreReplica]":
     """Replicas of `[NAME=]DIRECTORY`s; unnamed ones are called as short as tells them apart."""
-    from epochmq.spark.jobs.audit_files import StoreReplica
+    from epochmq.spark.jobs.audit_sources import StoreReplica
 
     pairs = [text.partition("=")[::2] if "=" in text else ("", text) for text in stores]
     short = _short_names([directory for _, directory in pairs])
@@ -136,7 +136,7 @@ def _short_names(directories: Sequence[str]) -> list[str]:
 def _spark(
     replicas: "Sequence[StoreReplica]", master: str, conf: Sequence[str]
 ) -> "Iterator[Digester]":
-    from epochmq.spark.jobs.audit_spark import spark_digester
+    from epochmq.spark.jobs.audit_report import spark_digester
     from epochmq.spark.jobs.framework import parse_conf, spark_session
 
     with spark_session("epochmq audit", master, parse_conf(conf)) as session:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.output import note, show
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report
-from epochmq.admin.tls_arguments import chosen_tls
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.output import note, show
 from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:

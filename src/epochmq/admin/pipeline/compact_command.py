@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.where import default_namesrv
 from epochmq.admin.pipeline.options import job_options, print_report, progress
-from epochmq.admin.tls_arguments import chosen_tls
-from epochmq.admin.where import default_namesrv
+from epochmq.admin.shared.asking import chosen_tls
 
 
 @click.command()
@@ -49,7 +49,7 @@ def command(
 
     Reads an archive, or the topic itself, or both with an exact seam. An empty body deletes a key.
     """
-    from epochmq.admin.messages.name_arguments import checked_topic
+    from epochmq.admin.messages.position import checked_topic
     from epochmq.spark.jobs.compact import Compact, compact
     from epochmq.spark.jobs.framework import parse_conf, spark_session
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from epochmq.admin.output import JSON, show
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Moment
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared.output import JSON, show
 
 
 @click.command()
@@ -65,7 +65,7 @@ def command(
 
     Nothing is sent without --redrive. This job runs in this process, without Spark.
     """
-    from epochmq.admin.messages.name_arguments import checked_group
+    from epochmq.admin.messages.position import checked_group
     from epochmq.spark.jobs.dlq import Dlq, dlq
     from epochmq.spark.jobs.dlq_causes import BY, Pick, parse_where
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from epochmq.admin.output import JSON, note, output_option, print_json
-from epochmq.admin.progress_bar import Bar
+from epochmq.admin.shared.output import JSON, Bar, note, output_option, print_json
 from epochmq.spark.jobs.job_report import JobReport, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])

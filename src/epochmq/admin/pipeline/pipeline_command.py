@@ -1,6 +1,6 @@
 """The group `epochmq pipeline`: names every job and imports none of them."""
 
-from epochmq.admin.lazy import LazyGroup
+from epochmq.admin.shared.exits import LazyGroup
 
 JOBS = {
     "archive": (

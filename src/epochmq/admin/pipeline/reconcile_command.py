@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from epochmq.admin import exits
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Duration, Moment
-from epochmq.admin.tls_arguments import chosen_tls
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared import exits
+from epochmq.admin.shared.asking import chosen_tls
 
 
 @click.command()
@@ -68,7 +68,7 @@ def command(
     Lines of FILE are {"msgId": ..., "at": MS, "ok": true}, of consumers with "clientGroup" too.
     Exit code 4 when messages are lost, came twice, or failed for good.
     """
-    from epochmq.admin.messages.name_arguments import checked_group, checked_topic
+    from epochmq.admin.messages.position import checked_group, checked_topic
     from epochmq.spark.jobs.framework import parse_conf, spark_session
     from epochmq.spark.jobs.job_report import JobReport
     from epochmq.spark.jobs.reconcile import Reconcile, reconcile

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Moment
-from epochmq.admin.tls_arguments import chosen_tls
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.shared.asking import chosen_tls
 
 
 @click.command()
@@ -63,7 +63,7 @@ def command(
     They carry their origin in the properties REPLAY_OF (the id), REPLAY_TOPIC and REPLAY_PLACE.
     What was cut off goes on with the same --state; brokers of EpochMQ drop what they have already.
     """
-    from epochmq.admin.messages.name_arguments import checked_topic
+    from epochmq.admin.messages.position import checked_topic
     from epochmq.spark.jobs.framework import JobStop, parse_conf, spark_session
     from epochmq.spark.jobs.replay import Replay, replay
     from epochmq.spark.jobs.replay_plan import ReplayFilters, parse_offsets

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from epochmq.admin.top.cluster_view import BrokerGroupView, ClusterView, ReplicaView
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import Admin
-from epochmq.model.route import BrokerData
+from epochmq.model.topic import BrokerData
 from epochmq.wire.bodies.controller_bodies import ReplicasInfo
 
 CONTROLLER_ADDR = "controllerAddr"

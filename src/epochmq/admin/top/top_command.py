@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.output import JSON, note, output_option, print_json, show
-from epochmq.admin.where import namesrv_option
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.shared.output import JSON, note, output_option, print_json, show
 
 if TYPE_CHECKING:
     from epochmq.admin.top.look import Looker
@@ -30,7 +30,7 @@ def command(namesrv: str, controllers: str, interval: float, once: bool, output:
 
     Where standard output is no terminal, and with -o json, changes are printed as they happen.
     """
-    from epochmq.admin.asking import ask
+    from epochmq.admin.shared.asking import ask
     from epochmq.admin.top.look import Looker
     from epochmq.client.aio import Admin
 

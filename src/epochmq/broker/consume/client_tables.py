@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from epochmq.base import limits
-from epochmq.model.subscription import SubscriptionData
+from epochmq.model.group import SubscriptionData
 from epochmq.wire.session import Session
 
 # Group members -------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ import msgspec
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.state.saved_files import readable
+from epochmq.model.group import SQL92, SubscriptionData
 from epochmq.model.sql92 import SqlError, compile_filter
-from epochmq.model.subscription import SQL92, SubscriptionData
 
 
 class Matcher(Protocol):

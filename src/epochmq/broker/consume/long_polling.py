@@ -9,7 +9,7 @@ with it, so nobody can fill the table and leave.
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.wire.session import Session
 
 R = TypeVar("R")

@@ -7,7 +7,7 @@ which is not the same as "you have none".
 from collections.abc import Collection, Sequence
 
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE, STRATEGIES, Strategy
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.pop_bodies import MODE_POP, MessageRequestMode
 
 ANY_QUEUE = -1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from epochmq.base import limits
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 LIFE_MS = 60_000
 VOTE_LIFE_MS = 65_000

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from epochmq.base import limits
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 Queues = tuple[MessageQueue, ...]
 Waiter = Callable[[Queues | None], None]

@@ -6,9 +6,7 @@ import logging
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
 from epochmq.broker.consume.route_book import Queues, RouteBook, Waiter
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_READ
+from epochmq.model.topic import PERM_READ, MessageQueue, TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode

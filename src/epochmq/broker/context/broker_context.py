@@ -36,11 +36,11 @@ from epochmq.broker.transaction.transaction_service import TransactionService
 from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.store.epochs import epoch_before
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest
+from epochmq.wire.bodies.group_bodies import LockBatchRequest
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.session import Session

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.model.data_version import DataVersion
 from epochmq.store.append import CLOCK_STEP_MS
 from epochmq.wire import json_tolerant

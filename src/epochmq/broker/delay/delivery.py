@@ -12,9 +12,9 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.native.native_send import LEVELS
-from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native_send import LEVELS
 from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.remake import Remade, Source
 
 BATCH_BYTES = 1024 * 1024
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
-from epochmq.store.timer.timer_layout import DELETE, ROLL, Unit
+from epochmq.store.timer.wheel import DELETE, ROLL, Unit
 
 MERGED_PER_READ = 16
 """Units that are merged for each that would be collected: what takes about as long."""

@@ -26,9 +26,9 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress
-from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL
+from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL
 
 RETRY_MS = 200
 """First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""

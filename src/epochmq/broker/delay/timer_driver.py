@@ -30,13 +30,13 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import REAL_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.native.native_send import TIMED
-from epochmq.store.native.remake import Remade, Source
-from epochmq.store.native.waits import TimedMessage
+from epochmq.store.native_send import TIMED
 from epochmq.store.read import GetStatus, ReadResult
+from epochmq.store.remake import Remade, Source
 from epochmq.store.timer.timer_checkpoint import OlderProgress
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
-from epochmq.store.timer.timer_layout import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
+from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
+from epochmq.store.waits import TimedMessage
 
 ENQUEUE_COUNT = 256
 """Messages hung up in one tick."""

@@ -16,9 +16,8 @@ from epochmq.model.data_version import DataVersion
 from epochmq.store.timer import timer_checkpoint
 from epochmq.store.timer.timer_checkpoint import OlderProgress, TimerCheckpoint
 from epochmq.store.timer.timer_files import TimerFiles
-from epochmq.store.timer.timer_layout import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged
 from epochmq.store.timer.timer_log import TimerLog
-from epochmq.store.timer.wheel import Wheel
+from epochmq.store.timer.wheel import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged, Wheel
 
 # Timer progress ------------------------------------------------------------------------------
 # config/timercheck as the broker keeps it: a table like others, but binary.

@@ -23,8 +23,7 @@ from epochmq.broker.escape.local_routes import ContainerBrokers, Neighbour, Nobo
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.transaction.ending import Answer
 from epochmq.model.revive_routing import favourite, pinned, place_of
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE, TopicConfig
+from epochmq.model.topic import PERM_WRITE, TopicConfig, TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.store.draft import Draft
 from epochmq.wire.bodies.body import decode_answer
@@ -33,8 +32,8 @@ from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
 from epochmq.wire.headers.fast_headers import AnyEnd
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader
+from epochmq.wire.headers.send_headers import EndTransactionHeader
 from epochmq.wire.headers.topic_headers import creation
-from epochmq.wire.headers.transaction_headers import EndTransactionHeader
 
 SEND_TIMEOUT_MS = 5_000
 """Longer than a master waits for its replicas: its own answer says more than silence."""

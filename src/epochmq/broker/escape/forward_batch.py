@@ -14,19 +14,18 @@ from epochmq.base.limits import PROPERTIES_BYTES_MAX
 from epochmq.broker.internal_writes.internal_writer import Done, WriteOutcome
 from epochmq.model import names
 from epochmq.model import property_names as prop
-from epochmq.model.escape_mark import ESCAPE_ID, escape_id
+from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message_id import BadMessageId, parse_offset_id
 from epochmq.model.properties import decode_bytes, encode_loosely
-from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.revive_routing import is_pinned, unpinned
+from epochmq.model.sink_mark import ESCAPE_ID, escape_id
 from epochmq.model.sys_flag import HOSTS_V6_MASK, INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.fast_headers import AnyEnd
-from epochmq.wire.headers.header import decode_header
-from epochmq.wire.headers.send_headers import SendHeaderV2, SendResponseHeader
-from epochmq.wire.headers.transaction_headers import EndTransactionHeader
+from epochmq.wire.headers.send_headers import EndTransactionHeader, SendHeaderV2, SendResponseHeader
 
 
 class Where(Enum):

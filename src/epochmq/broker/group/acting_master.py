@@ -36,7 +36,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
 from epochmq.wire.headers.namesrv_headers import BrokerHeartbeatHeader, QueryDataVersionHeader
 
 # Acting effects ------------------------------------------------------------------------------

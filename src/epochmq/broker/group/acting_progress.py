@@ -20,8 +20,8 @@ from epochmq.broker.group.pre_online_peers import Merge, PreOnlineClient, pull_t
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
 LOOK_MS = 100
 """Pause between two questions to a member that is still acting master."""

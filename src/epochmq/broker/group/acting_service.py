@@ -33,7 +33,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.namesrv_headers import QueryDataVersionResponseHeader
 
 POLL_TIMEOUT_MS = 3_000

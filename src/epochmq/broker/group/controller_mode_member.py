@@ -42,12 +42,11 @@ from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
 from epochmq.store.epochs import EpochFile
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.controller_bodies import EpochEntryBody
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
 
 HA_ASK_MS = 1_000
 HA_ASK_TIMEOUT_MS = 1_000

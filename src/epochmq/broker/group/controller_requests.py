@@ -15,6 +15,7 @@ from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import SyncStateSet
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import I32, I64, Header, decode_header
 from epochmq.wire.headers.controller_headers import (
     AlterSyncStateSetHeader,
     ApplyBrokerIdHeader,
@@ -24,7 +25,6 @@ from epochmq.wire.headers.controller_headers import (
     GetReplicaInfoHeader,
     RegisterBrokerToControllerHeader,
 )
-from epochmq.wire.headers.header import I32, I64, Header, decode_header
 
 
 class ControllerAnswer(Header):

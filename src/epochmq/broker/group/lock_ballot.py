@@ -18,9 +18,9 @@ from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.broker.consume.queue_locks import Attempt, QueueLocks
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.state.saved_files import encode_file
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeader
 from epochmq.wire.session import Session
 
 # Quorum --------------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ from epochmq.broker.group.lock_ballot import (
     quorum_of,
     save_votes,
 )
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.group_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Reply, request
-from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeader
 
 VOTE_TIMEOUT_MS = 1_000
 

@@ -16,7 +16,7 @@ from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.state.stamps import StampHeader, asking
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 
 JAVA_PERIOD_MS = 10_000
 """A master that does not know stamps is asked for whole tables, as seldom as upstream does."""

@@ -25,7 +25,7 @@ from epochmq.base import limits
 from epochmq.base.errors import EpochError
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.model.names import MEMBER_TOPIC_PREFIX
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import TopicRouteData
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.bodies.namesrv_bodies import BrokerMemberGroupBody
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -36,8 +36,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.controller_bodies import EpochEntryBody
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
 # Slave peers ---------------------------------------------------------------------------------
 # Looks whether a slave's log is its master's whenever a link is new, and dials no more if not.

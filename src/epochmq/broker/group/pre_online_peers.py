@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from epochmq.base.errors import PeerError
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.metadata_sync import NEW, OPTIONAL, CopiedTable
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.runtime.peers import Peers
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.body import decode_answer, decode_body
-from epochmq.wire.bodies.bulk_bodies import LogDigests
+from epochmq.wire.bodies.controller_bodies import HARuntimeInfo
 from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.offset_bodies import LogDigests
 from epochmq.wire.bodies.pop_bodies import MessageRequestModeTable
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.bulk_headers import LogDigestsHeader
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
+from epochmq.wire.headers.pull_headers import LogDigestsHeader
 
 # Compare logs --------------------------------------------------------------------------------
 # Whether a replica's log is a part of its master's: its length, and a digest of its last bytes.

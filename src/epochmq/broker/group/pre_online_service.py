@@ -17,11 +17,11 @@ from epochmq.broker.group.pre_online import AskAgain, GoOnline, PreOnline, PreOn
 from epochmq.broker.group.pre_online_peers import LogsAsked, Merge, PreOnlineClient, pull_tables
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import HARuntimeInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.ha_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
 SAID_AFTER_MS = 2_000
 """What is waited for for so long is said in the log."""

@@ -18,7 +18,7 @@ from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.namesrv_headers import (
     RegisterBrokerHeader,
     RegisterBrokerResponseHeader,

@@ -24,8 +24,8 @@ from typing import Protocol
 
 from epochmq.base.limits import PATIENT_REQUESTS_MAX
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.native.native_send import SendRun
-from epochmq.store.native.remake import Remade
+from epochmq.store.native_send import SendRun
+from epochmq.store.remake import Remade
 
 # Pending writes ------------------------------------------------------------------------------
 # What is in the log and not held in time is waited for, and not written again.

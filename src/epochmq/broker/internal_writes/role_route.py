@@ -13,7 +13,7 @@ from epochmq.broker.serving.roles import RoleRow
 from epochmq.model.names import REVIVE_TOPIC_PREFIX
 from epochmq.model.revive_routing import is_pinned
 from epochmq.store.draft import Draft
-from epochmq.store.native.remake import Remade
+from epochmq.store.remake import Remade
 
 
 class RoleRoute:

@@ -12,7 +12,7 @@ written at once.
 
 import heapq
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 from epochmq.broker.pop.pop_windows import PopWindow
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 
 
 class QueueKey(NamedTuple):

@@ -10,12 +10,12 @@ from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive_driver import Came
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
 

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from epochmq.base.check import check
+from epochmq.base.errors import check
 from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 
 RETRY_MS, RETRY_MAX_MS = 1_000, 10_000

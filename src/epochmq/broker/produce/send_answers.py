@@ -7,8 +7,8 @@ from epochmq.model.message_id import offset_id
 from epochmq.store.draft import Appended, PutStatus
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.hot_replies import HotReplies
 from epochmq.wire.headers.send_headers import SendResponseHeader
-from epochmq.wire.hot_replies import HotReplies
 from epochmq.wire.session import Session
 
 STATUS_CODES = {

@@ -15,7 +15,7 @@ from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.produce.send_special import retry_limit
 from epochmq.broker.state import broker_stats as stat
 from epochmq.model import record
-from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.group import SubscriptionGroupConfig, is_tried_out
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import dlq_topic, retry_topic
@@ -29,7 +29,6 @@ from epochmq.model.property_names import (
     TAGS,
     WAIT,
 )
-from epochmq.model.retries import is_tried_out
 from epochmq.model.sys_flag import INNER_BATCH
 from epochmq.model.tags import tags_code
 from epochmq.model.topic import PERM_READ_WRITE, is_writable
@@ -37,7 +36,7 @@ from epochmq.store.draft import Draft
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Handler
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import SendBackHeader
 from epochmq.wire.session import Session
 

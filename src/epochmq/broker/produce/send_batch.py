@@ -20,7 +20,7 @@ from epochmq.model.sink_mark import SINK_ID, SinkMark, mark_of
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, TX_PREPARED
 from epochmq.store.batch_queue import INNER_MESSAGES_MAX
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.native.native_batch import CheckedBatch, Placed
+from epochmq.store.native_batch import CheckedBatch, Placed
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session

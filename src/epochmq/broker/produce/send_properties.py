@@ -9,10 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from epochmq.model import property_names as names
-from epochmq.model.escape_mark import ESCAPE_ID
 from epochmq.model.properties import NAME_END, PAIR_END, decode, encode, encode_loosely
 from epochmq.model.property_names import KEYS_SEPARATOR
-from epochmq.model.sink_mark import SINK_ID
+from epochmq.model.sink_mark import ESCAPE_ID, SINK_ID
 from epochmq.model.tags import tags_code
 
 DLQ_DELAY = "-1"

@@ -15,7 +15,7 @@ from epochmq.store.draft import Draft, PutStatus
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
 from epochmq.wire.dispatcher import Handler
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import (
     PushReplyHeader,
     SendHeader,

@@ -19,12 +19,12 @@ from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.native.library import Library
-from epochmq.store.native.native_send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
-from epochmq.store.timer.timer_layout import SLOT_COUNT_MAX
+from epochmq.store.native_send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
+from epochmq.store.timer.wheel import SLOT_COUNT_MAX
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import SendResponseHeader
 from epochmq.wire.session import Session
 

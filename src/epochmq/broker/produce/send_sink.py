@@ -10,8 +10,7 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket
-from epochmq.model.escape_mark import PART
-from epochmq.model.sink_mark import SinkMark
+from epochmq.model.sink_mark import PART, SinkMark
 from epochmq.store.draft import Appended, PutStatus
 from epochmq.store.sink_runs import MessagePosition, SinkRun
 from epochmq.store.sinks import SETTLED

@@ -11,10 +11,14 @@ from epochmq.broker.produce.send_answers import refusal
 from epochmq.broker.produce.send_properties import DLQ_DELAY, Parsed, put
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, check_group
 from epochmq.broker.transaction.half_messages import prepare
-from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.group import (
+    RETRIES_UNLIMITED,
+    SubscriptionGroupConfig,
+    broker_limit,
+    is_tried_out,
+)
 from epochmq.model.names import REVIVE_TOPIC_PREFIX, dlq_topic
 from epochmq.model.property_names import DELAY
-from epochmq.model.retries import RETRIES_UNLIMITED, broker_limit, is_tried_out
 from epochmq.model.sys_flag import INNER_BATCH, TX_NONE, TX_PREPARED, with_transaction_type
 from epochmq.model.topic import PERM_READ_WRITE
 from epochmq.store.draft import Draft, PutStatus

@@ -27,15 +27,14 @@ from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, a
 from epochmq.broker.produce.send_special import special_draft
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
 from epochmq.broker.serving.acknowledgement import Settle, SyncWaits, failure
-from epochmq.model.escape_mark import escape_mark
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
-from epochmq.model.sink_mark import mark_of
+from epochmq.model.sink_mark import escape_mark, mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
 from epochmq.store.draft import Appended, Draft, PutStatus
 from epochmq.store.native import library
-from epochmq.store.native.native_send import StagedEnds
+from epochmq.store.native_send import StagedEnds
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.session import Session

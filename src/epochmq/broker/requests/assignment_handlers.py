@@ -11,7 +11,7 @@ from epochmq.broker.requests.common import NodeHandler, known_group, known_topic
 from epochmq.broker.state.saved_files import encode_file
 from epochmq.broker.state.stamps import stamped
 from epochmq.model import names
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.pop_bodies import (
     MODE_POP,

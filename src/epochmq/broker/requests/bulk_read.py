@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, check_unsent
 from epochmq.broker.requests.pull_gate import check_broker, readable_topic
@@ -21,12 +21,12 @@ from epochmq.model import record
 from epochmq.model.property_names import TAGS
 from epochmq.model.tags import java_hash, split_expression
 from epochmq.store.native import library
-from epochmq.store.native.bare import Bare
+from epochmq.store.native.library import Bare
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.bulk_headers import BulkReadHeader, BulkReadResponseHeader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.pull_headers import BulkReadHeader, BulkReadResponseHeader
 from epochmq.wire.session import Session
 
 READER = "BULK_READ"

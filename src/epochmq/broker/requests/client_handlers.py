@@ -10,7 +10,7 @@ from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.model import names
 from epochmq.model.topic import PERM_READ_WRITE
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.client_bodies import (
+from epochmq.wire.bodies.group_bodies import (
     CheckClientBody,
     ClientConnection,
     ConsumerConnection,
@@ -23,7 +23,8 @@ from epochmq.wire.bodies.client_bodies import (
 )
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.client_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.group_headers import (
     GetConsumerConnectionListHeader,
     GetConsumerListHeader,
     GetProducerConnectionListHeader,
@@ -31,7 +32,6 @@ from epochmq.wire.headers.client_headers import (
     NotifyConsumerIdsChangedHeader,
     UnregisterClientHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 

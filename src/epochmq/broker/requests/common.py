@@ -8,8 +8,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply

@@ -24,8 +24,8 @@ from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.runtime_bodies import BrokerStatsData, BrokerStatsItem
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import GetBrokerConfigResponseHeader, ViewBrokerStatsHeader
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 _TEXT_BYTES_MAX = 64 * 1024

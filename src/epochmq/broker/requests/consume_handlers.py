@@ -7,7 +7,7 @@ from epochmq.broker.requests.common import NodeHandler, known_group, known_topic
 from epochmq.broker.requests.query_handlers import earliest_time, max_offset
 from epochmq.broker.state import broker_stats as counted
 from epochmq.model import names
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import mq_map_encode
 from epochmq.wire.bodies.group_bodies import (
     ConsumeStats,
@@ -22,6 +22,7 @@ from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.topic_bodies import GroupList, TopicOffset, TopicStatsTable
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.group_headers import (
     CloneGroupOffsetHeader,
     GetBrokerConsumeStatsHeader,
@@ -30,7 +31,6 @@ from epochmq.wire.headers.group_headers import (
     QuerySubscriptionByConsumerHeader,
     QueryTopicsByConsumerHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.headers.topic_headers import (
     GetTopicStatsHeader,
     QueryConsumeTimeSpanHeader,

@@ -14,12 +14,12 @@ from epochmq.model.host import BadAddress
 from epochmq.model.message_id import BadMessageId, parse_offset_id
 from epochmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.native.native_send import StagedEnds
+from epochmq.store.native_send import StagedEnds
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.fast_headers import AnyEnd
-from epochmq.wire.headers.header import decode_header
-from epochmq.wire.headers.transaction_headers import (
+from epochmq.wire.headers.send_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,

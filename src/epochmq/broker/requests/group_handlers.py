@@ -14,12 +14,12 @@ from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.group_bodies import SubscriptionGroupList, SubscriptionGroupTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Held, Reply
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.group_headers import (
     DeleteGroupHeader,
     GetGroupConfigHeader,
     GroupForbiddenHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 

@@ -11,11 +11,11 @@ from epochmq.broker.group.lock_ballot import attempt_of, check_same_rules, quoru
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.model import names
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.group_bodies import LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
-from epochmq.wire.headers.lock_headers import LockBatchHeader, UnlockBatchHeader
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeader
 from epochmq.wire.session import Session
 
 

@@ -11,18 +11,18 @@ from epochmq.broker.requests.common import NodeHandler, check_unsent, known_topi
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.bulk_bodies import EpochOffsets, EpochSpan, LogDigests
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody
+from epochmq.wire.bodies.offset_bodies import EpochOffsets, EpochSpan, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.bulk_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.pull_headers import (
     EpochOffsetsHeader,
     LogDigestsHeader,
     LogDigestsResponseHeader,
     LogReadHeader,
     LogReadResponseHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 # Epoch offsets -------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ from epochmq.broker.requests.common import (
 from epochmq.broker.requests.query_handlers import max_offset
 from epochmq.broker.state.stamps import StampHeader, count_since, since, stamped
 from epochmq.model import record
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.body import encode_body, mq_map_encode
 from epochmq.wire.bodies.offset_bodies import QueueOffsetEntry, ResetOffsetBody, ResetOffsetListBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import ResetOffsetHeader
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.headers.offset_headers import (
     OffsetResponseHeader,
     QueryConsumerOffsetHeader,

@@ -26,7 +26,7 @@ from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.pop_bodies import BatchAck, BatchAckBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import (
     AckHeader,
     ChangeInvisibleTimeHeader,

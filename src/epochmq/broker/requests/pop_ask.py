@@ -16,7 +16,7 @@ from epochmq.broker.requests.pop_gate import (
 )
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import (
     NotificationHeader,
     NotificationResponseHeader,

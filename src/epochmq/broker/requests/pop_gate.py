@@ -10,7 +10,7 @@ from epochmq.broker.pop.pop_records import MESSAGES_MAX
 from epochmq.broker.produce.send_topics import invalid_code
 from epochmq.broker.requests.common import known_group
 from epochmq.broker.requests.pull_gate import make_verifier
-from epochmq.model.subscription import build
+from epochmq.model.group import build
 from epochmq.model.tags import SUB_ALL
 from epochmq.model.topic import TopicConfig, is_readable
 from epochmq.wire.codes import ResponseCode

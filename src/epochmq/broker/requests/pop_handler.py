@@ -19,7 +19,7 @@ from epochmq.broker.requests.pop_take import QueuePart, Taking, take
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pop_headers import (
     NotificationResponseHeader,
     PopHeader,

@@ -14,9 +14,8 @@ from epochmq.broker.consume.long_polling import PullRequest
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.produce.send_topics import invalid_code
 from epochmq.model import record
-from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.group import SubscriptionData, SubscriptionGroupConfig, build
 from epochmq.model.properties import decode_bytes
-from epochmq.model.subscription import SubscriptionData, build
 from epochmq.model.tags import SUB_ALL
 from epochmq.model.topic import TopicConfig, is_readable
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -19,8 +19,8 @@ from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
+from epochmq.wire.headers.hot_replies import HotReplies
 from epochmq.wire.headers.pull_headers import COMMIT_OFFSET, SUSPEND, PullResponseHeader
-from epochmq.wire.hot_replies import HotReplies
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)

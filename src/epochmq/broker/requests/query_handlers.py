@@ -2,27 +2,25 @@
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.model import record
 from epochmq.store.message_index import IndexResult
-from epochmq.wire.bodies.query_bodies import ConsumeQueueData, QueryConsumeQueueBody
+from epochmq.wire.bodies.offset_bodies import ConsumeQueueData, QueryConsumeQueueBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.offset_headers import (
     GetEarliestStoreTimeHeader,
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
     OffsetResponseHeader,
-    SearchOffsetHeader,
-    TimestampResponseHeader,
-)
-from epochmq.wire.headers.query_headers import (
     QueryConsumeQueueHeader,
     QueryMessageHeader,
     QueryMessageResponseHeader,
+    SearchOffsetHeader,
+    TimestampResponseHeader,
     ViewMessageHeader,
 )
 from epochmq.wire.session import Session

@@ -13,12 +13,12 @@ from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.bodies.offset_bodies import ConsumerStatusBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import (
     ConsumeDirectlyHeader,
     GetConsumerRunningInfoHeader,
     GetConsumerStatusHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 VERSION_RUNNING_INFO = 62

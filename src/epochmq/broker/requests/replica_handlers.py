@@ -5,16 +5,15 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.broker.serving.group_position import GroupStatus
 from epochmq.broker.serving.roles import Role
-from epochmq.wire.bodies.controller_bodies import EpochEntryCache
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import EpochEntryCache, HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.ha_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import (
     ExchangeHAInfoAnswer,
     ExchangeHAInfoHeader,
     ResetMasterFlushOffsetHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 

@@ -22,7 +22,7 @@ from epochmq.model.topic import is_writable
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import RecallHeader, RecallResponseHeader
 from epochmq.wire.session import Session
 

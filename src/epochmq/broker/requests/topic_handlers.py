@@ -16,7 +16,7 @@ from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.topic_bodies import TopicConfigList, TopicConfigTable
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Held, Reply
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.topic_headers import (
     CreateTopicHeader,
     DeleteTopicHeader,

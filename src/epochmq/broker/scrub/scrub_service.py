@@ -20,15 +20,15 @@ from epochmq.runtime.peers import Peers
 from epochmq.store.scrub import CheckedBlock, WantedRange
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.bulk_bodies import LogDigests
+from epochmq.wire.bodies.offset_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.bulk_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.pull_headers import (
     LogDigestsHeader,
     LogDigestsResponseHeader,
     LogReadHeader,
 )
-from epochmq.wire.headers.header import decode_header
 
 # Scrub peers ---------------------------------------------------------------------------------
 # Asks name servers for the other members of the group, and these for digests of their logs.

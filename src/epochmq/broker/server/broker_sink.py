@@ -28,6 +28,7 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher, Handler
 from epochmq.wire.frame import RawFrame
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.fast_headers import (
     EndEnvelope,
     HotEnvelope,
@@ -36,7 +37,6 @@ from epochmq.wire.headers.fast_headers import (
     ShortSendFields,
     decode_hot,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.headers.pull_headers import PullHeader
 from epochmq.wire.headers.send_headers import SendHeader, SendHeaderV2
 from epochmq.wire.session import Session

@@ -45,12 +45,12 @@ from epochmq.runtime.tls import server_tls
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher, Handler
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import (
     AddBrokerHeader,
     GetBrokerConfigResponseHeader,
     RemoveBrokerHeader,
 )
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.session import Session
 
 # Local masters -------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from epochmq.wire.bodies.controller_bodies import EpochEntryBody
-from epochmq.wire.bodies.ha_bodies import HARuntimeInfo
+from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
 FOREVER = 2**62
 """The end of a lease that never ends."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from epochmq.base import limits
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.headers.header import I64, Header, decode_header
+from epochmq.wire.header import I64, Header, decode_header
 
 Stamp = Callable[[], str]
 Answer = Callable[[], None]

@@ -16,7 +16,7 @@ from epochmq.model.message import StoredMessage
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from epochmq.wire.headers.transaction_headers import CheckTransactionStateHeader
+from epochmq.wire.headers.send_headers import CheckTransactionStateHeader
 
 DAMAGED_MAX = 1_000
 """So many are remembered as told of."""

@@ -25,12 +25,12 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC
 from epochmq.store.draft import Draft
-from epochmq.store.native.native_send import HALF, Ended, StagedEnds
-from epochmq.store.native.remake import Remade, Source
+from epochmq.store.native_send import HALF, Ended, StagedEnds
+from epochmq.store.remake import Remade, Source
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.fast_headers import AnyEnd, EndEnvelope, EndFields, decode_hot
-from epochmq.wire.headers.transaction_headers import COMMIT
+from epochmq.wire.headers.send_headers import COMMIT
 
 HELD_MS = 2_500
 """How long an end waits for its half message; clients wait 3 s."""

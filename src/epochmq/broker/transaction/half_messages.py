@@ -15,7 +15,7 @@ import msgspec
 
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.broker.consume.consumer_offsets import TRANSACTIONS
 from epochmq.broker.delay.delayed import index_keys
 from epochmq.broker.transaction.open_transactions import Half

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from epochmq.base import limits
-from epochmq.base.check import check
+from epochmq.base.errors import check
 
 LOOKS_MAX = 64
 """Half messages that one call of `looks` names."""

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from epochmq.base.ports import Clock
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer, Clock
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.consume.client_tables import ProducerManager
 from epochmq.broker.consume.consumer_offsets import ConsumerOffsets

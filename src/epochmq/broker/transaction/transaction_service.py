@@ -20,7 +20,7 @@ from epochmq.broker.transaction.transaction_context import (
     terms_of,
 )
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
-from epochmq.store.native.native_send import StagedEnds
+from epochmq.store.native_send import StagedEnds
 from epochmq.wire.headers.fast_headers import AnyEnd
 
 HELD_LOOK_MS = 5

@@ -1,12 +1,11 @@
 """The asyncio client: producers, consumers that push, pull and pop, `Admin`."""
 
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.aio.listening import ConsumeResult
+from epochmq.client.aio.listening import ConsumeResult, Sql
 from epochmq.client.aio.pop_consumer import PopConsumer
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.aio.pull_consumer import PullConsumer, PullResult
 from epochmq.client.aio.push_consumer import PushConsumer
-from epochmq.client.aio.subscribing import Sql
 from epochmq.client.aio.transaction_producer import (
     TransactionListener,
     TransactionProducer,

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from epochmq.base.errors import NotFound, NotReachable
-from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.route_cache import MASTER_ID
-from epochmq.model.route import BrokerData, TopicRouteData
+from epochmq.model.topic import BrokerData, TopicRouteData
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.codes import RequestCode

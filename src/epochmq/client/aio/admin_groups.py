@@ -5,14 +5,17 @@ from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, Caller
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import check_group, retry_topic
 from epochmq.wire.bodies.body import decode_answer, encode_body
-from epochmq.wire.bodies.client_bodies import ConsumerConnection, ProducerConnection
-from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
+from epochmq.wire.bodies.group_bodies import (
+    ConsumerConnection,
+    ProducerConnection,
+    SubscriptionGroupTable,
+)
 from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.pop_bodies import MessageRequestMode
 from epochmq.wire.bodies.runtime_bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import admin_headers, client_headers
+from epochmq.wire.headers import admin_headers, group_headers
 from epochmq.wire.headers import group_headers as headers
 
 
@@ -61,7 +64,7 @@ class GroupCalls(Caller):
         Members greet every broker of their topics, so the first that knows the group will do.
         `Refused` with 206 when nobody is there.
         """
-        header = client_headers.GetConsumerConnectionListHeader(consumerGroup=group)
+        header = group_headers.GetConsumerConnectionListHeader(consumerGroup=group)
         command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
         if address is not None:
             return decode_answer(ConsumerConnection, (await self.ask(address, command)).body)
@@ -70,7 +73,7 @@ class GroupCalls(Caller):
 
     async def producers(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that greeted a broker of `topic` (204)."""
-        header = client_headers.GetProducerConnectionListHeader(producerGroup=group)
+        header = group_headers.GetProducerConnectionListHeader(producerGroup=group)
         command = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         addresses = (await self.brokers_of(topic)).values()
         answer = await self._ask_in_turn(list(addresses), command)

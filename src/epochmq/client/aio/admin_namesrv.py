@@ -11,9 +11,9 @@ from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.namesrv_bodies import KVTable, TopicList
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers import kv_headers
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers import namesrv_headers
 from epochmq.wire.headers import namesrv_headers as headers
-from epochmq.wire.headers.header import decode_header
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 """Namespace that tells how many queues an ordered topic has on each broker."""
@@ -40,25 +40,25 @@ class NamesrvCalls(Caller):
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
         """Set an entry on every name server (100)."""
-        header = kv_headers.PutKVConfigHeader(namespace=namespace, key=key, value=value)
+        header = namesrv_headers.PutKVConfigHeader(namespace=namespace, key=key, value=value)
         await self._ask_every(request(RequestCode.PUT_KV_CONFIG, header))
 
     async def get_kv(self, namespace: str, key: str) -> str | None:
         """An entry as one name server has it (101); None when it has none."""
-        header = kv_headers.GetKVConfigHeader(namespace=namespace, key=key)
+        header = namesrv_headers.GetKVConfigHeader(namespace=namespace, key=key)
         answer = await self.instance.name_servers.ask(request(RequestCode.GET_KV_CONFIG, header))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        return decode_header(kv_headers.GetKVConfigResponseHeader, checked(answer).ext).value
+        return decode_header(namesrv_headers.GetKVConfigResponseHeader, checked(answer).ext).value
 
     async def delete_kv(self, namespace: str, key: str) -> None:
         """Remove an entry from every name server (102); nothing happens when there is none."""
-        header = kv_headers.DeleteKVConfigHeader(namespace=namespace, key=key)
+        header = namesrv_headers.DeleteKVConfigHeader(namespace=namespace, key=key)
         await self._ask_every(request(RequestCode.DELETE_KV_CONFIG, header))
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """All entries of a namespace (219); empty when there is no such namespace."""
-        header = kv_headers.GetKVListHeader(namespace=namespace)
+        header = namesrv_headers.GetKVListHeader(namespace=namespace)
         command = request(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
         answer = await self.instance.name_servers.ask(command, self.timeout_ms)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -7,16 +7,16 @@ from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, ask_all
 from epochmq.client.aio.admin_groups import GroupCalls
 from epochmq.client.aio.admin_topics import TopicCalls
 from epochmq.model.names import retry_topic
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_answer, mq_map_decode
 from epochmq.wire.bodies.group_bodies import ConsumeStats, OffsetWrapper
 from epochmq.wire.bodies.offset_bodies import ResetOffsetBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers import offset_headers as headers
 from epochmq.wire.headers.admin_headers import ResetOffsetHeader
 from epochmq.wire.headers.group_headers import CloneGroupOffsetHeader, GetConsumeStatsHeader
-from epochmq.wire.headers.header import decode_header
 
 TO_END = -1
 """As the time of a reset: behind the last message."""

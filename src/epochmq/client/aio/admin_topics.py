@@ -6,8 +6,7 @@ from epochmq.base.errors import UsageError
 from epochmq.client.aio.admin_calls import Caller, ask_all
 from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
 from epochmq.model.names import check_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire.bodies.body import decode_answer, mq_map_decode
 from epochmq.wire.bodies.topic_bodies import (
     GroupList,

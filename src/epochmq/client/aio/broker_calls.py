@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
-from epochmq.client.core.body_check import CorruptMessage, sound_front
-from epochmq.client.core.pull_state import PullStatus, status_of
+from epochmq.client.core.consumer_state import CorruptMessage, PullStatus, sound_front, status_of
 from epochmq.client.core.retrying import retry_of, send_request
 from epochmq.model import batch, record
+from epochmq.model.group import SubscriptionData
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.client_bodies import ConsumerList
-from epochmq.wire.bodies.lock_bodies import LockBatchRequest, LockBatchResponse
+from epochmq.wire.bodies.group_bodies import ConsumerList, LockBatchRequest, LockBatchResponse
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers import offset_headers as offsets
 from epochmq.wire.headers import pull_headers
-from epochmq.wire.headers.client_headers import GetConsumerListHeader
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.group_headers import GetConsumerListHeader
 from epochmq.wire.headers.send_headers import SendBackHeader
 
 log = logging.getLogger(__name__)

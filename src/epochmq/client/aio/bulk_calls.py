@@ -6,13 +6,14 @@ from epochmq.base import limits
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
-from epochmq.client.core.pull_state import PullStatus, status_of
-from epochmq.model.queue import MessageQueue
+from epochmq.client.core.consumer_state import PullStatus, status_of
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.bulk_bodies import EpochOffsets, LogDigests
+from epochmq.wire.bodies.offset_bodies import EpochOffsets, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.bulk_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.pull_headers import (
     BulkReadHeader,
     BulkReadResponseHeader,
     EpochOffsetsHeader,
@@ -20,7 +21,6 @@ from epochmq.wire.headers.bulk_headers import (
     LogReadHeader,
     LogReadResponseHeader,
 )
-from epochmq.wire.headers.header import decode_header
 
 TIMEOUT_MS = 30_000
 

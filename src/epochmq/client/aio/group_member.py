@@ -9,22 +9,27 @@ from typing import Protocol
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.listening import wants
 from epochmq.client.aio.local_offsets import LocalOffsets
-from epochmq.client.aio.subscribing import wants
-from epochmq.client.core import pull_state
-from epochmq.client.core.assignment import difference, wanted
-from epochmq.client.core.backoff import delay_ms
-from epochmq.client.core.body_check import CorruptMessage
-from epochmq.client.core.offset_table import OffsetTable
-from epochmq.client.core.process_queue import ProcessQueue
-from epochmq.client.core.pull_state import Cursor, PullStatus, StartPoint
+from epochmq.client.core import consumer_state
+from epochmq.client.core.consumer_state import (
+    CorruptMessage,
+    Cursor,
+    OffsetTable,
+    ProcessQueue,
+    PullStatus,
+    StartPoint,
+    difference,
+    wanted,
+)
+from epochmq.client.core.retrying import delay_ms
 from epochmq.model import property_names as names
 from epochmq.model.allocate import Strategy
+from epochmq.model.group import SubscriptionData, build
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import is_retry_topic, retry_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData, build
-from epochmq.wire.bodies.client_bodies import ConsumerData, HeartbeatData
+from epochmq.model.topic import MessageQueue
+from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
@@ -397,7 +402,7 @@ class GroupMember:
                     log.log(level, "pull of %s: %s; asking again", owned.queue, error)
                 else:
                     log.info("pull of %s: %s", owned.queue, error)
-                first_ms = pull_state.RETRY_AFTER_ERROR_MS
+                first_ms = consumer_state.RETRY_AFTER_ERROR_MS
                 pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
                 await asyncio.sleep(pause_ms / 1_000)
                 self.instance.routes.expire(owned.queue.topic)
@@ -412,10 +417,10 @@ class GroupMember:
     async def _pull_once(self, owned: Owned) -> None:
         window, cursor = owned.window, owned.cursor
         if window.is_full():
-            await asyncio.sleep(pull_state.FULL_PAUSE_MS / 1_000)
+            await asyncio.sleep(consumer_state.FULL_PAUSE_MS / 1_000)
             return
         if self._needs_lock(owned):
-            await asyncio.sleep(pull_state.FULL_PAUSE_MS / 1_000)
+            await asyncio.sleep(consumer_state.FULL_PAUSE_MS / 1_000)
             return
         data = self.subscriptions[owned.queue.topic]
         pulled = await self.calls.pull(

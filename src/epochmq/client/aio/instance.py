@@ -4,26 +4,27 @@ import asyncio
 import logging
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.model.message_id import UniqIds
 from epochmq.model.names import DEFAULT_TOPIC
-from epochmq.model.route import TopicRouteData
+from epochmq.model.topic import TopicRouteData
 from epochmq.runtime.clock import RealClock
-from epochmq.runtime.peers import Peers
+from epochmq.runtime.peers import Peers, SharedCalls
 from epochmq.runtime.rng import RealRng
-from epochmq.runtime.shared_calls import SharedCalls
 from epochmq.runtime.tls import outgoing_tls
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.client_bodies import HeartbeatData
+from epochmq.wire.bodies.group_bodies import HeartbeatData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.client_headers import UnregisterClientHeader
+from epochmq.wire.headers.group_headers import UnregisterClientHeader
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
@@ -236,3 +237,50 @@ class Instance:
         if handler is None:
             return Reply(3, f" request type {command.code} not supported")
         return handler(command, session)
+
+
+# Closing -------------------------------------------------------------------------------------
+# What all client objects share: `async with` closes them, and closing never waits for itself.
+
+
+class Closing(ABC):
+    """Closed at the end of its `async with`, also after an error."""
+
+    instance: Instance
+    _closing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish what is under way, leave the group, close all connections.
+
+        May be called repeatedly. Called by a listener, or by a task that a listener started, it
+        begins to close and returns at once: closing waits until that listener is done. In a forked
+        process nothing is closed: the connections are those of the process that made them.
+        """
+        if self.instance.is_forked:
+            return
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close(), name="close")
+        if self.instance.is_inside():
+            self._closing.add_done_callback(_log_failure)
+        else:
+            await asyncio.shield(self._closing)
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Close all connections; runs once, in a task of its own."""
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.warning("closing failed: %s", task.exception(), exc_info=task.exception())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from epochmq.base.errors import ConfigError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.disk import RealDisk
 
 

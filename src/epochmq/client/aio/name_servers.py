@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.base.ports import Rng
-from epochmq.client.core.arguments import check_text
-from epochmq.model.route import TopicRouteData
+from epochmq.client.core.outgoing import check_text
+from epochmq.model.topic import TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.codes import RequestCode, ResponseCode

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
-from epochmq.client.core import pop_handle
-from epochmq.client.core.ack_batch import batches
-from epochmq.client.core.body_check import CorruptMessage, is_sound
-from epochmq.client.core.pop_handle import PopHandle
-from epochmq.client.core.pop_state import POLL_MS, POP_TIMEOUT_MS, PopStatus, status_of
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core import pop_state
+from epochmq.client.core.consumer_state import CorruptMessage, StartPoint, is_sound
+from epochmq.client.core.pop_state import (
+    POLL_MS,
+    POP_TIMEOUT_MS,
+    PopHandle,
+    PopStatus,
+    batches,
+    status_of,
+)
 from epochmq.model import record
+from epochmq.model.group import SubscriptionData
 from epochmq.model.message import StoredMessage
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.pop_bodies import (
     BatchAckBody,
@@ -27,8 +31,8 @@ from epochmq.wire.bodies.pop_bodies import (
 )
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers import pop_headers as headers
-from epochmq.wire.headers.header import decode_header
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +120,7 @@ class PopCalls:
         if status is not PopStatus.FOUND:
             return Popped(status, [])
         messages = list(record.decode_all(answer.body))
-        pop_handle.complete(
+        pop_state.complete(
             messages,
             decode_header(headers.PopResponseHeader, answer.ext),
             topic=queue.topic,

@@ -3,20 +3,18 @@
 import ssl
 
 from epochmq.base.errors import UsageError
-from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.instance import Instance
-from epochmq.client.aio.listening import Listener, UserListener
+from epochmq.client.aio.instance import Closing, Instance
+from epochmq.client.aio.listening import Listener, Sql, UserListener, subscription
 from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.aio.pop_handling import PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import PopMember, PopOptions
-from epochmq.client.aio.subscribing import Sql, subscription
 from epochmq.client.core import pop_state
-from epochmq.client.core.arguments import check_callable, check_text
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.consumer_state import StartPoint
+from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE
+from epochmq.model.group import consumer_limit
 from epochmq.model.names import check_group, check_topic, retry_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.retries import consumer_limit
+from epochmq.model.topic import MessageQueue
 
 _STARTS = {"first": StartPoint.FIRST, "last": StartPoint.LAST}
 

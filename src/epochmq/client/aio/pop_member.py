@@ -16,19 +16,17 @@ from typing import Protocol
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.listening import wants
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.aio.subscribing import wants
 from epochmq.client.core import pop_state
-from epochmq.client.core.assignment import difference
-from epochmq.client.core.pop_handle import PopHandle, handle_of
-from epochmq.client.core.pop_state import PopStatus
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.core.consumer_state import StartPoint, difference
+from epochmq.client.core.pop_state import PopHandle, PopStatus, handle_of
 from epochmq.model import property_names as names
+from epochmq.model.group import SubscriptionData, build
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import retry_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.subscription import SubscriptionData, build
-from epochmq.wire.bodies.client_bodies import ConsumerData, HeartbeatData
+from epochmq.model.topic import MessageQueue
+from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session

@@ -8,47 +8,41 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
-from epochmq.base.errors import (
-    EpochError,
-    NotFound,
-    NotReachable,
-    PeerError,
-    Refused,
-    UsageError,
-)
+from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, Refused, UsageError
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
-from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.in_flight import InFlight
-from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Instance
-from epochmq.client.aio.loop_time import Deadline, LoopTime
+from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
+from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Closing, Instance
 from epochmq.client.aio.name_servers import checked
-from epochmq.client.core.arguments import check_text
-from epochmq.client.core.awaited import Awaited
-from epochmq.client.core.backoff import delay_ms
-from epochmq.client.core.fault import FaultTable
 from epochmq.client.core.outgoing import (
     COMPRESS_OVER_BYTES,
     Outgoing,
     body_bytes,
     check,
+    check_text,
     prepare,
 )
-from epochmq.client.core.queue_selector import RoundRobin, by_key
-from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge, status_of
+from epochmq.client.core.retrying import Awaited, delay_ms
+from epochmq.client.core.send_policy import (
+    FaultTable,
+    RoundRobin,
+    SendStatus,
+    SendVerdict,
+    by_key,
+    judge,
+    status_of,
+)
 from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.message import Message
 from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group, check_topic
 from epochmq.model.properties import encode
-from epochmq.model.queue import MessageQueue
 from epochmq.model.recall_handle import parse as parse_handle
-from epochmq.model.route import TopicRouteData
-from epochmq.model.topic import PERM_WRITE
+from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData
 from epochmq.runtime.peers import IN_FLIGHT_MAX
-from epochmq.wire.bodies.client_bodies import HeartbeatData, ProducerData
+from epochmq.wire.bodies.group_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import (
     RecallHeader,
     RecallResponseHeader,

@@ -4,14 +4,13 @@ import ssl
 from dataclasses import dataclass
 
 from epochmq.client.aio.broker_calls import BrokerCalls, Pulled
-from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.instance import Instance
-from epochmq.client.aio.subscribing import Sql, subscription, wants
-from epochmq.client.core.arguments import check_text
-from epochmq.client.core.pull_state import PullStatus
+from epochmq.client.aio.instance import Closing, Instance
+from epochmq.client.aio.listening import Sql, subscription, wants
+from epochmq.client.core.consumer_state import PullStatus
+from epochmq.client.core.outgoing import check_text
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 PULL_COUNT = 32
 

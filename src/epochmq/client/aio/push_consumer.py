@@ -5,20 +5,16 @@ from pathlib import Path
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
-from epochmq.client.aio.closing import Closing
-from epochmq.client.aio.consuming import Concurrent, Ordered
+from epochmq.client.aio.consuming import Concurrent, OperatorRequests, Ordered
 from epochmq.client.aio.group_member import CLUSTERING, GroupMember, Options
-from epochmq.client.aio.instance import Instance
-from epochmq.client.aio.listening import ConsumeResult, Listener, UserListener
-from epochmq.client.aio.operator_requests import OperatorRequests
-from epochmq.client.aio.subscribing import Sql, subscription
-from epochmq.client.core.arguments import check_callable, check_text
-from epochmq.client.core.process_queue import BYTES_MAX
-from epochmq.client.core.pull_state import StartPoint
+from epochmq.client.aio.instance import Closing, Instance
+from epochmq.client.aio.listening import ConsumeResult, Listener, Sql, UserListener, subscription
+from epochmq.client.core.consumer_state import BYTES_MAX, StartPoint
+from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import Strategy, average
+from epochmq.model.group import consumer_limit
 from epochmq.model.names import check_group, check_topic
-from epochmq.model.queue import MessageQueue
-from epochmq.model.retries import consumer_limit
+from epochmq.model.topic import MessageQueue
 
 __all__ = ["ConsumeResult", "PushConsumer"]
 

@@ -14,20 +14,19 @@ from typing import Any, Protocol, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.producer import AGAIN_MS_MAX, SEND_TIMEOUT_MS, Producer, SendResult
-from epochmq.client.core.arguments import check_callable
-from epochmq.client.core.backoff import delay_ms
-from epochmq.client.core.outgoing import Outgoing, body_bytes
+from epochmq.client.core.outgoing import Outgoing, body_bytes, check_callable
+from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model import property_names as names
 from epochmq.model import record
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.message_id import parse_offset_id
-from epochmq.model.queue import MessageQueue
 from epochmq.model.sys_flag import TX_PREPARED
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, request
-from epochmq.wire.headers.header import decode_header
-from epochmq.wire.headers.transaction_headers import (
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.send_headers import (
     COMMIT,
     ROLLBACK,
     UNKNOWN,

@@ -4,12 +4,13 @@ RocketMQ's clients do so when a broker does not take a message back by its place
 cannot take back one message of a batch that is a single record.
 """
 
+from epochmq.base.ports import Rng
 from epochmq.client.core.outgoing import Outgoing
 from epochmq.model import property_names as names
+from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import DEFAULT_TOPIC, retry_topic
 from epochmq.model.properties import encode
-from epochmq.model.retries import RETRIES_UNLIMITED
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
@@ -64,3 +65,45 @@ def send_request(outgoing: Outgoing, wall_ms: int) -> Command:
         batch=False,
     )
     return request(RequestCode.SEND_MESSAGE_V2, header, outgoing.body)
+
+
+# Backoff -------------------------------------------------------------------------------------
+# Delays between tries: doubling up to a bound, spread so that clients do not march in step.
+
+
+def delay_ms(attempt: int, rng: Rng, *, first_ms: int = 50, most_ms: int = 3_000) -> int:
+    """Milliseconds before try `attempt` (1 is the first repeat): half fixed, half chance."""
+    ceiling = min(most_ms, first_ms << min(attempt - 1, 16))
+    return ceiling // 2 + rng.randrange(ceiling // 2 + 1)
+
+
+# Awaited -------------------------------------------------------------------------------------
+# Sends that wait for one broker's answer, and how long it has said nothing.
+
+
+class Awaited:
+    """What is awaited from one address; told of each send and of each end."""
+
+    __slots__ = ("_count", "_quiet_since_ms", "topic")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._quiet_since_ms = 0
+        self.topic = ""
+        """That of the latest send."""
+
+    def sent(self, topic: str, now: int) -> None:
+        """One more waits."""
+        if not self._count:
+            self._quiet_since_ms = now
+        self._count += 1
+        self.topic = topic
+
+    def ended(self, now: int) -> None:
+        """One was answered, or is given up."""
+        self._count -= 1
+        self._quiet_since_ms = now
+
+    def is_silent(self, now: int, limit_ms: int) -> bool:
+        """Whether something waits and nothing ended for `limit_ms`."""
+        return self._count > 0 and now - self._quiet_since_ms >= limit_ms

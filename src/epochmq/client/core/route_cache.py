@@ -6,9 +6,14 @@ ones.
 
 from dataclasses import dataclass
 
-from epochmq.model.queue import MessageQueue
-from epochmq.model.route import BrokerData, QueueData, TopicRouteData
-from epochmq.model.topic import PERM_READ, PERM_WRITE
+from epochmq.model.topic import (
+    PERM_READ,
+    PERM_WRITE,
+    BrokerData,
+    MessageQueue,
+    QueueData,
+    TopicRouteData,
+)
 
 MASTER_ID = 0
 ROUTE_POLL_MS = 30_000

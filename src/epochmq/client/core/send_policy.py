@@ -4,8 +4,12 @@ Codes that another broker may not give are tried again; 10, 11 and 12 say
 "stored, but not as safely as asked", which is a result.
 """
 
+from collections.abc import Sequence
 from enum import Enum
+from zlib import crc32
 
+from epochmq.base.ports import Rng
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
 
 
@@ -59,3 +63,86 @@ def judge(code: int) -> SendVerdict:
 def status_of(code: int) -> SendStatus:
     """The status of a stored message; `code` was judged STORED."""
     return _STATUS[ResponseCode(code)]
+
+
+# Fault ---------------------------------------------------------------------------------------
+# Which brokers to avoid for a while: RocketMQ's latency fault tolerance.
+#
+# A try that took long, or failed, makes its broker unavailable for a time that grows with the
+# latency seen. Avoidance is a preference: when every broker is avoided, any of them is used.
+
+
+LATENCIES_MS = (50, 100, 550, 1_000, 2_000, 3_000, 15_000)
+UNAVAILABLE_MS = (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000)
+FAILED_LATENCY_MS = 30_000
+"""A failed try counts as one this slow."""
+
+
+def penalty_ms(latency_ms: int) -> int:
+    """How long a broker that answered in `latency_ms` is avoided."""
+    for bound, penalty in zip(reversed(LATENCIES_MS), reversed(UNAVAILABLE_MS), strict=True):
+        if latency_ms >= bound:
+            return penalty
+    return 0
+
+
+class FaultTable:
+    """Remembers until when each broker name is avoided."""
+
+    def __init__(self) -> None:
+        self._avoid_until_ms: dict[str, int] = {}
+
+    def answered(self, broker_name: str, latency_ms: int, now: int) -> None:
+        """A try was answered after `latency_ms`."""
+        penalty = penalty_ms(latency_ms)
+        if penalty:
+            self._avoid_until_ms[broker_name] = now + penalty
+        else:
+            self._avoid_until_ms.pop(broker_name, None)
+
+    def failed(self, broker_name: str, now: int) -> None:
+        """A try got no answer."""
+        self._avoid_until_ms[broker_name] = now + penalty_ms(FAILED_LATENCY_MS)
+
+    def available(self, broker_name: str, now: int) -> bool:
+        """Whether `broker_name` is not avoided now."""
+        return self._avoid_until_ms.get(broker_name, 0) <= now
+
+    def statistics(self) -> dict[str, int]:
+        """Broker names and the monotonic ms until which each is avoided."""
+        return dict(self._avoid_until_ms)
+
+
+# Queue selector ------------------------------------------------------------------------------
+# Which queue a message goes to: round robin around trouble, or one queue for each key.
+
+
+class RoundRobin:
+    """Takes queues in turn from a random start."""
+
+    def __init__(self, rng: Rng, fault: FaultTable | None = None) -> None:
+        self._next = rng.randrange(1 << 30)
+        self._fault = fault
+
+    def select(
+        self, queues: Sequence[MessageQueue], now: int, *, avoid: str | None = None
+    ) -> MessageQueue:
+        """The next queue, off the broker named `avoid` (the last failed try) where there is one."""
+        count = len(queues)
+        for step in range(count):
+            queue = queues[(self._next + step) % count]
+            if self._good(queue, now, avoid):
+                self._next += step + 1
+                return queue
+        self._next += 1
+        return queues[(self._next - 1) % count]
+
+    def _good(self, queue: MessageQueue, now: int, avoid: str | None) -> bool:
+        if queue.broker_name == avoid:
+            return False
+        return self._fault is None or self._fault.available(queue.broker_name, now)
+
+
+def by_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
+    """The queue of `key`: the same for every process, as long as the queues stay the same."""
+    return queues[crc32(key.encode()) % len(queues)]

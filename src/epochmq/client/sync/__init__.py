@@ -13,8 +13,13 @@ from epochmq.client.aio import (
     TransactionResult,
     TransactionState,
 )
-from epochmq.client.sync.sync_consumers import PopConsumer, PullConsumer, PushConsumer
-from epochmq.client.sync.sync_producers import Producer, TransactionProducer
+from epochmq.client.sync.sync_clients import (
+    PopConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
 
 __all__ = [
     "ConsumeResult",

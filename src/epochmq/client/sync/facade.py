@@ -1,11 +1,14 @@
 """How a synchronous client is made of an asyncio one: by its own methods, so nothing can drift."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from epochmq.client.aio.closing import Closing
+from epochmq.base.errors import UsageError
+from epochmq.client.aio.instance import Closing
 from epochmq.runtime import loop_thread
 
 C = TypeVar("C", bound=Closing)
@@ -81,3 +84,28 @@ def usable(client: C) -> C:
     """`client`, unless it belongs to the process that this one was forked of: it has no thread."""
     client.instance.check_process()
     return client
+
+
+# Listeners -----------------------------------------------------------------------------------
+# Listeners of synchronous clients: plain functions that may wait, and so run in threads.
+
+
+def in_thread(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """`listener` as the asyncio client wants it; a coroutine function stays on the loop."""
+    if iscoroutinefunction(listener):
+        return listener
+    function = _without_stop_iteration(listener)
+    return lambda *args: asyncio.to_thread(function, *args)
+
+
+def _without_stop_iteration(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """A future cannot carry StopIteration: whoever waits for it would wait for ever."""
+
+    @wraps(listener, updated=())
+    def call(*args: Any) -> Any:
+        try:
+            return listener(*args)
+        except StopIteration as error:
+            raise UsageError(f"the listener raised {error!r}") from error
+
+    return call

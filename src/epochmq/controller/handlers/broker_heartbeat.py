@@ -9,7 +9,7 @@ is dead, or from before the present lease was given. It changes nothing.
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.controller import leases, replica_identity
+from epochmq.controller import liveness, replica_identity
 from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.controller_state import BrokerGroup, Key
 from epochmq.controller.elect import PRIORITY_UNSET, LogReport
@@ -19,11 +19,11 @@ from epochmq.controller.replica_identity import Told
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.header import decode_header
 from epochmq.wire.headers.controller_headers import (
     ControllerHeartbeatHeader,
     ControllerHeartbeatResponseHeader,
 )
-from epochmq.wire.headers.header import decode_header
 
 REMARK = "Heart beat success"
 
@@ -149,7 +149,7 @@ def _deserves_lease(
     core: ControllerCore, group: BrokerGroup, live: LiveProcess, epoch: int | None
 ) -> bool:
     """Not while the master is about to change."""
-    return leases.may_hold(group, live, epoch) and not core.elections.under_way(group.key)
+    return liveness.may_hold(group, live, epoch) and not core.elections.under_way(group.key)
 
 
 def _stranger(core: ControllerCore) -> Reply:

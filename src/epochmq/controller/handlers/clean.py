@@ -13,9 +13,9 @@ from epochmq.controller.protocol_version import ProtocolVersion, protocol_versio
 from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers import controller_headers as g1
 from epochmq.wire.headers import controller_headers as g2
-from epochmq.wire.headers import controller_v50_headers as g1
-from epochmq.wire.headers.header import decode_header
 
 _INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
 

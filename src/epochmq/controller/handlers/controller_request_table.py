@@ -2,18 +2,13 @@
 
 from epochmq.controller.controller_core import ControllerCore, Handler
 from epochmq.controller.handlers import (
-    alter,
     broker_heartbeat,
-    broker_id,
     clean,
     controller_config,
     elect_handlers,
-    metadata,
     register_broker,
-    register_g1,
     replica_info,
     sync_state,
-    timeline_handler,
 )
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.steps import ControllerCall, Steps
@@ -24,23 +19,23 @@ from epochmq.wire.command import Reply
 def handle_register(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
     """1003 means two things; by its fields it is one of them."""
     if protocol_version_of(call.request) is ProtocolVersion.G1:
-        return register_g1.handle_register_g1(core, call)
+        return register_broker.handle_register_g1(core, call)
     return register_broker.handle_register(core, call)
 
 
 HANDLERS: dict[int, tuple[Handler, bool]] = {
     RequestCode.BROKER_HEARTBEAT: (broker_heartbeat.handle_heartbeat, False),
-    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: (alter.handle_alter, True),
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: (sync_state.handle_alter, True),
     RequestCode.CONTROLLER_ELECT_MASTER: (elect_handlers.handle_elect, True),
     RequestCode.CONTROLLER_REGISTER_BROKER: (handle_register, True),
     RequestCode.CONTROLLER_GET_REPLICA_INFO: (replica_info.handle_replica_info, True),
-    RequestCode.CONTROLLER_GET_METADATA_INFO: (metadata.handle_metadata, False),
+    RequestCode.CONTROLLER_GET_METADATA_INFO: (replica_info.handle_metadata, False),
     RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: (sync_state.handle_sync_state, True),
     RequestCode.UPDATE_CONTROLLER_CONFIG: (controller_config.handle_update_config, False),
     RequestCode.GET_CONTROLLER_CONFIG: (controller_config.handle_get_config, False),
     RequestCode.CLEAN_BROKER_DATA: (clean.handle_clean, True),
-    RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: (broker_id.handle_next_id, True),
-    RequestCode.CONTROLLER_APPLY_BROKER_ID: (broker_id.handle_apply_id, True),
-    RequestCode.CONTROLLER_GET_TIMELINE: (timeline_handler.handle_timeline, True),
+    RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: (register_broker.handle_next_id, True),
+    RequestCode.CONTROLLER_APPLY_BROKER_ID: (register_broker.handle_apply_id, True),
+    RequestCode.CONTROLLER_GET_TIMELINE: (controller_config.handle_timeline, True),
 }
 """The key is the code's number."""

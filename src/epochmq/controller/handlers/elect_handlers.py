@@ -8,10 +8,9 @@ heartbeat. A replica from outside the set needs the operator's `uncleanElect`, o
 import logging
 
 from epochmq.base.errors import Refused
-from epochmq.controller.answers import shown_id
 from epochmq.controller.commands import UpdateBroker
 from epochmq.controller.controller_core import ControllerCore
-from epochmq.controller.controller_state import BrokerGroup
+from epochmq.controller.controller_state import BrokerGroup, shown_id
 from epochmq.controller.elect import By
 from epochmq.controller.protocol_version import (
     Failure,
@@ -20,13 +19,13 @@ from epochmq.controller.protocol_version import (
     protocol_version_of,
 )
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Election, Steps, Write
-from epochmq.wire.bodies.controller_v50_bodies import ElectedBody
+from epochmq.wire.bodies.controller_bodies import ElectedBody
 from epochmq.wire.bodies.namesrv_bodies import BrokerMemberGroup
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers import controller_headers as g1
 from epochmq.wire.headers import controller_headers as g2
-from epochmq.wire.headers import controller_v50_headers as g1
-from epochmq.wire.headers.header import decode_header
 from epochmq.wire.json_tolerant import dumps_bare
 
 log = logging.getLogger(__name__)

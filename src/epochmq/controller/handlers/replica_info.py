@@ -1,15 +1,16 @@
 """CONTROLLER_GET_REPLICA_INFO 1004: who is master, as brokers poll it."""
 
 from epochmq.base.errors import Refused
-from epochmq.controller.answers import address_set_body, set_body
 from epochmq.controller.controller_core import ControllerCore
+from epochmq.controller.controller_state import address_set_body, set_body
 from epochmq.controller.protocol_version import ProtocolVersion, protocol_version_of
 from epochmq.controller.steps import ConfirmLeadership, ControllerCall, Steps
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers import controller_headers as g1
 from epochmq.wire.headers import controller_headers as g2
-from epochmq.wire.headers import controller_v50_headers as g1
-from epochmq.wire.headers.header import decode_header
+from epochmq.wire.headers.controller_headers import GetMetaDataResponseHeader
 
 UNKNOWN_ID = -1
 
@@ -51,3 +52,23 @@ def _unknown(name: str) -> Refused:
     return Refused(
         ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker group {name} is not known"
     )
+
+
+# Metadata ------------------------------------------------------------------------------------
+# CONTROLLER_GET_METADATA_INFO 1005: who leads; every controller answers, at once.
+
+
+def handle_metadata(core: ControllerCore, call: ControllerCall) -> Reply:
+    """The leader is named by whoever knows it; who leads says so only when it has taken over."""
+    context = core.context
+    leader = context.leader_id
+    if leader == context.peers.self_id and not context.leads:
+        leader = None
+    header = GetMetaDataResponseHeader(
+        group=context.peers.group,
+        controllerLeaderId=leader,
+        controllerLeaderAddress=None if leader is None else context.peers.addresses.get(leader),
+        isLeader=context.leads,
+        peers=context.peers.shown(),
+    )
+    return Reply(header=header)

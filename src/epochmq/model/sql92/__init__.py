@@ -1,6 +1,6 @@
 """The SQL92 filters of subscriptions: text to a function over a message's properties."""
 
 from epochmq.model.sql92.evaluate import Sql92Filter, compile_filter
-from epochmq.model.sql92.sql92_errors import SqlError
+from epochmq.model.sql92.syntax import SqlError
 
 __all__ = ["Sql92Filter", "SqlError", "compile_filter"]

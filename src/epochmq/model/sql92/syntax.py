@@ -6,7 +6,25 @@ are looked up in lists, and what is joined by AND, OR, NOT is a condition or a b
 
 from dataclasses import dataclass
 
-from epochmq.model.sql92.sql92_errors import SqlError
+from epochmq.base.errors import Refused
+
+# Sql92 errors --------------------------------------------------------------------------------
+# The one error of an SQL92 filter.
+
+
+_SUBSCRIPTION_PARSE_FAILED = 23
+
+
+class SqlError(Refused):
+    """A filter that cannot be used; answered with code 23. Says where in the text and why."""
+
+    def __init__(self, problem: str, at: int | None = None) -> None:
+        where = "" if at is None else f" at character {at + 1}"
+        super().__init__(_SUBSCRIPTION_PARSE_FAILED, f"SQL92 filter: {problem}{where}")
+
+
+# Syntax --------------------------------------------------------------------------------------
+
 
 Value = bool | int | float | str | None
 

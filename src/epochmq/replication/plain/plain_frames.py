@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import HA_BODY_BYTES_MAX
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 
 _REPORT = struct.Struct(">q")
 _HEAD = struct.Struct(">qi")

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from epochmq.base.limits import HA_LINKS_MAX
 from epochmq.replication.ack_policy import AckStatus, Done, WaitingSends
-from epochmq.replication.flow import Flow
-from epochmq.replication.link import Chunk
+from epochmq.replication.link import Chunk, Flow
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_frames import decode_reports, encode_head
 from epochmq.replication.replication_effects import Close, Effects, SendData, Trouble

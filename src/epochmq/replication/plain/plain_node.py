@@ -22,7 +22,7 @@ from epochmq.replication.replication_effects import (
     Trouble,
     Truncate,
 )
-from epochmq.replication.store_view import StoreView
+from epochmq.replication.replication_ports import StoreView
 from epochmq.store.store import Store
 
 

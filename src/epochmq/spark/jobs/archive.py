@@ -22,8 +22,7 @@ from epochmq.spark.jobs.archive_plan import Positions, Range
 from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSource, joined
 from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
-from epochmq.spark.jobs.job_lock import CheckpointLock
-from epochmq.spark.jobs.job_report import DRY_RUN, JobReport, Progress, no_progress
+from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
 from epochmq.spark.jobs.tables.archive_table import Times, batch_of
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
 from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of

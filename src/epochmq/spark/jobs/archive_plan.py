@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 """Queue -> first queue offset, and the one behind the last readable message."""

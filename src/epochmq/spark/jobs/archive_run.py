@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.jobs.archive_plan import Range

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from epochmq.base.errors import OurBug, StoreDamaged
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.model import record
-from epochmq.spark.decode_fault import CorruptRecord
+from epochmq.spark.decode_heads import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.archive_table import (
     STORE_DATE,
     DataFile,
@@ -24,6 +23,7 @@ from epochmq.spark.jobs.tables.archive_table import (
 )
 from epochmq.spark.jobs.tables.storage import HashedFile, Storage, clear_errors
 from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
+from epochmq.spark.needs import need
 
 ROWS = 10_000
 """Rows decoded at a time: larger than for Spark, since nothing crosses into the JVM."""

@@ -1,11 +1,17 @@
 """What an audit says at its end: the run report, and a line for each finding."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
-from epochmq.spark.jobs.audit import Audit, plan
-from epochmq.spark.jobs.audit_core import Finding, Shape
+from epochmq.spark.jobs.audit import Audit, Digester, DigestRequest, plan
+from epochmq.spark.jobs.audit_core import DigestBlock, Finding, Shape
+from epochmq.spark.jobs.audit_sources import AuditedLogFile, StoreReplica, digests_of
 from epochmq.spark.jobs.job_report import JobReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class AuditReport(JobReport):
@@ -60,3 +66,48 @@ def _line(row: dict[str, object]) -> str:
     names = row["replicas"]
     assert isinstance(names, tuple)
     return f"  {row['kind']:<12} {row['low']} .. {row['high']} {','.join(names)}: {row['text']}"
+
+
+# Audit spark ---------------------------------------------------------------------------------
+# Digests of store directories by Spark: a task for each piece of a log, files opened there.
+#
+# Every executor must see the directories under the same paths (one machine, or shared storage).
+
+
+ASK_DDL = "ask bigint, low bigint, high bigint, blockBytes bigint, files string"
+BLOCKS_DDL = "array<struct<offset: bigint, size: bigint, digest: string>>"
+
+
+def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) -> Digester:
+    """Digests by `spark`; answers come as its tasks end."""
+
+    def digest(
+        asks: Sequence[DigestRequest],
+    ) -> Iterable[tuple[DigestRequest, Sequence[DigestBlock]]]:
+        rows = [row_of(number, ask, replicas[ask.name].pieces) for number, ask in enumerate(asks)]
+        if not rows:
+            return
+        from pyspark.sql import functions as f
+
+        # A plain function: those on Arrow batches of a frame ask for pandas.
+        blocks = f.udf(digest_row, BLOCKS_DDL, useArrow=False)
+        columns = (f.col("low"), f.col("high"), f.col("blockBytes"), f.col("files"))
+        frame = spark.createDataFrame(rows, ASK_DDL).repartition(len(rows), "ask")
+        for row in frame.select("ask", blocks(*columns).alias("blocks")).toLocalIterator():
+            yield asks[row["ask"]], [DigestBlock(*block) for block in row["blocks"]]
+
+    return digest
+
+
+def row_of(
+    number: int, ask: DigestRequest, files: Sequence[AuditedLogFile]
+) -> tuple[int, int, int, int, str]:
+    """One ask as a row; the files are those it touches, as JSON."""
+    touched = [file for file in files if file.start < ask.high and ask.low < file.start + file.size]
+    return number, ask.low, ask.high, ask.block_bytes, json.dumps(touched)
+
+
+def digest_row(low: int, high: int, block_bytes: int, files: str) -> list[DigestBlock]:
+    """The blocks of one ask; runs in the executors."""
+    pieces = [AuditedLogFile(*each) for each in json.loads(files)]
+    return digests_of(pieces, low, high, block_bytes)

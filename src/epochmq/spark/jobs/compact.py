@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING
 
 from epochmq.base.errors import UsageError
 from epochmq.runtime.tls import OutgoingTls
-from epochmq.spark.jobs.backfill import archived, backfill, ranges_of
-from epochmq.spark.jobs.cut_over import CutOver, chosen_topics, mark_of
+from epochmq.spark.jobs.backfill import (
+    CutOver,
+    archived,
+    backfill,
+    chosen_topics,
+    mark_of,
+    ranges_of,
+)
 from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.snapshot import SnapshotTarget
 from epochmq.spark.jobs.tables.opening import check_files, open_table
+from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_offsets import from_topics
-from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -20,7 +20,7 @@ from epochmq.model.names import check_group, check_topic, dlq_topic, retry_topic
 from epochmq.model.record import decode_all
 from epochmq.runtime.main import run
 from epochmq.runtime.tls import OutgoingTls, client_tls
-from epochmq.spark.encode_properties import LEFT_OUT
+from epochmq.spark.encode_columns import LEFT_OUT
 from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, dead_of
 from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger
 from epochmq.spark.jobs.job_report import JobReport, Progress, no_progress

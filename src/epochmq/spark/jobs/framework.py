@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, StoreDamaged, UsageError
-from epochmq.spark.jobs.needs import check_java, need
+from epochmq.spark.needs import check_java, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable

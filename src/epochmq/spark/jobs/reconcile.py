@@ -21,7 +21,7 @@ from epochmq.spark.jobs.reconcile_judge import (
     judge,
 )
 from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
-from epochmq.spark.tls_options import reach
+from epochmq.spark.option_table import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,8 +29,8 @@ from epochmq.spark.jobs.replay_plan import (
     save_state,
 )
 from epochmq.spark.jobs.tables.opening import check_files, data_frame, open_table
+from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.tls_options import reach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

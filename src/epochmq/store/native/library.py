@@ -9,11 +9,14 @@ only lose to another thread.
 import ctypes
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from epochmq.base.errors import OurBug
+from epochmq.base.limits import BULK_READ_BYTES_MAX
+from epochmq.base.ports import Buffer
+from epochmq.store.native.memory import NativeMemory
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "_native.so"
@@ -214,3 +217,27 @@ def library() -> Library | None:
 def which() -> str:
     """`compiled`, or `python` and why, for people."""
     return find()[1]
+
+
+# Bare ----------------------------------------------------------------------------------------
+# Records without their bodies: a reader of keys or offsets need not be sent the rest.
+
+
+class Bare:
+    """Takes the bodies out of whole records, by way of memory that is used again each time."""
+
+    def __init__(self, library: Library) -> None:
+        self._call = library.bare
+        self._memory = NativeMemory(BULK_READ_BYTES_MAX)
+
+    def of(self, chunks: Iterable[Buffer]) -> bytes:
+        """All chunks' records, the same but for their own size and that of their body, which is 0.
+
+        Batches kept as one record stay as they are, and so does all behind what is no record, and
+        what is larger than a bulk read.
+        """
+        data = b"".join(chunks)
+        if len(data) > len(self._memory.view):
+            return data
+        size = self._call(data, len(data), self._memory.address)
+        return bytes(self._memory.view[:size])

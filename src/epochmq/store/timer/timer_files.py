@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from epochmq.base.ports import Disk
-from epochmq.store.timer.timer_layout import UNIT_BYTES, TimerDamaged, TimerSlot, Unit, decode_unit
 from epochmq.store.timer.timer_log import FOLDER as LOG_FOLDER
 from epochmq.store.timer.timer_log import TimerLog
 from epochmq.store.timer.wheel import FILE as WHEEL_FILE
-from epochmq.store.timer.wheel import Wheel
+from epochmq.store.timer.wheel import UNIT_BYTES, TimerDamaged, TimerSlot, Unit, Wheel, decode_unit
 
 _I32 = 1 << 31
 CLEAN_FILES_MAX = 4

@@ -7,8 +7,8 @@ headed by a blank of 16 bytes where there is room for one.
 from collections.abc import Sequence
 
 from epochmq.base.ports import Disk, File
-from epochmq.store.store_layout import file_name
-from epochmq.store.timer.timer_layout import BLANK, BLANK_MAGIC, UNIT_BYTES, TimerDamaged
+from epochmq.store.draft import file_name
+from epochmq.store.timer.wheel import BLANK, BLANK_MAGIC, UNIT_BYTES, TimerDamaged
 
 FOLDER = "timerlog"
 FILE_BYTES = 100 * 1024 * 1024

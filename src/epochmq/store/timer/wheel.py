@@ -3,19 +3,120 @@
 The file is made, full of zeros and without blocks, by the first message that needs it.
 """
 
+from binascii import crc_hqx
 from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
 
+from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk, File
-from epochmq.store.timer.timer_layout import (
-    SLOT_BYTES,
-    WHEEL_BYTES,
-    TimerDamaged,
-    TimerSlot,
-    decode_slot,
-)
+
+# Timer layout --------------------------------------------------------------------------------
+# Bytes of the wheel's slots and of the log's units; big-endian.
+#
+# Two fields that RocketMQ writes but never looks at hold something here: a slot's magic is the
+# CRC-32 of the 28 bytes before it, a unit's last i64 the exact time of delivery in 48 bits,
+# behind a CRC-16 of the unit. What says otherwise is not believed: the wheel is made anew from
+# the timer topic.
+
+
+SLOT = Struct(">qqqii")
+SLOT_BYTES = SLOT.size
+SLOTS = 7 * 86_400 * 2
+"""Slots of a wheel: fourteen days at one second a slot."""
+WHEEL_BYTES = SLOTS * SLOT_BYTES
+
+SLOT_COUNT_MAX = 2**31 - 1
+"""Units that a slot can say it has."""
+
+UNIT = Struct(">iqiqiqiiH6s")
+UNIT_BYTES = UNIT.size
+_SUM_AT = UNIT_BYTES - 8
+BLANK = Struct(">iqi")
+BLANK_MAGIC = 0xCBD43194 - (1 << 32)
+
+DEFAULT, ROLL, DELETE = 1, 2, 4
+"""Bits of a unit's magic: to be delivered, to be put again (too far away), to cancel another."""
+_MAGICS = (DEFAULT, DEFAULT | ROLL, DEFAULT | DELETE, DEFAULT | ROLL | DELETE)
+
+_HEAD = Struct(">qqqi")
+_EMPTY = bytes(SLOT_BYTES)
+
+
+class TimerDamaged(StoreDamaged):
+    """The timer's files contradict themselves or the log: they are made anew, nothing is lost."""
+
+
+class TimerSlot(NamedTuple):
+    """What the wheel knows of one time: the chain of its units in the timer log."""
+
+    tick: int
+    """Time divided by the precision."""
+    first: int
+    """Position of the oldest unit."""
+    last: int
+    length: int
+
+    def encode(self) -> bytes:
+        head = _HEAD.pack(*self)
+        return head + crc32(head).to_bytes(4, "big")
+
+
+def decode_slot(data: bytes) -> TimerSlot | None:
+    """The slot in 32 bytes, None for one never used; `TimerDamaged` when its sum is wrong."""
+    if data == _EMPTY:
+        return None
+    if len(data) != SLOT_BYTES or crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
+        raise TimerDamaged("a slot of the timer wheel has a wrong checksum")
+    return TimerSlot(*_HEAD.unpack_from(data))
+
+
+class Unit(NamedTuple):
+    """One message on the wheel."""
+
+    previous: int
+    """Position of the unit before it in the slot; -1 for the first."""
+    magic: int
+    write_wall_ms: int
+    delay_ms: int
+    """The slot's time is this much after the write; may be negative for one that came late."""
+    offset: int
+    """Where the message is in the commit log."""
+    size: int
+    topic_hash: int
+    deliver_wall_ms: int
+    """Not before this time, exactly."""
+
+    def encode(self) -> bytes:
+        time = self.deliver_wall_ms.to_bytes(6, "big", signed=True)
+        data = UNIT.pack(UNIT_BYTES, *self[:-1], 0, time)
+        return data[:_SUM_AT] + _sum_of(data).to_bytes(2, "big") + time
+
+
+def decode_unit(data: bytes) -> Unit:
+    """The unit in 52 bytes; `TimerDamaged` when they are none."""
+    if len(data) != UNIT_BYTES:
+        raise TimerDamaged("the timer log ends within a unit")
+    size, *fields, found, time = UNIT.unpack(data)
+    if found != _sum_of(data):
+        raise TimerDamaged("a unit of the timer log has a wrong checksum")
+    values = [*fields, int.from_bytes(time, "big", signed=True)]
+    unit = Unit(*values)
+    if size != UNIT_BYTES or unit.magic not in _MAGICS or unit.offset < 0 or unit.size <= 0:
+        raise TimerDamaged("a unit of the timer log is none")
+    return unit
+
+
+def _sum_of(data: bytes) -> int:
+    """The CRC-16 of a unit, by all but its own two bytes."""
+    return crc_hqx(data[_SUM_AT + 2 :], crc_hqx(data[:_SUM_AT], 0xFFFF))
+
+
+# Wheel ---------------------------------------------------------------------------------------
+
 
 FILE = "timerwheel"
-_EMPTY = bytes(SLOT_BYTES)
 _CHUNK_SLOTS = 2048
 
 

@@ -18,10 +18,10 @@ from epochmq.base.limits import (
     FRAME_BYTES_MAX,
     LENIENT_BODY_BYTES_MAX,
 )
-from epochmq.base.types import Buffer
-from epochmq.model.queue import MessageQueue
+from epochmq.base.ports import Buffer
+from epochmq.model.topic import MessageQueue
 from epochmq.wire import json_tolerant
-from epochmq.wire.loose import loosen
+from epochmq.wire.json_tolerant import loosen
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -6,7 +6,7 @@ import binascii
 from msgspec import UNSET, UnsetType
 
 from epochmq.base.errors import HeaderError
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import Body
 
 MODE_PULL = "PULL"

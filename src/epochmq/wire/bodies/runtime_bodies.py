@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, field
 
-from epochmq.model.subscription import SubscriptionData
+from epochmq.model.group import SubscriptionData
 from epochmq.wire.bodies.body import Body, MaybeText, camel_but
 
 PROP_NAMESERVER_ADDR = "PROP_NAMESERVER_ADDR"

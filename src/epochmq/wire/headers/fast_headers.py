@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import msgspec
 
-from epochmq.base.types import Buffer
+from epochmq.base.ports import Buffer
 from epochmq.wire.command import FLAG_ONEWAY, FLAG_RESPONSE
-from epochmq.wire.headers.header import I32, I64
-from epochmq.wire.headers.send_headers import V2_KEYS
-from epochmq.wire.headers.transaction_headers import EndTransactionHeader
+from epochmq.wire.header import I32, I64
+from epochmq.wire.headers.send_headers import V2_KEYS, EndTransactionHeader
 
 
 class SendFields(msgspec.Struct, gc=False):

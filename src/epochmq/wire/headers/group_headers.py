@@ -1,6 +1,9 @@
-"""Headers of consumer-group administration: 207, 208, 314, 317, 343, 345, 352, 353 (2.4)."""
+"""Headers of requests about consumer groups, their clients and their locks."""
 
-from epochmq.wire.headers.header import Header, RpcHeader, TopicHeader
+from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
+
+# Group headers -------------------------------------------------------------------------------
+# Headers of consumer-group administration: 207, 208, 314, 317, 343, 345, 352, 353 (2.4).
 
 
 class DeleteGroupHeader(RpcHeader):
@@ -72,3 +75,74 @@ class QueryCorrectionOffsetHeader(TopicHeader):
     compareGroup: str
     topic: str
     filterGroups: str | None = None
+
+
+# Client headers ------------------------------------------------------------------------------
+# Headers of client sessions: 34, 35, 38, 40, 203, 204.
+
+
+class HeartbeatHeader(RpcHeader):
+    """HEART_BEAT 34: nothing of its own; the body is HeartbeatData."""
+
+
+class HeartbeatResponseHeader(Header):
+    """Answer to a heartbeat; both fields belong to the V2 heartbeat and may be absent."""
+
+    IS_SUPPORT_HEART_BEAT_V2: bool | None = None
+    IS_SUB_CHANGE: bool | None = None
+
+
+class UnregisterClientHeader(RpcHeader):
+    """UNREGISTER_CLIENT 35: a client leaves its producer group, its consumer group or both."""
+
+    clientID: str
+    producerGroup: str | None = None
+    consumerGroup: str | None = None
+
+
+class GetConsumerListHeader(RpcHeader):
+    """GET_CONSUMER_LIST_BY_GROUP 38."""
+
+    consumerGroup: str
+
+
+class NotifyConsumerIdsChangedHeader(RpcHeader):
+    """NOTIFY_CONSUMER_IDS_CHANGED 40 (broker to client, one-way): rebalance now."""
+
+    consumerGroup: str
+
+
+class GetConsumerConnectionListHeader(RpcHeader):
+    """GET_CONSUMER_CONNECTION_LIST 203."""
+
+    consumerGroup: str
+
+
+class GetProducerConnectionListHeader(RpcHeader):
+    """GET_PRODUCER_CONNECTION_LIST 204."""
+
+    producerGroup: str
+
+
+# Lock headers --------------------------------------------------------------------------------
+# Headers of queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42.
+
+
+class LockBatchHeader(RpcHeader):
+    """The body is LockBatchRequest. The fields are EpochMQ's own, between members of a group; an
+    answer that has them repeats them."""
+
+    lockAsker: str | None = None
+    """Who asks for a vote; without it the request is a client's, or a Java member's."""
+    lockNumber: I64 | None = None
+    """Rises with each of that one's requests."""
+    totalReplicas: I32 | None = None
+
+
+class UnlockBatchHeader(RpcHeader):
+    """The body is LockBatchRequest; fields as above."""
+
+    lockAsker: str | None = None
+    lockNumber: I64 | None = None
+    lockUndo: bool | None = None
+    """Only what that very request did is undone."""

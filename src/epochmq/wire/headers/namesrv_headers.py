@@ -2,7 +2,7 @@
 
 import msgspec
 
-from epochmq.wire.headers.header import I32, I64, Header, TopicHeader
+from epochmq.wire.header import I32, I64, Header, TopicHeader
 
 
 class RegisterBrokerHeader(Header):
@@ -133,3 +133,41 @@ class GetTopicsByClusterHeader(Header):
     """GET_TOPICS_BY_CLUSTER 224."""
 
     cluster: str
+
+
+# Kv headers ----------------------------------------------------------------------------------
+# Headers of the name server's key-value configuration: 100 to 102, 219.
+
+
+class PutKVConfigHeader(Header):
+    """PUT_KV_CONFIG 100."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+class GetKVConfigHeader(Header):
+    """GET_KV_CONFIG 101."""
+
+    namespace: str
+    key: str
+
+
+class GetKVConfigResponseHeader(Header):
+    """Answer to 101."""
+
+    value: str | None = None
+
+
+class DeleteKVConfigHeader(Header):
+    """DELETE_KV_CONFIG 102."""
+
+    namespace: str
+    key: str
+
+
+class GetKVListHeader(Header):
+    """GET_KVLIST_BY_NAMESPACE 219; the answer's body is a KVTable."""
+
+    namespace: str

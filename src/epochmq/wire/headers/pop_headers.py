@@ -1,6 +1,6 @@
 """Headers of the POP family: 200050 to 200055. Times are wall ms."""
 
-from epochmq.wire.headers.header import I32, I64, Header, TopicHeader
+from epochmq.wire.header import I32, I64, Header, TopicHeader
 
 INIT_MIN = 0
 INIT_MAX = 1

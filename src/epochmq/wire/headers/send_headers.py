@@ -3,7 +3,7 @@
 A batch (320) uses the short-key form with `batch` true.
 """
 
-from epochmq.wire.headers.header import I32, I64, Header, RpcHeader, TopicHeader
+from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
 
 class SendHeader(TopicHeader):
@@ -132,3 +132,47 @@ class RecallResponseHeader(Header):
 SendMessageRequestHeader = SendHeader
 SendMessageRequestHeaderV2 = SendHeaderV2
 SendMessageResponseHeader = SendResponseHeader
+
+
+# Transaction headers -------------------------------------------------------------------------
+# Headers of transactions: 37, 39, 323.
+
+
+UNKNOWN = 0
+COMMIT = 8
+ROLLBACK = 12
+"""Values of `commitOrRollback`: the transaction bits of sys_flag."""
+
+
+class EndTransactionHeader(RpcHeader):
+    """END_TRANSACTION 37, one-way from Java.
+
+    `tranStateTableOffset` is the half message's queue offset, `commitLogOffset` its byte position.
+    """
+
+    producerGroup: str
+    tranStateTableOffset: I64
+    commitLogOffset: I64
+    commitOrRollback: I32
+    msgId: str
+    fromTransactionCheck: bool = False
+    transactionId: str | None = None
+    topic: str | None = None
+
+
+class CheckTransactionStateHeader(RpcHeader):
+    """CHECK_TRANSACTION_STATE 39 (broker to producer, one-way); the body is one stored message."""
+
+    tranStateTableOffset: I64
+    commitLogOffset: I64
+    msgId: str | None = None
+    transactionId: str | None = None
+    offsetMsgId: str | None = None
+    topic: str | None = None
+
+
+class ResumeCheckHalfHeader(Header):
+    """RESUME_CHECK_HALF_MESSAGE 323: check a given-up half message again."""
+
+    msgId: str | None = None
+    topic: str | None = None

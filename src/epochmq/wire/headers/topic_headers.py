@@ -2,7 +2,7 @@
 
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.headers.header import I32, I64, Header, RpcHeader, TopicHeader
+from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
 
 class CreateTopicHeader(TopicHeader):

@@ -2,7 +2,7 @@
 
 from tests.spark.jobs.lake import BROKER, FakeCluster, topic
 
-from epochmq.model.queue import MessageQueue
+from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import Work, archive_ranges, schema_of
 from epochmq.spark.jobs.tables.archive_table import DataFile

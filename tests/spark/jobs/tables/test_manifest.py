@@ -7,7 +7,7 @@ import pytest
 
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
-from epochmq.spark.jobs.tables.manifest import FOLDER, WHOLE_EVERY, Manifest, TableVersion
+from epochmq.spark.jobs.tables.parquet import FOLDER, WHOLE_EVERY, Manifest, TableVersion
 from epochmq.spark.jobs.tables.storage import Storage
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
@@ -29,6 +28,7 @@ from epochmq.spark.jobs.tables.archive_table import (
 )
 from epochmq.spark.jobs.tables.rewriting import bins, rewrite
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors
+from epochmq.spark.needs import need
 
 KEY = "epochmq"
 """Where commits carry the mark."""

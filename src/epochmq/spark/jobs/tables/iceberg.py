@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
@@ -26,6 +25,7 @@ from epochmq.spark.jobs.tables.archive_table import (
 from epochmq.spark.jobs.tables.parquet import remove_unused
 from epochmq.spark.jobs.tables.rewriting import bins, rewrite
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors, is_local, normal
+from epochmq.spark.needs import need
 
 KEY = "epochmq.mark"
 OWNER = "epochmq.app"

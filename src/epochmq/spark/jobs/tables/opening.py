@@ -3,12 +3,12 @@
 from typing import Any
 
 from epochmq.base.errors import NotFound, UsageError
-from epochmq.spark.jobs.needs import need
 from epochmq.spark.jobs.tables.archive_table import ESCAPED
 from epochmq.spark.jobs.tables.delta import DeltaArchive
 from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME, IcebergArchive
 from epochmq.spark.jobs.tables.parquet import ParquetArchive
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors
+from epochmq.spark.needs import need
 
 AnyTable = DeltaArchive | IcebergArchive | ParquetArchive
 FORMATS = ("delta", "iceberg", "parquet")

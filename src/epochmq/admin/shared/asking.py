@@ -1,0 +1,86 @@
+"""Running one piece of work with a connected `Admin`, for commands that ask and end."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from epochmq.client.aio import Admin
+    from epochmq.runtime.tls import OutgoingTls
+
+
+T = TypeVar("T")
+
+
+def ask(namesrv: str, work: "Callable[[Admin], Awaitable[T]]") -> T:
+    """What `work` returns; connections are closed whatever happens."""
+    from epochmq.client.aio import Admin  # slow to import, and `--help` needs none of it
+    from epochmq.runtime.main import run
+
+    async def connected() -> T:
+        async with Admin(namesrv) as admin:
+            return await work(admin)
+
+    return run(connected())
+
+
+# Tls arguments -------------------------------------------------------------------------------
+# `epochmq --tls COMMAND`: what the connections of the command line speak.
+
+
+_FILE = click.Path(exists=True, dir_okay=False)
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--tls": {"is_flag": True, "help": "Speak TLS to name servers and brokers."},
+    "--tls-ca": {"type": _FILE, "help": "Authorities to check their certificates against (PEM)."},
+    "--tls-insecure": {"is_flag": True, "help": "Do not check their certificates."},
+    "--tls-cert": {"type": _FILE, "help": "Certificate to show, where one is asked for (PEM)."},
+    "--tls-key": {"type": _FILE, "help": "Its private key (PEM)."},
+}
+
+
+def add_options(command: click.Command) -> None:
+    """Give `command` the options; each may be an environment variable, EPOCHMQ_TLS and so on."""
+    for name, more in OPTIONS.items():
+        variable = "EPOCHMQ_" + name.removeprefix("--").replace("-", "_").upper()
+        click.option(name, envvar=variable, show_envvar=True, **more)(command)
+
+
+def use_tls(
+    tls: bool, tls_ca: str | None, tls_insecure: bool, tls_cert: str | None, tls_key: str | None
+) -> None:
+    """Let all clients that the running command makes speak TLS; any of the options asks for it."""
+    chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key)
+    if chosen is None:
+        return
+    from epochmq.runtime.tls import client_tls, outgoing_tls
+
+    before = outgoing_tls.set(client_tls(chosen))
+    click.get_current_context().call_on_close(lambda: outgoing_tls.reset(before))
+
+
+def chosen_tls() -> "OutgoingTls | None":
+    """The options given to the running command, for work that goes to other processes."""
+    given = click.get_current_context().find_root().params
+    names = (name.removeprefix("--").replace("-", "_") for name in OPTIONS)
+    return _options(*(given.get(name) for name in names))
+
+
+def _options(
+    tls: bool | None,
+    tls_ca: str | None,
+    tls_insecure: bool | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> "OutgoingTls | None":
+    if not (tls or tls_ca or tls_insecure or tls_cert or tls_key):
+        return None
+    from epochmq.runtime.tls import OutgoingTls
+
+    return OutgoingTls(
+        tls_enable=True,
+        tls_client_auth_server=not tls_insecure,
+        tls_client_trust_cert_path=tls_ca or "",
+        tls_client_cert_path=tls_cert or "",
+        tls_client_key_path=tls_key or "",
+    )

@@ -1,0 +1,1 @@
+"""The controller process: its node, its connections, its Raft links."""

@@ -1,0 +1,243 @@
+"""A whole controller without any waiting: Raft, state machine and decisions, composed.
+
+The service and the simulator drive it alike: give it requests, bytes of other controllers, ticks
+and results; carry out the effects of `take`; when `pending_sync` gives a call, run it anywhere and
+report with `synced`.
+"""
+
+from collections.abc import Callable
+
+from epochmq.base.jumps import Jumps
+from epochmq.base.ports import Disk, Rng
+from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.controller.config_file import ConfigFile
+from epochmq.controller.controller_core import ControllerCore
+from epochmq.controller.controller_effects import (
+    Dial,
+    Notify,
+    ProposeCommand,
+    ReadBarrier,
+    SendReply,
+)
+from epochmq.controller.handlers.controller_request_table import HANDLERS
+from epochmq.controller.machine import Machine
+from epochmq.controller.options import ControllerOptions
+from epochmq.controller.timeline import GroupWatch
+from epochmq.raft import raft_node as raft
+from epochmq.raft.joining import Configured
+from epochmq.raft.options import RaftOptions
+from epochmq.raft.raft_journal import Journal
+from epochmq.raft.raft_messages import VotersAndLearners
+from epochmq.raft.raft_node import RaftNode
+from epochmq.wire.command import Command
+
+JOURNAL = "raft"
+
+Effect = raft.SendBytes | SendReply | Notify | Dial
+"""What the driver carries out."""
+
+
+class ControllerNode:
+    """One controller. `now` is this machine's monotonic time in ms, everywhere."""
+
+    def __init__(
+        self,
+        raft_node: RaftNode,
+        options: ControllerOptions,
+        now: int,
+        *,
+        config: ConfigFile | None = None,
+        journal: Journal | None = None,
+        safe: Safeguards = SAFE,
+    ) -> None:
+        self.raft = raft_node
+        self._journal = journal
+        self.machine = Machine()
+        self.core = ControllerCore(self.machine, options, HANDLERS, config=config, safe=safe)
+        self._effects: list[Effect] = []
+        self._proposed: dict[int, tuple[int, int]] = {}
+        """By index: (term, ticket) of commands of ours that are not applied yet."""
+        self._compacted = 0
+        self._watch = GroupWatch(options, raft_node)
+        self._jumps = Jumps()
+        self._run(now)
+
+    @classmethod
+    def open(
+        cls,
+        options: ControllerOptions,
+        disk: Disk,
+        rng: Rng,
+        now: int,
+        *,
+        config: ConfigFile | None = None,
+        safe: Safeguards = SAFE,
+    ) -> "ControllerNode":
+        """The controller that `disk` remembers, or a new one; blocks while its log is read.
+
+        With an empty disk a member of a group has no vote until the group confirms it.
+        """
+        peers = options.peers()
+        names = tuple(sorted(peers.addresses))
+        alone = len(names) == 1
+        journal = Journal(disk, JOURNAL, owner=f"{peers.group}/{peers.self_id}")
+        raft_node = RaftNode.open(
+            peers.self_id,
+            journal,
+            VotersAndLearners(names if alone else ()),
+            raft_options(options),
+            rng,
+            now,
+            safe,
+            None if alone else Configured(names, options.controller_bootstrap),
+        )
+        return cls(raft_node, options, now, config=config, journal=journal, safe=safe)
+
+    def close(self, *, clean: bool = False) -> None:
+        """Let go of the journal's file and lock; `clean` as in `Journal.close`."""
+        if self._journal is not None:
+            self._journal.close(clean=clean)
+
+    # Input ------------------------------------------------------------------------------------
+
+    def look_at_clocks(self, now: int, wall: int) -> bool:
+        """Before anything else that happens: whether time went by that the monotonic clock did not
+        count. Then this controller vouches for nothing until a majority said that it leads still.
+        """
+        if not self._jumps.look(now, wall):
+            return False
+        self.raft.clock_stood_still(now)
+        self._look_at_raft()
+        self._run(now)
+        return True
+
+    def request(self, token: int, request: Command, session_id: int, now: int) -> None:
+        """A request; an `SendReply` with this token follows, for one-way requests too."""
+        self._look_at_raft()
+        self.core.request(token, request, session_id, now)
+        self._run(now)
+
+    def receive(self, data: bytes, now: int, sender: str | None = None) -> None:
+        """Bytes of `sender`; `PeerError` when they make no sense, or are of another node."""
+        self.raft.receive(data, now, sender)
+        self._run(now)
+
+    def channel_closed(self, session_id: int, now: int) -> None:
+        self.core.channel_closed(session_id, now)
+        self._run(now)
+
+    def dialed(self, ticket: int, refused: bool, now: int) -> None:
+        """The end of a `Dial`; `refused` only when the port refused."""
+        self.core.dialed(ticket, refused, now)
+        self._run(now)
+
+    def notified(self, ticket: int, acknowledged: bool, now: int) -> None:
+        """The end of a `Notify` that asked for it."""
+        self.core.notified(ticket, acknowledged, now)
+        self._run(now)
+
+    def tick(self, now: int) -> None:
+        """Call it at `next_deadline`; earlier does no harm."""
+        self.raft.tick(now)
+        self._run(now)
+        self._look_at_raft()
+        self.core.tick(now)
+        self._run(now)
+
+    def next_deadline(self) -> int:
+        return min(self.raft.next_deadline(), self.core.next_deadline())
+
+    def pending_sync(self) -> Callable[[], None] | None:
+        """See `RaftNode.pending_sync`: when the call raises, the controller must be stopped."""
+        return self.raft.pending_sync()
+
+    def synced(self, now: int) -> None:
+        self.raft.synced(now)
+        self._run(now)
+
+    def pop_effects(self) -> list[Effect]:
+        """Effects to carry out now, in their order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def statistics(self) -> dict[str, object]:
+        return {**self.raft.statistics(), **self.core.statistics()}
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _run(self, now: int) -> None:
+        """Carry effects between Raft and the core until neither has any."""
+        while True:
+            from_raft = self.raft.pop_effects()
+            if from_raft:
+                self._look_at_raft()
+                for effect in from_raft:
+                    self._of_raft(effect, now)
+            from_core = self.core.pop_effects()
+            for wanted in from_core:
+                if isinstance(wanted, ProposeCommand):
+                    self._propose(wanted, now)
+                elif isinstance(wanted, ReadBarrier):
+                    self.raft.read_index(wanted.ticket, now)
+                else:
+                    self._effects.append(wanted)
+            if not from_raft and not from_core:
+                break
+        self._watch.look(self.raft)
+        self._compact()
+
+    def _look_at_raft(self) -> None:
+        """Who leads, and until when we surely do: anew for each thing that happens."""
+        self.core.context.leader_id = self.raft.leader_id
+        self.core.context.leader_until = self.raft.lease_until_ms
+
+    def _of_raft(self, effect: raft.Effect, now: int) -> None:
+        match effect:
+            case raft.SendBytes():
+                self._effects.append(effect)
+            case raft.Apply(index, term, data):
+                self._apply(index, term, data, now)
+            case raft.Restore(index, snapshot):
+                self.machine.restore(index, snapshot)
+                self._compacted = index
+            case raft.ReadReady(token):
+                self.core.read_ready(token, now)
+            case raft.ReadFailed(token):
+                self.core.read_failed(token, now)
+            case raft.BecameLeader(term):
+                self.core.became_leader(term, now)
+            case raft.LostLeadership():
+                self._proposed.clear()
+                self.core.lost_leadership(now)
+
+    def _apply(self, index: int, term: int, data: bytes, now: int) -> None:
+        outcome = self.machine.apply(index, data)
+        proposed_in, ticket = self._proposed.pop(index, (0, 0))
+        if not ticket:
+            return
+        if proposed_in == term:
+            self.core.applied(ticket, outcome, now)
+        else:
+            self.core.dropped(ticket, now)
+
+    def _propose(self, wanted: ProposeCommand, now: int) -> None:
+        index = self.raft.propose(wanted.data)
+        if index is None:
+            self.core.dropped(wanted.ticket, now)
+        else:
+            self._proposed[index] = self.raft.term, wanted.ticket
+
+    def _compact(self) -> None:
+        applied = self.machine.applied
+        if applied - self._compacted >= self.core.context.options.snapshot_entries:
+            self._compacted = applied
+            self.raft.compact(applied, self.machine.snapshot())
+
+
+def raft_options(options: ControllerOptions) -> RaftOptions:
+    """Raft's times; its lease ends two fifths of an election timeout before another can lead."""
+    return RaftOptions(
+        election_timeout_ms=options.election_timeout_millis,
+        heartbeat_ms=options.raft_heartbeat_millis,
+        lease_margin_ms=2 * options.election_timeout_millis // 5,
+    )

@@ -1,0 +1,82 @@
+"""The key-value configuration, and the name server's own options."""
+
+from epochmq.base import limits
+from epochmq.base.errors import ConfigError, Refused
+from epochmq.base.options import change, describe, parse_properties, render_properties
+from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.nameserver.options import NamesrvOptions
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.namesrv_bodies import KVTable
+from epochmq.wire.codes import ResponseCode
+from epochmq.wire.command import Command, Held, Reply
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers import namesrv_headers as headers
+from epochmq.wire.session import Session
+
+_MUTABLE = frozenset(row.key for row in describe(NamesrvOptions) if row.mutable)
+
+
+def handle_put_kv(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply | Held:
+    header = decode_header(headers.PutKVConfigHeader, request.ext)
+    node.kv.put(header.namespace, header.key, header.value)
+    node.routes.forget((header.key,))
+    return node.save_kv(session, request)
+
+
+def handle_get_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    header = decode_header(headers.GetKVConfigHeader, request.ext)
+    value = node.kv.get(header.namespace, header.key)
+    if value is None:
+        raise Refused(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"No config item, Namespace: {header.namespace} Key: {header.key}",
+        )
+    return Reply(header=headers.GetKVConfigResponseHeader(value))
+
+
+def handle_delete_kv(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply | Held:
+    header = decode_header(headers.DeleteKVConfigHeader, request.ext)
+    if not node.kv.delete(header.namespace, header.key):
+        return Reply()
+    node.routes.forget((header.key,))
+    return node.save_kv(session, request)
+
+
+def handle_list_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    header = decode_header(headers.GetKVListHeader, request.ext)
+    table = node.kv.list(header.namespace)
+    if table is None:
+        raise Refused(
+            ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}"
+        )
+    return Reply(body=encode_body(KVTable(table)))
+
+
+def handle_update_config(
+    node: NameServerNode, request: Command, session: Session, now: int
+) -> Reply:
+    """Change options of the allow-list only: no path, address or port (CVE-2023-37582).
+
+    16 for anything else, known or not; 1 for a value that cannot be.
+    """
+    if len(request.body) > limits.CONFIG_BODY_BYTES_MAX:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")
+    try:
+        told = parse_properties(bytes(request.body).decode())
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"not a properties text: {error}") from None
+    try:
+        node.options = change(node.options, told)
+    except ConfigError as error:
+        allowed = told.keys() <= _MUTABLE
+        code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
+        raise Refused(code, str(error)) from None
+    return Reply()
+
+
+def handle_get_config(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    return Reply(body=render_properties((node.options,)).encode())

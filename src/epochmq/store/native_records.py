@@ -1,0 +1,218 @@
+"""A follower's next records in one call: checked, units by queue, index keys hashed.
+
+The native code stops before whatever is not whole, not sound or not ordinary, and says nothing
+about it.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from struct import Struct
+
+import msgspec
+
+from epochmq.store.draft import UNIT_BYTES
+from epochmq.store.native import library
+from epochmq.store.native.library import Library
+from epochmq.store.native.memory import NativeMemory
+from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
+
+RECORDS_MAX = 8192
+"""Records that one call takes at most."""
+
+_GROUPS_MAX = 512
+_KEYS_MAX = 2 * RECORDS_MAX
+_GROUP = Struct("=7q")
+_POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
+
+
+class RecordsArgs(ctypes.Structure):
+    """`records` of records.c."""
+
+    _fields_ = [
+        ("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "start", "crc")),
+        ("loose", _POINTER), ("of", _POINTER), ("units", _POINTER), ("count_max", _I64),
+        ("groups", _POINTER), ("groups_max", _I64), ("keys", _POINTER), ("keys_max", _I64),
+        *((name, _I64) for name in ("end", "units_count", "groups_count", "keys_count")),
+    ]  # fmt: skip
+
+
+class HeadsArgs(ctypes.Structure):
+    """`heads` of records.c."""
+
+    _fields_ = [("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "wall"))]
+
+
+MIRRORED = {
+    "records": ctypes.sizeof(RecordsArgs),
+    "heads": ctypes.sizeof(HeadsArgs),
+    "group": _GROUP.size,
+}
+"""Structures that C lays out as well."""
+
+
+class UnitRun(msgspec.Struct, gc=False):
+    """Units of one queue, whose queue offsets rise by one from `first` on."""
+
+    topic: bytes
+    queue_id: int
+    first: int
+    count: int
+    units: bytes
+    offset: int
+    """Log offset of the first record."""
+
+
+class AppendedRecords(msgspec.Struct, gc=False):
+    """What the records were that the native code took."""
+
+    count: int
+    end: int
+    """Log offset where they end."""
+    groups: list[UnitRun]
+    """In the order in which their queues came first."""
+    keys: PackedKeys | None
+
+
+class NativeRecords:
+    """The call and the buffers it writes to."""
+
+    def __init__(self, library: Library, *, index: bool, crc: bool) -> None:
+        library.check_sizes(MIRRORED)
+        self._records, self._heads = library.records, library.heads
+        loose, units = (
+            NativeMemory(UNIT_BYTES * RECORDS_MAX),
+            NativeMemory(UNIT_BYTES * RECORDS_MAX),
+        )
+        of, groups = NativeMemory(2 * RECORDS_MAX), NativeMemory(_GROUP.size * _GROUPS_MAX)
+        keys = NativeMemory(KEY_BYTES * _KEYS_MAX)
+        self._memories = (loose, of)
+        self._views = (units.view, groups.view, keys.view)
+        self._args = RecordsArgs(
+            crc=crc,
+            loose=loose.address,
+            of=of.address,
+            units=units.address,
+            groups=groups.address,
+            groups_max=_GROUPS_MAX,
+            keys=keys.address,
+            keys_max=_KEYS_MAX if index else 0,
+        )
+        self._head_args = HeadsArgs()
+
+    def decode(
+        self, view: memoryview, start: int, at: int, limit: int, most: int = RECORDS_MAX
+    ) -> AppendedRecords | None:
+        """The ordinary records of `view`, which begins at log offset `start`, from position `at`
+        on and whole below `limit`, at most `most`; None when the first one is none."""
+        args = self._args
+        args.count_max = most
+        args.at, args.limit, args.start = at, min(limit, len(view)), start
+        with address_of(view) as args.bytes:
+            count = self._records(ctypes.addressof(args))
+        if not count:
+            return None
+        units, groups, keys = self._views
+        rows = _GROUP.iter_unpack(groups[: args.groups_count * _GROUP.size])
+        packed = None
+        if args.keys_count:
+            data = bytes(keys[: args.keys_count * KEY_BYTES])
+            offset, wall = place_of(data, 0)
+            packed = PackedKeys(data, offset, start + args.end, wall)
+        return AppendedRecords(
+            count,
+            start + args.end,
+            [
+                UnitRun(
+                    bytes(view[topic : topic + size]),
+                    queue_id,
+                    first,
+                    number,
+                    bytes(units[units_at : units_at + number * UNIT_BYTES]),
+                    offset,
+                )
+                for topic, size, queue_id, first, number, units_at, offset in rows
+            ],
+            packed,
+        )
+
+    def newest(self, view: memoryview, at: int, limit: int, wall: int) -> tuple[int, int]:
+        """(where it stopped, the newest store time) of the heads from position `at` on.
+
+        It goes on only while store times do not go back by much, and while there are records.
+        """
+        args = self._head_args
+        args.at, args.limit, args.wall = at, min(limit, len(view)), wall
+        with address_of(view) as args.bytes:
+            self._heads(ctypes.addressof(args))
+        return args.at, args.wall
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer, of which the address counts; it is the same in all versions of Python."""
+
+    _fields_ = [
+        ("buf", _POINTER), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+        *((name, _POINTER) for name in ("format", "shape", "strides", "suboffsets", "internal")),
+    ]  # fmt: skip
+
+
+_get = ctypes.pythonapi.PyObject_GetBuffer
+_get.argtypes, _get.restype = (
+    [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int],
+    ctypes.c_int,
+)
+_release = ctypes.pythonapi.PyBuffer_Release
+_release.argtypes, _release.restype = [ctypes.POINTER(_PyBuffer)], None
+
+
+@contextmanager
+def address_of(view: memoryview) -> Iterator[int]:
+    """Where the bytes of `view` are, which may be read-only; they stay there meanwhile."""
+    buffer = _PyBuffer()
+    _get(view, ctypes.byref(buffer), 0)
+    try:
+        yield buffer.buf
+    finally:
+        _release(ctypes.byref(buffer))
+
+
+# Guard ---------------------------------------------------------------------------------------
+# Maps of files whose pages may turn out to be unreadable: zeros and a count, and not SIGBUS.
+#
+# One for the process, as its signals are. Without the native code such a page ends the process.
+
+
+class Guard:
+    """Which maps are guarded, and how many of their pages could not be read."""
+
+    def __init__(self, native: library.Library) -> None:
+        self._native = native
+        self._memory = NativeMemory(ctypes.sizeof(ctypes.c_int64))
+        self._count = self._memory.view.cast("q")
+        self.works = bool(native.guard_begin(self._memory.address))
+
+    @property
+    def faults(self) -> int:
+        """Pages that could not be read so far; they read as zeros since."""
+        return self._count[0]
+
+    def add(self, view: memoryview) -> int:
+        """Guard the map behind `view`; what `remove` wants, 0 when it is not guarded."""
+        with address_of(view) as address:
+            found = self.works and self._native.guard_add(address, len(view))
+        return address if found else 0
+
+    def remove(self, address: int) -> None:
+        """Before the map that was added ends."""
+        if address:
+            self._native.guard_remove(address)
+
+
+@lru_cache(maxsize=1)
+def guard() -> Guard | None:
+    """The process's guard; None without the native code."""
+    native = library.library()
+    return None if native is None else Guard(native)

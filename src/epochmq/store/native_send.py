@@ -1,0 +1,325 @@
+"""The single sends of one turn: taken read by read, completed at the log's end.
+
+Beside ordinary ones those that are put aside first: half messages, delayed ones, ones for an exact
+time; and ends of transactions, which are only kept for whoever knows what is open.
+"""
+
+import ctypes
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+
+from epochmq.base.limits import HEADER_BYTES_MAX
+from epochmq.model import record
+from epochmq.model.tags import java_hash
+from epochmq.store.draft import UNIT_BYTES, Draft
+from epochmq.store.native.library import Library, SendArgs
+from epochmq.store.native.memory import NativeMemory
+from epochmq.store.native.native_index import KEY_BYTES, PackedKeys
+
+RECORDS_BYTES_MAX = 8 << 20
+"""More than this of one turn is left to Python; memory is used only as far as it was written."""
+
+MESSAGES_MAX = 8192
+KEYS_MAX = 2 * MESSAGES_MAX
+SLOTS_MAX = 16_384
+ANSWERS_BYTES_MAX = 8 << 20
+_SINGLE = Struct("=q8i")
+"""A record's place; its size, slot, queue id, opaque, tags code, key's place and size, read."""
+
+
+_SLOT_FIELDS = 6
+"""i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
+are stored, bytes of those: `slot` of send_turn.h."""
+
+ENDINGS_MAX = 8192
+ENDINGS_BYTES_MAX = 4 << 20
+_ENDING = Struct("=qqi4xii24x")
+"""Queue offset, position, how, where its header lies; texts that only the native code looks at."""
+
+HALF, LEVELS, TIMED = range(3)
+"""Kinds of messages that are put aside: `send_turn.h`."""
+_ENDS = 3
+ANY_KIND = 1 << HALF | 1 << LEVELS | 1 << TIMED
+
+
+class Ended(NamedTuple):
+    """One END_TRANSACTION that nobody waits for an answer to, as the request has it."""
+
+    queue_offset: int
+    offset: int
+    how: int
+    """`commitOrRollback`: a commit or a rollback."""
+    header_at: int
+    header_bytes: int
+    """The request's JSON in the texts of `StagedEnds`."""
+
+
+class StagedEnds(NamedTuple):
+    """Those of one turn, in order; `endings` and `texts_at` are where the native code has them."""
+
+    ends: list[Ended]
+    texts: bytes
+    endings_at: int
+    texts_at: int
+
+    def header(self, end: Ended) -> bytes:
+        """The request's JSON."""
+        return self.texts[end.header_at : end.header_at + end.header_bytes]
+
+
+class SendTexts(msgspec.Struct, frozen=True):
+    """What a broker's options say about records and answers."""
+
+    tail: bytes
+    """Added to every message's properties; begins with 0x02."""
+    middle: bytes
+    """Of an answer: from behind the UNIQ_KEY to before the opaque."""
+    end: bytes
+    """Of an answer: from behind the opaque."""
+    body_max: int
+    record_max: int
+    index: bool
+    delay_max_ms: int = 0
+    """The furthest exact time."""
+    precision_ms: int = 1000
+    """Exact times are kept in slots of so much."""
+
+
+class ReturnedMessage(msgspec.Struct, gc=False):
+    """A message that goes back to Python: its draft without keys, and what its answer needs."""
+
+    draft: Draft
+    opaque: int
+    uniq_key: str
+    read: int
+    queue_id: int
+    """What its answer names; the draft may have to wait in another queue."""
+
+
+MIRRORED = {
+    "slot": 8 * _SLOT_FIELDS,
+    "single": _SINGLE.size,
+    "ending": _ENDING.size,
+    "index_key": KEY_BYTES,
+}
+"""Structures that C lays out as well."""
+
+
+class SendRun:
+    """The messages of a turn, in order, not yet in the log; places are (topic, queue id)."""
+
+    def __init__(self, library: Library, store_host: bytes, texts: SendTexts) -> None:
+        library.check_sizes(MIRRORED)
+        self._library = library
+        self._send_turn = NativeMemory(library.send_turn_bytes())
+        self._args = SendArgs.from_address(self._send_turn.address)
+        self._at = ctypes.addressof(self._args)
+        self._take = library.take
+        self._rows: list[int] = []
+        buffers = {
+            name: NativeMemory(size)
+            for name, size in (
+                ("out", RECORDS_BYTES_MAX),
+                ("singles", _SINGLE.size * MESSAGES_MAX),
+                ("keys", KEY_BYTES * KEYS_MAX),
+                ("units", UNIT_BYTES * MESSAGES_MAX),
+                ("answers", ANSWERS_BYTES_MAX),
+                ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
+                ("touched", 4 * SLOTS_MAX),
+                ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
+                ("endings", _ENDING.size * ENDINGS_MAX),
+                ("texts", ENDINGS_BYTES_MAX),
+            )
+        }
+        self._views = {name: memory.view for name, memory in buffers.items()}
+        self._slots = self._views["slots"].cast("q")
+        self._touched = self._views["touched"].cast("i")
+        self._ends = self._views["ends"].cast("q")
+        self._places: list[tuple[str, int]] = []
+        for name, memory in buffers.items():
+            setattr(self._args, name, memory.address)
+        self._set(store_host, texts)
+
+    def _set(self, store_host: bytes, texts: SendTexts) -> None:
+        args = self._args
+        for name, text in (
+            ("tail", texts.tail),
+            ("host", store_host),
+            ("id", store_host.hex().upper().encode()),
+            ("middle", texts.middle),
+            ("end", texts.end),
+        ):
+            setattr(args, f"{name}_at", text)
+            setattr(args, f"{name}_size", len(text))
+        args.header_max, args.body_max = HEADER_BYTES_MAX, texts.body_max
+        args.record_max = texts.record_max
+        args.out_max, args.answers_max = RECORDS_BYTES_MAX, ANSWERS_BYTES_MAX
+        args.singles_max, args.keys_max = MESSAGES_MAX, KEYS_MAX if texts.index else 0
+        args.slots_max = SLOTS_MAX
+        args.endings_max, args.texts_max = ENDINGS_MAX, ENDINGS_BYTES_MAX
+        args.delay_max, args.precision = texts.delay_max_ms, texts.precision_ms
+
+    @property
+    def send_turn_address(self) -> int:
+        """Where the native code keeps it."""
+        return self._at
+
+    # Topics ----------------------------------------------------------------------------------
+
+    def add_topic(
+        self, topic: str, queues: int, sys_flag: int, kinds: int = ANY_KIND, special: int = -1
+    ) -> bool:
+        """Take sends to `topic` from now on; whether there is room for it.
+
+        `kinds`: what its messages may be, as bits. `special`: nobody sends to it, it is where
+        messages of that kind are put aside.
+        """
+        name = topic.encode()
+        prefix = java_hash(topic + "#") & 0xFFFFFFFF
+        first = self._library.send_topic_add(
+            self._at, name, len(name), queues, sys_flag, prefix, special, kinds
+        )
+        if first >= 0:
+            del self._places[first:]
+            self._places += [(topic, queue_id) for queue_id in range(queues)]
+        return bool(first >= 0)
+
+    def forget_topics(self) -> None:
+        """Take none, until they are added again; nothing may be staged."""
+        self._library.send_topics_clear(self._at)
+        self._places.clear()
+
+    # A turn ----------------------------------------------------------------------------------
+
+    def allow(self, kinds: int, *, ends: bool) -> None:
+        """Which messages may be put aside now, and whether ends of transactions are kept."""
+        self._args.allowed = kinds | ends << _ENDS
+
+    def stage_raw(self, address: int, size: int, born_host: bytes, wall: int) -> int:
+        """Stage the sends at the front of `size` bytes; how many bytes they had.
+
+        `wall`: the wall time in ms from which their relative delays count.
+        """
+        self._args.wall = wall
+        taken: int = self._take(self._at, address, size, born_host)
+        return taken
+
+    @property
+    def count(self) -> int:
+        """Messages staged."""
+        return int(self._args.count)
+
+    @property
+    def size(self) -> int:
+        """Bytes of their records."""
+        return int(self._args.out_size)
+
+    def places(self) -> list[tuple[str, int]]:
+        """The queues they are stored in, each once; `finish` and `rows` have the same order."""
+        slots = self._slots
+        touched = self._touched[: self._args.touched_count].tolist()
+        self._rows = [slot for slot in touched if slots[slot * _SLOT_FIELDS + 2]]
+        return [self._places[slot] for slot in self._rows]
+
+    def finish(self, offset: int, wall: int, nexts: Iterable[tuple[int, int]]) -> bool:
+        """Complete them for log position `offset`.
+
+        `nexts`: where the queues of `places` go on, and their delays (-1: none).
+        """
+        slots = self._slots
+        for slot, (queue_offset, delay_ms) in zip(self._rows, nexts, strict=True):
+            at = slot * _SLOT_FIELDS
+            slots[at], slots[at + 1] = queue_offset, delay_ms
+        size: int = self._library.finish(self._at, offset, wall)
+        return size >= 0
+
+    def rows(self) -> list[tuple[int, int]]:
+        """(messages, where their units begin) of each place, after `finish`."""
+        slots = self._slots
+        return [
+            (slots[at + 2], slots[at + 3]) for at in [slot * _SLOT_FIELDS for slot in self._rows]
+        ]
+
+    def topics(self) -> list[str]:
+        """Where each of them is stored, in order."""
+        places = self._places
+        singles = self._views["singles"][: self.count * _SINGLE.size]
+        return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
+
+    def sent(self) -> list[tuple[tuple[str, int], int, int]]:
+        """(the place that was asked for, messages, bytes of their records) for each."""
+        slots, places = self._slots, self._places
+        found = []
+        for slot in self._touched[: self._args.touched_count].tolist():
+            at = slot * _SLOT_FIELDS
+            if slots[at + 4]:
+                found.append((places[slot], slots[at + 4], slots[at + 5]))
+        return found
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether ends of transactions were kept since `drop_ends`."""
+        return bool(self._args.endings_count)
+
+    def ends(self) -> StagedEnds:
+        """Them; what the native code has of them is valid until `drop_ends`."""
+        args = self._args
+        size = args.endings_count * _ENDING.size
+        rows = _ENDING.iter_unpack(self._views["endings"][:size])
+        texts = bytes(self._views["texts"][: args.texts_size])
+        return StagedEnds(list(map(Ended._make, rows)), texts, args.endings, args.texts)
+
+    def drop_ends(self) -> None:
+        """They are done."""
+        self._args.endings_count = self._args.texts_size = 0
+
+    @property
+    def records(self) -> memoryview:
+        """Valid until the next `stage_raw`, as `units` are."""
+        return self._views["out"][: self.size]
+
+    @property
+    def units(self) -> memoryview:
+        """Units of all places, as `rows` says."""
+        return self._views["units"]
+
+    def keys(self, offset: int, wall: int) -> PackedKeys | None:
+        """The index keys, None for none."""
+        size = self._args.keys_count * KEY_BYTES
+        data = bytes(self._views["keys"][:size])
+        return PackedKeys(data, offset, offset + self.size, wall) if data else None
+
+    def answers(self) -> list[bytes]:
+        """The answers of each read."""
+        view, start, found = self._views["answers"], 0, []
+        for end in self._ends[: self._args.reads].tolist():
+            found.append(bytes(view[start:end]))
+            start = end
+        return found
+
+    def unpack(self) -> list[ReturnedMessage]:
+        """All of them as drafts: Python has to append them after all."""
+        out = self._views["out"]
+        singles = self._views["singles"][: self.count * _SINGLE.size]
+        found: list[ReturnedMessage] = []
+        for at, size, _, queue_id, opaque, code, key_at, key_size, read in _SINGLE.iter_unpack(
+            singles
+        ):
+            data = bytes(out[at : at + size])
+            fields = record.HEAD.unpack_from(data)
+            begin, end = record.body_span(data, 0)
+            properties = record.properties_at(data, 0)
+            draft = Draft(
+                record.topic_at(data, 0).decode(), fields[3], data[begin:end], properties, code,
+                (), fields[4], fields[7], fields[8], fields[9], fields[12], fields[13],
+            )  # fmt: skip
+            key = data[key_at : key_at + key_size].decode()
+            found.append(ReturnedMessage(draft, opaque, key, read, queue_id))
+        return found
+
+    def clear(self) -> None:
+        """They are in the log, or given back; ends are kept."""
+        self._library.clear(self._at)

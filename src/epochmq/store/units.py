@@ -1,0 +1,118 @@
+"""Units of a queue compared with their records by the native code."""
+
+import ctypes
+from collections.abc import Callable
+from weakref import ref
+
+from epochmq.store.draft import UNIT_BYTES
+from epochmq.store.native.library import Library
+from epochmq.store.native_records import address_of
+from epochmq.store.segment import Segment
+
+_POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+
+
+class UnitsArgs(ctypes.Structure):
+    """`units` of records.c."""
+
+    _fields_ = [
+        ("bytes", _POINTER), ("start", _I64), ("end", _I64), ("units", _TEXT), ("count", _I64),
+        ("first", _I64), ("queue_id", _I64), ("topic_at", _TEXT), ("topic_size", _I64),
+        *((name, _I64) for name in ("crc", "room", "size")),
+    ]  # fmt: skip
+
+
+NEIGHBOURS_MAX = 512
+"""Units that one call looks at."""
+
+
+class NeighboursArgs(ctypes.Structure):
+    """`neighbours` of records.c."""
+
+    _fields_ = [
+        ("bytes", _POINTER), ("start", _I64), ("end", _I64), ("units", _TEXT), ("count", _I64),
+        *((name, _I64) for name in ("first", "queue_id", "room")),
+        ("spans", ctypes.POINTER(_I64)),
+        *((name, _I64) for name in ("spans_count", "records", "size", "passed", "changed")),
+    ]  # fmt: skip
+
+
+MIRRORED = {
+    "units": ctypes.sizeof(UnitsArgs),
+    "neighbours": ctypes.sizeof(NeighboursArgs),
+}
+"""Structures that C lays out as well."""
+
+
+class NativeUnits:
+    """The call and its arguments."""
+
+    def __init__(self, library: Library) -> None:
+        library.check_sizes(MIRRORED)
+        self._call = library.units
+        self._args = UnitsArgs()
+
+    def verify(
+        self,
+        segment: Segment,
+        end: int,
+        units: bytes,
+        first: int,
+        queue_id: int,
+        topic: bytes,
+        *,
+        crc: bool,
+        room: int,
+    ) -> tuple[int, int]:
+        """(how many leading `units` agree with their records, the records' bytes).
+
+        Only records of `segment` that end up to `end`; it stops behind the one that fills `room`.
+        """
+        args = self._args
+        args.start, args.end = segment.start, end
+        args.units, args.count = units, len(units) // UNIT_BYTES
+        args.first, args.queue_id = first, queue_id
+        args.topic_at, args.topic_size = topic, len(topic)
+        args.crc, args.room = crc, room
+        with address_of(segment.view) as args.bytes:
+            count: int = self._call(ctypes.addressof(args))
+        return count, args.size
+
+
+class NativeNeighbours:
+    """The records of units, as spans of a view; the answer changes with the next call."""
+
+    def __init__(self, library: Library) -> None:
+        library.check_sizes(MIRRORED)
+        self._call = library.neighbours
+        self._places = (_I64 * (2 * NEIGHBOURS_MAX))()
+        self._args = NeighboursArgs(spans=ctypes.cast(self._places, ctypes.POINTER(_I64)))
+        self._at = ctypes.addressof(self._args)
+        self._view: Callable[[], memoryview | None] = lambda: None
+        """Of the last call: a view that lives stays where it is."""
+
+    def find(
+        self, view: memoryview, start: int, units: bytes, first: int, queue_id: int, room: int
+    ) -> NeighboursArgs:
+        """The records of up to `NEIGHBOURS_MAX` leading `units` in `view`.
+
+        `start` is the log offset of the view, `first` the queue offset of the first unit; the
+        records behind the first one have `room` bytes in all.
+        """
+        args = self._args
+        if self._view() is not view:
+            with address_of(view) as args.bytes:
+                self._view = ref(view)
+            args.start, args.end = start, start + len(view)
+        args.units, args.count = units, len(units) // UNIT_BYTES
+        args.first, args.queue_id, args.room = first, queue_id, room
+        self._call(self._at)
+        return args
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Where in the view the neighbours that were found begin and end."""
+        places, start = self._places, self._args.start
+        count = self._args.spans_count
+        if count == 1:
+            return [(places[0] - start, places[1] - start)]
+        return [(places[n] - start, places[n + 1] - start) for n in range(0, 2 * count, 2)]

@@ -1,0 +1,73 @@
+"""What the wheel needs of messages of the timer topic, read from their records by the native
+code."""
+
+import ctypes
+from collections.abc import Sequence
+from itertools import chain
+from struct import Struct
+from typing import NamedTuple
+
+from epochmq.store.commit_log import CommitLog
+from epochmq.store.native.library import Library, WaitsArgs
+from epochmq.store.native_records import address_of
+
+NAMES_MAX = 10_000
+_ROW = Struct("=qqqqii")
+_SOURCE = Struct("=3q")
+MIRRORED = {"waiting": _ROW.size, "source": _SOURCE.size}
+"""Structures that C lays out as well."""
+
+
+class TimedMessage(NamedTuple):
+    """One message that is to be hung up; it cancels no others."""
+
+    queue_offset: int
+    store_wall_ms: int
+    due_wall_ms: int
+    """`due_wall` of broker/delay/timed.py."""
+    topic: str
+    """Its real one."""
+    topic_hash: int
+    offset: int
+    size: int
+
+
+class WaitsReader:
+    """Reads a store's log; holds nothing but names of topics."""
+
+    def __init__(self, native: Library, log: CommitLog) -> None:
+        native.check_sizes(MIRRORED)
+        self._waits = native.waits
+        self._find = log.find
+        self._names: dict[bytes, str] = {}
+
+    def read(self, units: Sequence[tuple[int, int, int]], limit: int) -> list[TimedMessage]:
+        """Of records by (log offset, size, anything), as far as the front ones are ordinary and
+        lie in one file of the log, below `limit`."""
+        segment = self._find(units[0][0])
+        if segment is None:
+            return []
+        view = segment.view
+        rows = bytearray(_ROW.size * len(units))
+        sources = (ctypes.c_int64 * (3 * len(units)))(*chain.from_iterable(units))
+        with address_of(view) as address:
+            args = WaitsArgs(address, segment.start, min(segment.end, limit))
+            args.sources, args.count = ctypes.addressof(sources), len(units)
+            args.out = ctypes.addressof(ctypes.c_char.from_buffer(rows))
+            count = self._waits(ctypes.addressof(args))
+        found = []
+        for (queue_offset, store, due, at, size, code), unit in zip(
+            _ROW.iter_unpack(memoryview(rows)[: count * _ROW.size]), units, strict=False
+        ):
+            at -= segment.start
+            topic = self._name(bytes(view[at : at + size]))
+            found.append(TimedMessage(queue_offset, store, due, topic, code, unit[0], unit[1]))
+        return found
+
+    def _name(self, raw: bytes) -> str:
+        name = self._names.get(raw)
+        if name is None:
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            name = self._names[raw] = raw.decode()
+        return name

@@ -1,1 +1,0 @@
-"""Tests of the name server's handlers: requests in, replies out, no socket."""
