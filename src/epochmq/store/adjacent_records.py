@@ -91,7 +91,7 @@ class AdjacentRecords:
             found = native.find(
                 view, segment.start, rest, first + passed, queue.queue_id, room - total
             )
-            chunks += [view[low:high] for low, high in native.spans()]
+            chunks += native.chunks(view)
             records += found.records
             passed += found.passed
             total += found.size

@@ -1,9 +1,10 @@
 """Reading by queue offset, by time and by log position; never beyond `readable` (INV-23)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+
+import msgspec
 
 from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
 from epochmq.store.adjacent_records import AdjacentRecords
@@ -42,9 +43,11 @@ class GetStatus(Enum):
     DAMAGED = 9
     """Ours: what comes next is damaged; the reader stays where it is until that is repaired."""
 
+    __hash__ = object.__hash__
+    """Each status is one object. `Enum.__hash__` is a Python call, and every pull looks it up."""
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
+
+class ReadResult(msgspec.Struct, frozen=True, gc=False):
     """Records found, as views of the log; neighbours in the log share one view."""
 
     status: GetStatus
@@ -90,7 +93,8 @@ class Reader:
     def _bounds(self, queue: ConsumeQueue) -> tuple[int, int]:
         if queue.floor != self._pointers.start:
             self._check.set_floor(queue, self._pointers.start)
-        return min(queue.min, queue.visible), queue.visible
+        low, high = queue.min, queue.visible
+        return (low if low < high else high), high
 
     def read_queue(
         self,

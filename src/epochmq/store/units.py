@@ -86,6 +86,8 @@ class NativeNeighbours:
         library.check_sizes(MIRRORED)
         self._call = library.neighbours
         self._places = (_I64 * (2 * NEIGHBOURS_MAX))()
+        self._flat = memoryview(self._places).cast("B").cast("q")
+        """The same as a buffer: one call reads many numbers of it."""
         self._args = NeighboursArgs(spans=ctypes.cast(self._places, ctypes.POINTER(_I64)))
         self._at = ctypes.addressof(self._args)
         self._view: Callable[[], memoryview | None] = lambda: None
@@ -109,10 +111,10 @@ class NativeNeighbours:
         self._call(self._at)
         return args
 
-    def spans(self) -> list[tuple[int, int]]:
-        """Where in the view the neighbours that were found begin and end."""
-        places, start = self._places, self._args.start
+    def chunks(self, view: memoryview) -> list[memoryview]:
+        """Return the records that `find` found in `view`; neighbours in the log are one chunk."""
         count = self._args.spans_count
         if count == 1:
-            return [(places[0] - start, places[1] - start)]
-        return [(places[n] - start, places[n + 1] - start) for n in range(0, 2 * count, 2)]
+            return [view[self._places[0] : self._places[1]]]
+        places = iter(self._flat[: 2 * count].tolist())
+        return [view[low:high] for low, high in zip(places, places, strict=True)]

@@ -2,10 +2,10 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.broker.broker_harness import send
 from tests.broker.pop_harness import PopHarness, ack, pop
 from tests.broker.slow import Slow

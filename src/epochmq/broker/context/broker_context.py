@@ -280,7 +280,8 @@ class BrokerContext:
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""
-        self.watchers.look(self.clock.now_ms())
+        if self.watchers.waiting:
+            self.watchers.look(self.clock.now_ms())
         end = self.store.pointers.appended
         if self.acks is not None and end != self._announced:
             self._announced = end

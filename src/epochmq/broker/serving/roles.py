@@ -19,6 +19,9 @@ class Role(Enum):
     FENCED = auto()
     LEARNER = auto()
 
+    __hash__ = object.__hash__
+    """Each role is one object. `Enum.__hash__` is a Python call; every request looks roles up."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoleRow:

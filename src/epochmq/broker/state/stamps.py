@@ -148,6 +148,11 @@ class Watchers:
         for wait in self._waits:
             wait.missing.discard(session)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `look` has anything to do."""
+        return bool(self._held or self._waits)
+
     def look(self, now: int) -> None:
         """Answer those whose table changed, and those who waited long enough; once a turn."""
         if self._waits:
