@@ -57,9 +57,7 @@ class WatchedBroker(Broker):
 
     def _open_ways_out(self) -> None:
         super()._open_ways_out()
-        ways = self.node.ways_out
-        assert ways.away is not None
-        ways.away = _Away(self.process, ways.away)
+        self.node.ways_out.use(_Away(self.process, self.escape))
         self.process.history.alter(self.process)
 
 
@@ -122,7 +120,7 @@ class BrokerProcess(Served):
 
     @property
     def role(self) -> Role:
-        return self.watched.node.role if self.ready else Role.FENCED
+        return self.watched.node.serving.role if self.ready else Role.FENCED
 
     def furnish(self) -> None:
         """The node is there, nothing runs yet."""
@@ -137,7 +135,7 @@ class BrokerProcess(Served):
             for name in TOPICS
         )
         self.ready = True
-        self._hear(node, "change_role", self._took_role)
+        self._hear(node.serving, "change_role", self._took_role)
         self._hear(node.offsets, "adopt", self._adopted)
         self._hear(node.offsets, "commit", self._commits)
         self._hear(node.store, "append", self._appends)

@@ -223,11 +223,11 @@ def order_told_by_who_leads(broker: "SecondaryBroker") -> None:
     by_table, owned = broker._by_table, broker.owned
 
     def told(command: Command, session: "WatchedSession") -> None:
-        role = owned.role
+        role = owned.serving.role
         if command.code == RequestCode.GET_ALL_CONSUMER_ORDER_INFO:
-            owned.role = Role.MASTER
+            owned.serving.role = Role.MASTER
         by_table(command, session)
-        owned.role = role
+        owned.serving.role = role
 
     broker._by_table = told  # type: ignore[method-assign]
 

@@ -7,6 +7,7 @@ done here on the heap, in the same order.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import msgspec
 
 from epochmq.base.errors import EnvironmentFault, Refused
 from epochmq.broker.consume.client_tables import ClientMember as Producer
-from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.context.broker_context import BrokerContext, BrokerPorts
 from epochmq.broker.delay.delay_schedule import DelayOffsets, Schedule
 from epochmq.broker.delay.delayed import delay
 from epochmq.broker.delay.delivery import Delivery
@@ -78,21 +79,21 @@ class SecondaryBroker(Broker):
 
     def furnish(self, host: Host) -> None:
         history = self.history
+        self.later: list[Callable[[], None]] = []
         self.owned = owned = BrokerContext(
             history.options,
             clock=HostClocks(host),
             disk=host.disk,
             store=self.store,
             port=PORT,
+            ports=BrokerPorts(soon=self.later.append, write_in_background=self._write_metadata),
         )
         owned.address = history.cluster.address_of(host.name)
-        owned.acks = PendingAcks(_Replicas(self, host), lambda: owned.rights, waits=True)
-        owned.holds = self.holds
+        owned.acks = PendingAcks(_Replicas(self, host), lambda: owned.serving.rights, waits=True)
+        owned.serving.trust_set(self.holds)
         self.watched = Watched(self, owned.internal_writer.route)
         owned.internal_writer.route = self.watched
         self._own_levels(owned)
-        self.later: list[Callable[[], None]] = []
-        owned.soon = self.later.append
         self.pulls, self.pops = PullHandler(owned), PopHandler(owned)
         self.saver = Saver(host, self.shell.latency)
         self.sync = ReplicaSync(Tables(owned), history.options.slave_metadata_period)
@@ -100,13 +101,12 @@ class SecondaryBroker(Broker):
         self.roles = RoleSwitch(owned, self._role_changed)
         self.save_at = host.now + SAVE_MS
         owned.keeper.load()
-        owned.write_in_background = self._write_metadata
         for table in self._tables():
             load_table(host.disk, table)
         owned.topics.add_system(_topics(history.options.revive_queue_num))
         self._open_timer(owned, host)
         owned.pop.orders.begin(host.now, host.wall)
-        owned.change_role(Role.FENCED)
+        owned.serving.change_role(Role.FENCED)
         watch_pops(self)
         history.alter(self)
 
@@ -143,7 +143,7 @@ class SecondaryBroker(Broker):
     def state_line(self) -> str:
         owned = self.owned
         return (
-            f"{super().state_line()} | {owned.role.name} delivers {owned.delivers}"
+            f"{super().state_line()} | {owned.serving.role.name} delivers {owned.serving.delivers}"
             f" levels {owned.schedule.progress()} timer {self.timer.driver.statistics()}"
             f" transactions {owned.transactions.statistics()} pop {owned.pop.statistics()}"
         )
@@ -155,11 +155,11 @@ class SecondaryBroker(Broker):
         owned, wall = self.owned, self.host.wall
         self._copy_tables(now)
         self.roles.earlier_confirmed()
-        if owned.delivers:
+        if owned.serving.delivers:
             owned.delivery.tick(wall)
         owned.transactions.tick(now, wall)
-        self.timer.tick(wall, delivers=owned.delivers, rests=owned.rests)
-        owned.pop.tick(now, wall, delivers=owned.delivers)
+        self.timer.tick(wall, delivers=owned.serving.delivers, rests=owned.serving.rests)
+        owned.pop.tick(now, wall, delivers=owned.serving.delivers)
         owned.pending_writes.tick(now)
         self.pops.tick(now)
         if now >= self.save_at:
@@ -171,7 +171,7 @@ class SecondaryBroker(Broker):
     def next_deadline(self) -> int | None:
         now, wall, owned = self.host.now, self.host.wall, self.owned
         walls = [self.timer.next_deadline(wall)]
-        if owned.delivers:
+        if owned.serving.delivers:
             walls.append(owned.delivery.next_deadline())
         wanted = [
             super().next_deadline(),
@@ -269,12 +269,13 @@ class SecondaryBroker(Broker):
     def perform(self, effects: list[Effect]) -> None:
         super().perform(effects)
         owned = self.owned
-        if owned.role is Role.MASTER:
+        if owned.serving.role is Role.MASTER:
             lease = self.membership.lease
-            owned.lease_until_ms = lease.until_ms if self.membership.is_master else 0
+            owned.serving.grant_lease(lease.until_ms if self.membership.is_master else 0)
 
     def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
-        self.owned.group_position.own_id = self.membership.broker_id or 0
+        own_id = self.membership.broker_id or 0
+        self.owned.move_to(replace(self.owned.group_position, own_id=own_id))
         if isinstance(switch, BecomeMaster):
             self.sync.stop()
             super().become(switch, done)
@@ -289,7 +290,7 @@ class SecondaryBroker(Broker):
         super().become(switch, followed)
 
     def _began(self, switch: BecomeMaster, done: Callable[[Exception | None], None]) -> None:
-        self.owned.lease_until_ms = 0
+        self.owned.serving.grant_lease(0)
         self.roles.lead(switch, self.host.wall)
         super()._began(switch, done)
 
@@ -299,8 +300,8 @@ class SecondaryBroker(Broker):
 
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
         super().set_committed(members, set_epoch)
-        self.owned.group_position.members = members
-        self.owned.group_position.set_epoch = set_epoch
+        position = self.owned.group_position
+        self.owned.move_to(replace(position, members=members, set_epoch=set_epoch))
 
     def _role_changed(self) -> None:
         self.swaps += 1

@@ -279,7 +279,7 @@ class SecondaryHistory(GroupHistory):
 
     def masters(self) -> Iterator[SecondaryBroker]:
         for broker in self.brokers():
-            if isinstance(broker, SecondaryBroker) and broker.owned.delivers:
+            if isinstance(broker, SecondaryBroker) and broker.owned.serving.delivers:
                 yield broker
 
     def is_calm(self) -> bool:

@@ -40,5 +40,5 @@ class Story(LaterStory, PoppingHistory):
         return self.world.marks["covered.ordered_acked"]
 
     def follows(self, name: str) -> bool:
-        role = self.secondary(name).owned.role
+        role = self.secondary(name).owned.serving.role
         return role in (Role.SLAVE, Role.LEARNER)

@@ -132,7 +132,7 @@ async def test_roles_change(tmp_path: Path) -> None:
             group.brokers.remove(first)
             await first.stop(grace_ms=0)
             second = await group.whole(2)
-            assert second.node.role is Role.MASTER
+            assert second.node.serving.role is Role.MASTER
             await until(lambda: len(syncs.saved("save_known")) >= 4)
         finally:
             await group.stop()
@@ -153,7 +153,7 @@ async def test_a_new_topic_on_a_slow_disk_costs_no_lease(tmp_path: Path) -> None
             answers = [(await bystander.ask(send(b"x"))).code for _ in range(20)]
             assert (await maker.next()).code == 0
             assert answers == [0] * 20
-            assert master.node.rights.writable
+            assert master.node.serving.rights.writable
             assert master.node.group_position.epoch == 1
             await maker.close()
             await bystander.close()

@@ -70,7 +70,7 @@ async def test_a_flood_of_notices_is_no_flood_of_questions(group: InProcess) -> 
     """The controllers are asked once in a while, however many come."""
     await group.whole()
     controller = group.guests[0].controller
-    follower = next(one for one in group.brokers if not one.node.is_master)
+    follower = next(one for one in group.brokers if not one.node.serving.is_master)
     client = await RawClient.connect(follower.port)
     asked = controller._tokens
     for _ in range(2_000):

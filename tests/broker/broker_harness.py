@@ -1,13 +1,15 @@
 """A broker without sockets: a real store on a simulated disk, frames in, answers out."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.disk import SimDisk
 from tests.broker.fake_session import NoTransport
 
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.context.broker_context import BrokerContext, BrokerPorts
 from epochmq.broker.server.broker_sink import BrokerSink
+from epochmq.broker.state.keeper import Done, write_here
 from epochmq.broker.state.topic_table import Wishes, system_topics
 from epochmq.model import properties as props
 from epochmq.model.host import pack
@@ -55,7 +57,11 @@ class BrokerHarness:
     """One broker's sink with its clients; `turn` is one turn of the loop."""
 
     def __init__(
-        self, options: BrokerOptions | None = None, *, disk: SimDisk | None = None, **changes: Any
+        self,
+        options: BrokerOptions | None = None,
+        *,
+        disk: SimDisk | None = None,
+        **changes: Any,
     ) -> None:
         self.clock = HarnessClock()
         self.disk = disk or SimDisk()
@@ -66,14 +72,31 @@ class BrokerHarness:
         self.store = Store.open(
             self.disk, StoreOptions(sync_flush=sync, **SMALL), pack(HOST, PORT), WALL
         )
+        self.later: list[Any] = []
+        self._held_writes: list[tuple[Callable[[], None], Done]] | None = None
         self.node = BrokerContext(
-            self.options, clock=self.clock, disk=self.disk, store=self.store, port=PORT, process=7
+            self.options,
+            clock=self.clock,
+            disk=self.disk,
+            store=self.store,
+            port=PORT,
+            process=7,
+            ports=BrokerPorts(soon=self.later.append, write_in_background=self._write),
         )
         self.node.topics.add_system(system_topics(Wishes("c", "b")))
-        self.later: list[Any] = []
-        self.node.soon = self.later.append
         self.sink = BrokerSink(self.node)
         self._sessions = 0
+
+    def _write(self, call: Callable[[], None], done: Done) -> None:
+        if self._held_writes is None:
+            write_here(call, done)
+        else:
+            self._held_writes.append((call, done))
+
+    def hold_writes(self) -> list[tuple[Callable[[], None], Done]]:
+        """Do no write of tables from now on; the writes are added to the list."""
+        self._held_writes = []
+        return self._held_writes
 
     def topic(self, name: str = "T", queues: int = 4, **more: Any) -> TopicConfig:
         """Create a topic beforehand, so that sends find it."""

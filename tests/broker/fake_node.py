@@ -8,7 +8,7 @@ from typing import cast
 from tests.broker.fake_disk import FakeDisk
 
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.context.broker_context import BrokerContext, BrokerPorts
 from epochmq.broker.state.topic_table import Wishes, system_topics
 from epochmq.model import record
 from epochmq.store.damaged_ranges import DamageTable
@@ -177,7 +177,9 @@ class UsableDisk(FakeDisk):
 class FakeNode(BrokerContext):
     """`node.fake` is the store as the test fills it."""
 
-    def __init__(self, options: BrokerOptions | None = None) -> None:
+    def __init__(
+        self, options: BrokerOptions | None = None, ports: BrokerPorts | None = None
+    ) -> None:
         self.fake = FakeStore()
         self.fake_clock = FakeClock()
         self.fake_disk = UsableDisk()
@@ -190,5 +192,6 @@ class FakeNode(BrokerContext):
             disk=self.fake_disk,
             store=cast(Store, self.fake),
             port=10911,
+            ports=ports,
         )
         self.topics.add_system(system_topics(Wishes("DefaultCluster", "b")))

@@ -132,16 +132,16 @@ class PopHarness(BrokerHarness):
         """Time passes, then the broker does what is due."""
         self.clock.step(ms)
         now, wall = self.clock.now, self.clock.wall
-        self.node.pop.tick(now, wall, delivers=self.node.delivers)
+        self.node.pop.tick(now, wall, delivers=self.node.serving.delivers)
         self.node.pending_writes.tick(now)
         self.sink.pops.tick(now)
         self.turn()
 
     def rest(self, ms: int) -> None:
         """The lease is over for as long, and is renewed."""
-        self.node.lease_until_ms = self.clock.now
+        self.node.serving.grant_lease(self.clock.now)
         self.tick(ms)
-        self.node.lease_until_ms = FOREVER
+        self.node.serving.grant_lease(FOREVER)
 
     def put(self, *bodies: bytes, topic: str = "T", queue_id: int = 0, **more: str) -> None:
         client = self.client()

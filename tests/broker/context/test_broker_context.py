@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.broker.context.broker_context import BrokerContext
@@ -25,24 +26,24 @@ def test_options_are_taken_over_where_they_were_copied() -> None:
 
 def test_rights_follow_the_role() -> None:
     node = BrokerHarness().node
-    assert node.rights is ROLES[Role.MASTER]
-    node.role = Role.FENCED
-    assert not node.rights.readable
+    assert node.serving.rights is ROLES[Role.MASTER]
+    become(node, Role.FENCED)
+    assert not node.serving.rights.readable
 
 
 def test_past_the_lease_the_whole_set_lets_messages_go_on_and_nothing_else() -> None:
     """ADR 0044."""
     harness = BrokerHarness()
     node = harness.node
-    node.lease_until_ms = harness.clock.now
-    assert node.rights is ROLES[Role.FENCED]
+    node.serving.grant_lease(harness.clock.now)
+    assert node.serving.rights is ROLES[Role.FENCED]
     asked: list[int] = []
-    node.holds = lambda now: not asked.append(now)  # type: ignore[func-returns-value]
-    assert node.rights is HELD_MASTER
+    node.serving.trust_set(lambda now: not asked.append(now))  # type: ignore[func-returns-value]
+    assert node.serving.rights is HELD_MASTER
     assert asked == [harness.clock.now]
-    assert not node.delivers
-    node.lease_until_ms += 1
-    assert node.rights is ROLES[Role.MASTER]
+    assert not node.serving.delivers
+    node.serving.lease_until_ms += 1
+    assert node.serving.rights is ROLES[Role.MASTER]
 
 
 def test_numbers_rise_and_addresses_are_the_advertised_ones() -> None:
@@ -71,5 +72,5 @@ def test_without_a_loop_what_is_put_off_runs_at_once() -> None:
         harness.options, clock=harness.clock, disk=harness.disk, store=harness.store, port=1
     )
     ran: list[int] = []
-    node.soon(lambda: ran.append(1))
+    node.ports.soon(lambda: ran.append(1))
     assert ran == [1]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
@@ -168,9 +169,9 @@ def test_what_comes_of_it_after_a_change_of_role_moves_nothing(harness: BrokerHa
     harness.node.internal_writer.route = Slow()
     put(harness, b"a")
     run(harness, 1000)
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     harness.node.schedule.restore({1: 5})
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     (answer,) = later
     answer()
     assert harness.node.schedule.progress()[1] == 5

@@ -1,6 +1,7 @@
 """The timer of a broker: how it begins, what it refuses, how it is saved."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.delay.timers import TimerBroker
 from tests.broker.slow import Slow
 
@@ -153,11 +154,11 @@ def test_who_rests_puts_nothing_and_repeats_nothing() -> None:
 
 def test_a_lease_that_is_over_is_rest_and_another_role_is_not() -> None:
     node = TimerBroker().node
-    assert (node.delivers, node.rests) == (True, False)
-    node.lease_until_ms = node.clock.now_ms()
-    assert (node.delivers, node.rests) == (False, True)
-    node.settle_at = 7
-    assert (node.delivers, node.rests) == (False, False)
-    node.settle_at = None
-    node.change_role(Role.SLAVE)
-    assert (node.delivers, node.rests) == (False, False)
+    assert (node.serving.delivers, node.serving.rests) == (True, False)
+    node.serving.grant_lease(node.clock.now_ms())
+    assert (node.serving.delivers, node.serving.rests) == (False, True)
+    node.serving.deliver_from(7)
+    assert (node.serving.delivers, node.serving.rests) == (False, False)
+    node.serving.deliver_from(None)
+    become(node, Role.SLAVE)
+    assert (node.serving.delivers, node.serving.rests) == (False, False)

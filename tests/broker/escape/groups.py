@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.broker.become import become
 from tests.broker.broker_harness import ext, send
 from tests.broker.client import RawClient
 from tests.broker.group.group import InProcess, log_of, until
@@ -48,7 +49,7 @@ class Groups(InProcess):
         await until(lambda: slave.node.topics.table.keys() >= master.node.topics.table.keys())
         await until(lambda: log_of(slave) == log_of(master))
         await master.stop(grace_ms=0)
-        slave.node.change_role(Role.ACTING_MASTER)
+        become(slave.node, Role.ACTING_MASTER)
         slave.node.delivery.clamp()
         slave.node.schedule.look_again()
         return log_of(slave)

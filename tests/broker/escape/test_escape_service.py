@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.broker.become import become
 from tests.broker.escape.groups import PLAIN, Groups, ask, bodies, found, give
 from tests.broker.group.group import log_of, until
 from tests.broker.transaction.around import COMMIT, ROLLBACK, end, half
@@ -206,7 +207,7 @@ async def test_who_stands_in_no_longer_hands_nothing_over(groups: Groups) -> Non
     await give(master, b"one", properties={prop.DELAY: "1"})
     await groups.stand_in(master, slave)
     await until(lambda: figure(slave, "Waiting") == 1)
-    slave.node.change_role(Role.SLAVE)
+    become(slave.node, Role.SLAVE)
     await until(lambda: figure(slave, "Waiting") == 0)
     other = await groups.master_of("z")
     await asyncio.sleep(0.5)

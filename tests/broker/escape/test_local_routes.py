@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 
@@ -91,7 +92,7 @@ def test_what_it_does_not_take() -> None:
     assert not near.accepts("read")
     harness.topic()
     assert near.accepts("T")
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     assert not near.accepts("T")
     assert put(harness, Draft("T", 0, b"x", b"")) == [WriteOutcome.LATER]
 

@@ -103,7 +103,7 @@ async def test_with_nobody_to_keep_check_points_a_pop_is_refused(groups: Groups)
     assert answer.code == ResponseCode.SYSTEM_BUSY
     assert answer.remark is not None
     assert "no living master" in answer.remark
-    assert slave.node.role is Role.ACTING_MASTER
+    assert slave.node.serving.role is Role.ACTING_MASTER
     assert log_of(slave) == log
     other = await groups.master_of("z")
     (one,) = await take(slave, invisible_ms=1_000)

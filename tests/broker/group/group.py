@@ -125,7 +125,7 @@ class InProcess:
     # What tests look at ----------------------------------------------------------------------
 
     def masters(self) -> list[Broker]:
-        return [one for one in self.brokers if one.node.rights.writable]
+        return [one for one in self.brokers if one.node.serving.rights.writable]
 
     async def master(self) -> Broker:
         """The one master, once there is one and only one that serves."""

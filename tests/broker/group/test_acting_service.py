@@ -71,7 +71,7 @@ def member(broker: Broker) -> Any:
 
 
 def stands_in(broker: Broker) -> bool:
-    return broker.node.role is Role.ACTING_MASTER
+    return broker.node.serving.role is Role.ACTING_MASTER
 
 
 async def looks(broker: Broker, times: int) -> None:
@@ -107,7 +107,7 @@ async def call(broker: Broker, code: Code, body: object = None, **fields: object
 async def test_a_slave_stands_in_and_makes_way(group: InProcess, compat: bool) -> None:
     """Both dialects (RIP-32); clients see a master to read from."""
     master, slave = await pair(group, compatible_with_old_name_srv=compat)
-    assert slave.node.role is Role.SLAVE
+    assert slave.node.serving.role is Role.SLAVE
     assert member(master).acting.core.view.verdict(0) is NameServersVerdict.OTHERS
     began = time.monotonic()
     await master.stop(grace_ms=0)
@@ -122,7 +122,7 @@ async def test_a_slave_stands_in_and_makes_way(group: InProcess, compat: bool) -
     group.brokers[0] = again = await group.start_broker(
         0, **ACTING, compatible_with_old_name_srv=compat, listen_port=master.port
     )
-    await until(lambda: slave.node.role is Role.SLAVE)
+    await until(lambda: slave.node.serving.role is Role.SLAVE)
     await until(lambda: slave.node.group_position.master_address == again.node.address)
     await put_until_stored(again, b"two")
     await until(lambda: log_of(slave) == log_of(again))
@@ -136,7 +136,7 @@ async def test_a_slave_that_starts_alone_stands_in_with_what_it_had(group: InPro
     slave = await acting(group)
     await slave.stop(grace_ms=0)
     group.brokers[1] = again = await group.start_broker(1, **SLAVE)
-    assert again.node.role is Role.PRE_ONLINE
+    assert again.node.serving.role is Role.PRE_ONLINE
     await until(lambda: stands_in(again))
 
 
@@ -149,7 +149,9 @@ async def test_a_lost_registration_heals_in_one_heartbeat(group: InProcess) -> N
         group.namesrv.node.table.unregister("c", "b", broker.node.address)
     await until(lambda: group.route() == whole)
     await looks(slave, 2 * CONFIRMATIONS)
-    assert slave.node.role is Role.SLAVE, "the master answers: it was the name server that forgot"
+    assert slave.node.serving.role is Role.SLAVE, (
+        "the master answers: it was the name server that forgot"
+    )
 
 
 @pytest.mark.parametrize("compat", [True, False])
@@ -176,14 +178,14 @@ async def test_a_notice_of_the_name_server_makes_it_ask(group: InProcess) -> Non
     group.namesrv.node.table.unregister("c", "b", master.node.address)
     group.namesrv.send_notices()
     await until(lambda: view.members() == {1: slave.node.address})
-    assert slave.node.role is Role.SLAVE
+    assert slave.node.serving.role is Role.SLAVE
 
 
 async def test_a_hand_over_ends_it_at_once(group: InProcess) -> None:
     """H4: before the master is told that it may go on."""
     slave = await acting(group)
     member(slave).step_down("the master returns")
-    assert slave.node.role is Role.SLAVE
+    assert slave.node.serving.role is Role.SLAVE
     began = slave.node.clock.now_ms()
     await until(lambda: stands_in(slave))
     assert slave.node.clock.now_ms() - began >= ACTING["broker_not_active_timeout_millis"] - 10
@@ -202,8 +204,8 @@ async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
     await until(lambda: slave.node.offsets.get("G", "T", 0) == 1)
     stand_in(slave)
     slave.node.offsets.commit("G", "T", 0, 9)
-    await until(lambda: master.node.role is Role.PRE_ONLINE)
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.PRE_ONLINE)
+    await until(lambda: master.node.serving.role is Role.MASTER)
     assert master.node.offsets.get("G", "T", 0) == 9
     await until(lambda: slave.node.group_position.master_address == master.node.address)
     await call(master, Code.UPDATE_CONSUMER_OFFSET, **commit, commitOffset=10)
@@ -222,7 +224,7 @@ async def test_a_master_that_skips_its_way_back_takes_offsets_back_while_it_serv
     stand_in(slave)
     slave.node.offsets.commit("G", "T", 0, 9)
     await until(lambda: master.node.offsets.get("G", "T", 0) == 9)
-    assert master.node.role is Role.MASTER
+    assert master.node.serving.role is Role.MASTER
     await until(lambda: slave.node.group_position.master_address == master.node.address)
     assert not member(slave).owes_progress
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
@@ -244,7 +246,7 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
     assert slave.node.may_not_save()  # before the file is written
     slave.node.offsets.commit("G", "T", 0, 9)
     await until(lambda: slave.node.disk.exists(DEBT_FILE))
-    await until(lambda: slave.node.role is Role.SLAVE)
+    await until(lambda: slave.node.serving.role is Role.SLAVE)
     assert slave.node.group_position.master_address == ""
     assert member(slave).owes_progress
     assert member(slave).figures()["epochmqOwesProgress"] == "true"
@@ -273,15 +275,15 @@ async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InPro
     slave.node.offsets.commit("G", "T", 0, 9)
     await slave.stop(grace_ms=0)
     group.brokers[0] = again = await group.start_broker(0, **ACTING)
-    await until(lambda: again.node.role is Role.MASTER)
+    await until(lambda: again.node.serving.role is Role.MASTER)
     assert again.node.offsets.get("G", "T", 0) == 1, "nobody was there to tell it more"
     group.brokers[1] = slave = await group.start_broker(1, **SLAVE)
     assert member(slave).owes_progress
     await until(lambda: again.node.offsets.get("G", "T", 0) == 9)
-    await until(lambda: again.node.role is Role.MASTER)
+    await until(lambda: again.node.serving.role is Role.MASTER)
     await until(lambda: slave.node.group_position.master_address == again.node.address)
     await until(lambda: not slave.node.disk.exists(DEBT_FILE))
-    assert (slave.node.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
+    assert (slave.node.serving.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
 
 
 async def test_a_debt_in_a_topic_that_was_made_anew_meanwhile_is_none(group: InProcess) -> None:
@@ -296,7 +298,7 @@ async def test_a_debt_in_a_topic_that_was_made_anew_meanwhile_is_none(group: InP
     slave.node.offsets.commit("G", "T", 0, 9)
     await slave.stop(grace_ms=0)
     group.brokers[0] = again = await group.start_broker(0, **ACTING)
-    await until(lambda: again.node.role is Role.MASTER)
+    await until(lambda: again.node.serving.role is Role.MASTER)
     await call(again, Code.DELETE_TOPIC_IN_BROKER, topic="T")
     await put_many(again, 12)
     again.node.offsets.commit("G", "T", 0, 2)
@@ -385,11 +387,11 @@ async def test_a_master_that_nobody_hears_says_that_a_slave_may_stand_in(
     """docs/OPERATING.md, "Both at once"."""
     master = await group.start_broker(0, **ACTING)
     group.brokers.append(master)
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.MASTER)
     await group.namesrv.stop()
     await until(lambda: "a slave stands in, and both deliver" in caplog.text)
     assert member(master).figures()["epochmqNameServersSaid"] == "failed=1"
-    assert master.node.delivers
+    assert master.node.serving.delivers
 
 
 async def test_a_master_that_is_not_online_is_not_copied_from(group: InProcess) -> None:
@@ -474,7 +476,7 @@ async def test_special_services_run_while_it_stands_in_and_no_longer(group: InPr
         timer = node.timer
         assert timer is not None
         served = node.transactions.serves(node.clock.now_ms())
-        return [node.delivers, timer.driver.delivers, served, node.pop._running]
+        return [node.serving.delivers, timer.driver.delivers, served, node.pop._running]
 
     assert running() == [False] * 4
     await master.stop(grace_ms=0)

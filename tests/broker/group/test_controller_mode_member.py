@@ -57,7 +57,7 @@ async def test_three_brokers_become_a_group(group: InProcess) -> None:
     await group.start(**ALL_ACK)
     master = await group.whole()
     slaves = [one for one in group.brokers if one is not master]
-    assert {one.node.role for one in slaves} == {Role.SLAVE}
+    assert {one.node.serving.role for one in slaves} == {Role.SLAVE}
     await until(lambda: len(group.route()) == 3)
     route = group.route()
     assert route[0] == master.node.address
@@ -94,7 +94,7 @@ async def test_the_master_leaves_and_comes_back_as_a_replica(group: InProcess) -
     back = await group.start_broker(number, **ALL_ACK)
     group.brokers.append(back)
     await group.whole()
-    assert back.node.role is Role.SLAVE
+    assert back.node.serving.role is Role.SLAVE
     assert back.node.group_position.own_id == first.node.group_position.own_id
     await put_until_stored(second, b"three")
     await until(lambda: bodies(back) == [b"one", b"two", b"three"])
@@ -138,7 +138,7 @@ async def test_without_controllers_it_is_fenced_and_invisible(group: InProcess) 
     group.controller_addr = f"{HOST}:1"
     broker = await group.start_broker(0)
     group.brokers.append(broker)
-    assert broker.node.role is Role.FENCED
+    assert broker.node.serving.role is Role.FENCED
     assert await put(broker) == ResponseCode.SERVICE_NOT_AVAILABLE
     client = await RawClient.connect(broker.port)
     answer = await client.ask(pull(topic="T"))
@@ -159,7 +159,7 @@ async def test_a_master_that_lost_the_controllers_stops_and_goes_on_with_them(
     await group.cut_off(0)
     await until(lambda: not group.masters())
     assert await put(master) == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert master.node.role is Role.MASTER
+    assert master.node.serving.role is Role.MASTER
     assert master.node.store.pointers.appended == master.node.store.pointers.confirmed
     await group.let_in(0)
     await until(group.masters)
@@ -175,7 +175,7 @@ async def test_without_controllers_messages_go_on_while_the_set_is_whole(
     master = await group.whole()
     await put_until_stored(master, b"one")
     await group.cut_off(0)
-    await until(lambda: master.node.rights is HELD_MASTER)
+    await until(lambda: master.node.serving.rights is HELD_MASTER)
     await put_until_stored(master, b"two")
     await put_until_stored(master, b"three", properties={"WAIT": "false"})
     commit = {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1}
@@ -251,7 +251,7 @@ async def test_a_lower_minimum_is_recorded_before_it_is_used(group: InProcess) -
     group.brokers.remove(first)
     await first.stop(grace_ms=0)
     (second,) = group.brokers
-    await until(lambda: second.node.rights.writable)
+    await until(lambda: second.node.serving.rights.writable)
     state = group.guests[0].controller.node.machine.groups["c", "b"]
     own_id = second.node.group_position.own_id
     assert state.candidates == [first.node.group_position.own_id]
@@ -328,7 +328,7 @@ async def test_no_lease_outlives_a_machine_that_stood_still(group: InProcess) ->
     assert member._may_acknowledge(member._clock.now_ms())
     member._clock = Slept(member._clock, 5_000)
     assert not member._may_acknowledge(member._clock.now_ms())
-    assert not master.node.rights.writable
+    assert not master.node.serving.rights.writable
     await put_until_stored(group, b"after")
     assert bodies(master) == [b"before", b"after"]
     assert member.core.jumps.count == 1
@@ -342,11 +342,11 @@ async def test_a_learner_copies_and_is_never_counted(group: InProcess) -> None:
     group.brokers.append(learner)
     await put_until_stored(master, b"one")
     await until(lambda: bodies(learner) == [b"one"])
-    assert learner.node.role is Role.LEARNER
+    assert learner.node.serving.role is Role.LEARNER
     assert master.node.group_position.members == {master.node.group_position.own_id}
     await master.stop(grace_ms=0)
     group.brokers.remove(master)
-    assert learner.node.role is not Role.MASTER
+    assert learner.node.serving.role is not Role.MASTER
 
 
 async def test_a_broker_with_data_joins_controllers_in_place(group: InProcess) -> None:
@@ -390,7 +390,7 @@ async def test_a_master_whose_disk_failed_makes_way(group: InProcess) -> None:
     await put_until_stored(first, b"one")
     first.node.store.fence("fsync failed: EIO")
     await until(lambda: group.masters() and group.masters() != [first])
-    assert first.node.role is Role.FENCED
+    assert first.node.serving.role is Role.FENCED
     second = await group.master()
     await put_until_stored(second, b"two")
     assert bodies(second) == [b"one", b"two"]
@@ -423,7 +423,7 @@ async def test_an_operator_names_another_master(group: InProcess) -> None:
     await client.close()
     assert answer.code == 0
     await until(lambda: group.masters() == [other])
-    assert first.node.role is Role.SLAVE
+    assert first.node.serving.role is Role.SLAVE
     assert other.node.group_position.epoch == 2
     await put_until_stored(other, b"two")
     await until(lambda: bodies(first) == [b"one", b"two"])

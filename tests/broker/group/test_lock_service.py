@@ -16,6 +16,7 @@ from tests.client.aio.eventually import eventually
 from epochmq.base.errors import DiskFull
 from epochmq.broker.group.lock_service import LockVotes
 from epochmq.broker.server.broker_server import Broker
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode as Code
@@ -43,12 +44,12 @@ class Group:
         await broker.start()
         self.addresses[number] = f"127.0.0.1:{broker.port}"
         node = broker.node
-        node.group_position.own_id = number
+        node.move_to(GroupPosition(own_id=number))
         node.topics.ensure("T", 4, 6, 1)
         assert broker._votes is not None
         await broker._votes.close()
         broker._votes = LockVotes(node, Peers(), lambda: self._others(number))
-        node.lock_votes = broker._votes
+        node.use_lock_votes(broker._votes)
         return broker
 
     def _others(self, number: int) -> Mapping[int, str]:

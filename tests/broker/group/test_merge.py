@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from sim.disk import SimDisk
+from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import answer
 
@@ -41,7 +42,7 @@ class Two:
                 node.fake.put("T", queue_id, *[b"x"] * 90)
             for level in (1, 2, 3):
                 node.fake.put(SCHEDULE_TOPIC, level - 1, *[b"x"] * 10)
-        self.master.change_role(Role.PRE_ONLINE)
+        become(self.master, Role.PRE_ONLINE)
 
     def take(self, *tables: CopiedTable) -> None:
         for table in tables or TAKEN:
@@ -100,7 +101,7 @@ def test_offsets_of_a_topic_that_was_made_anew_meanwhile_are_not_taken(two: Two)
     two.master.offsets.commit("g", "T", 0, 2)
     two.take()
     assert two.master.offsets.row("g", "T") == {0: 2}
-    two.master.change_role(Role.MASTER)
+    become(two.master, Role.MASTER)
     assert two.master.pop.orders.statistics() == {"ordered": 0}
     assert two.master.offsets.row("g", "T") == {0: 2}
 
@@ -177,7 +178,7 @@ def test_ordered_batches_that_were_out_at_the_slave_are_out(two: Two) -> None:
     assert ours.ack(key, 6, WALL + 9) == 7
     assert ours.ack(other, 3, WALL + 9) == 4  # what a reset ended does not win
     assert ours.version > theirs.version
-    two.master.change_role(Role.MASTER)
+    become(two.master, Role.MASTER)
     assert two.master.offsets.get("g", "T", 1) == 4
 
 
@@ -200,10 +201,10 @@ def test_a_newer_table_of_topics_adds_and_takes_nothing_away(two: Two) -> None:
 
 
 def test_an_older_table_of_topics_changes_nothing(two: Two) -> None:
-    two.master.change_role(Role.MASTER)
+    become(two.master, Role.MASTER)
     two.master.topics.put(TopicConfig("T", 8, 8), WALL)
     two.master.groups.put(SubscriptionGroupConfig("new"), WALL)
-    two.master.change_role(Role.PRE_ONLINE)
+    become(two.master, Role.PRE_ONLINE)
     topics, groups = two.master.topics.table, two.master.groups.table
     two.take()
     assert two.master.topics.table is topics

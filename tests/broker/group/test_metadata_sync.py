@@ -2,6 +2,7 @@
 
 import pytest
 from sim.disk import SimDisk
+from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import call
 
@@ -48,7 +49,7 @@ class Pair:
         options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
         self.master = FakeNode(options)
         self.slave = FakeNode(options)
-        self.slave.role = Role.SLAVE
+        become(self.slave, Role.SLAVE)
         self.java = java
         self.now = 0
         self.core = ReplicaSync(Tables(self.slave), PERIOD)
@@ -321,7 +322,7 @@ def test_the_timers_progress_comes_as_well(pair: Pair) -> None:
     pair.now += JAVA_PERIOD_MS
     assert set(pair.round()) == set(CopiedTable)
     assert pair.java or pair.bytes == 0
-    pair.slave.role = Role.MASTER  # from now on its own word counts
+    become(pair.slave, Role.MASTER)  # from now on its own word counts
     master.driver.core.restore(WALL + 1000, 9, 9, 0)
     pair.now += JAVA_PERIOD_MS
     pair.round()
@@ -339,7 +340,7 @@ def test_a_master_without_a_timer_keeps_nobody_waiting() -> None:
 def test_a_master_does_not_take_delays_from_anybody() -> None:
     pair = Pair()
     pair.master.schedule.restore({2: 5})
-    pair.slave.role = Role.MASTER
+    become(pair.slave, Role.MASTER)
     pair.round()
     assert pair.slave.schedule.progress()[2] == 0
 

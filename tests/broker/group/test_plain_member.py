@@ -35,7 +35,7 @@ async def pair(group: InProcess, **more: Any) -> tuple[Broker, Broker]:
 
 async def test_a_slave_copies_log_and_metadata_and_has_its_id(group: InProcess) -> None:
     master, slave = await pair(group)
-    assert (master.node.role, slave.node.role) == (Role.MASTER, Role.SLAVE)
+    assert (master.node.serving.role, slave.node.serving.role) == (Role.MASTER, Role.SLAVE)
     await put_until_stored(master, b"one")
     await until(lambda: bodies(slave) == [b"one"])
     assert log_of(slave) == log_of(master)

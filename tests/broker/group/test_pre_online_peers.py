@@ -59,15 +59,15 @@ async def test_a_master_comes_back_to_a_java_slave(group: InProcess) -> None:
     """It says nothing of stepping down, so deliveries wait until it found out by itself."""
     async with JavaSlave(group.namesrv.port) as java:
         master = await start(group, 0)
-        await until(lambda: master.node.role is Role.MASTER)
+        await until(lambda: master.node.serving.role is Role.MASTER)
         assert committed(master) == 0
-        assert not master.node.delivers
+        assert not master.node.serving.delivers
         assert java.asked.count(RequestCode.GET_ALL_CONSUMER_OFFSET) == 2
-        await until(lambda: master.node.delivers)
+        await until(lambda: master.node.serving.delivers)
 
 
 async def test_a_java_slave_with_a_longer_log_is_reported(group: InProcess) -> None:
     async with JavaSlave(group.namesrv.port, end=1 << 20):
         master = await start(group, 0)
         await until(lambda: state(master).startswith("DIVERGED"))
-        assert master.node.role is Role.PRE_ONLINE
+        assert master.node.serving.role is Role.PRE_ONLINE

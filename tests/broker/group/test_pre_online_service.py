@@ -52,9 +52,9 @@ async def start(group: InProcess, number: int, **more: Any) -> Broker:
 async def pair(group: InProcess, **more: Any) -> tuple[Broker, Broker]:
     """Both online, and the slave has copied everything."""
     master = await start(group, 0, **more)
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.MASTER)
     slave = await start(group, 1, **more)
-    await until(lambda: slave.node.role is Role.SLAVE)
+    await until(lambda: slave.node.serving.role is Role.SLAVE)
     return master, slave
 
 
@@ -79,15 +79,15 @@ async def test_a_master_that_returns_takes_over_what_the_slave_did(group: InProc
     await until(lambda: (committed(slave), committed(slave, 1)) == (5, 8))
     await until(lambda: log_of(slave) == log_of(master))
     await master.stop(grace_ms=0)
-    await until(lambda: slave.node.role is Role.ACTING_MASTER)
+    await until(lambda: slave.node.serving.role is Role.ACTING_MASTER)
     slave.node.offsets.commit("g", "T", 0, 9)
     slave.node.offsets.reset("g", "T", 1, 2, slave.node.clock.wall_ms())
     again = await start(group, 0, **ports)
-    assert again.node.role is Role.PRE_ONLINE
+    assert again.node.serving.role is Role.PRE_ONLINE
     assert 0 not in group.route()
     assert await put(again) == ResponseCode.SERVICE_NOT_AVAILABLE
-    await until(lambda: again.node.role is Role.MASTER)
-    assert slave.node.role is Role.SLAVE
+    await until(lambda: again.node.serving.role is Role.MASTER)
+    assert slave.node.serving.role is Role.SLAVE
     assert (committed(again), committed(again, 1)) == (9, 2)
     assert state(again) == "ONLINE"
     await until(lambda: group.route() == {0: again.node.address, 1: slave.node.address})
@@ -111,9 +111,9 @@ async def test_nobody_takes_the_tables_of_a_master_that_is_not_online(group: InP
     for code in (906, 907, 28):
         assert (await asker.ask(request(RequestCode(code)))).code == 0
     await asker.close()
-    assert (master.node.role, group.route().get(0)) == (Role.PRE_ONLINE, None)
+    assert (master.node.serving.role, group.route().get(0)) == (Role.PRE_ONLINE, None)
     await client.close()  # the name server forgets it at once
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.MASTER)
 
 
 async def member_that_does_not_answer(group: InProcess) -> RawClient:
@@ -142,10 +142,10 @@ async def test_a_slave_that_copies_and_is_not_listed_yet_is_waited_for(group: In
     await until(lambda: "waiting for a slave that copies from here" in state(master))
     client = await member_that_does_not_answer(group)
     await until(lambda: "comparing logs with 1@" in state(master))
-    assert master.node.role is Role.PRE_ONLINE
+    assert master.node.serving.role is Role.PRE_ONLINE
     await client.close()
     link.close()
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.MASTER)
 
 
 async def test_what_is_under_way_at_the_hand_over_is_not_taken(group: InProcess) -> None:
@@ -171,19 +171,19 @@ async def test_what_is_under_way_at_the_hand_over_is_not_taken(group: InProcess)
 async def test_without_a_pre_online_a_master_is_there_at_once(group: InProcess) -> None:
     client = await member_that_does_not_answer(group)
     master = await start(group, 0, skip_pre_online=True)
-    assert master.node.role is Role.MASTER
+    assert master.node.serving.role is Role.MASTER
     await client.close()
 
 
 async def test_a_slave_is_invisible_until_it_has_its_masters_tables(group: InProcess) -> None:
     master = await start(group, 0)
-    await until(lambda: master.node.role is Role.MASTER)
+    await until(lambda: master.node.serving.role is Role.MASTER)
     master.node.offsets.commit("g", "T", 0, 5)
     slave = await start(group, 1)
-    assert slave.node.role is Role.PRE_ONLINE
+    assert slave.node.serving.role is Role.PRE_ONLINE
     await until(lambda: 1 in group.route())
     assert committed(slave) == 5
-    assert slave.node.role is Role.SLAVE
+    assert slave.node.serving.role is Role.SLAVE
     assert (slave.member.acting.core.ready) is True  # type: ignore[union-attr]
 
 
@@ -204,10 +204,10 @@ async def test_logs_that_do_not_fit_are_reported(
         await put_until_stored(lone, f"only {number}".encode())
         await lone.stop(grace_ms=0)
     slave = await start(group, 1)
-    await until(lambda: slave.node.role in (Role.SLAVE, Role.ACTING_MASTER))
+    await until(lambda: slave.node.serving.role in (Role.SLAVE, Role.ACTING_MASTER))
     master = await start(group, 0)
     await until(lambda: state(master).startswith("DIVERGED"))
-    assert master.node.role is Role.PRE_ONLINE
+    assert master.node.serving.role is Role.PRE_ONLINE
     said = "differ, at 0 or before" if also_at_master else "exists at the replica alone"
     assert said in state(master)
     assert "move its store away" in caplog.text

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.broker.context.broker_context import BrokerContext
@@ -255,7 +256,7 @@ async def test_a_changed_period_is_heeded(server: FakeNameServer) -> None:
 async def test_a_learner_is_in_no_route(server: FakeNameServer) -> None:
     """No client can read there."""
     node = node_for(server.address)
-    node.change_role(Role.LEARNER)
+    become(node, Role.LEARNER)
     registrar = Registrar(node)
     await until_settled(registrar, node)
     assert server.told.empty()

@@ -4,7 +4,7 @@ from tests.broker.broker_harness import BrokerHarness, pull, send
 
 from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.group.role_switch import RoleSwitch
-from epochmq.broker.serving.group_position import FOREVER
+from epochmq.broker.serving.group_position import FOREVER, GroupPosition
 from epochmq.broker.serving.roles import Role
 
 
@@ -12,7 +12,7 @@ class Switched(BrokerHarness):
     def __init__(self) -> None:
         super().__init__()
         self.changes = 0
-        self.node.group_position.own_id = 3
+        self.node.move_to(GroupPosition(own_id=3))
         self.switch = RoleSwitch(self.node, self.count)
 
     def count(self) -> None:
@@ -28,7 +28,7 @@ def test_a_master_is_0_in_routes_and_versions_carry_its_epoch() -> None:
     harness = Switched()
     harness.lead(epoch=4)
     node = harness.node
-    assert (node.role, node.route_id) == (Role.MASTER, 0)
+    assert (node.serving.role, node.route_id) == (Role.MASTER, 0)
     assert node.topics.version.state_version == 4
     assert (
         node.group_position.epoch,
@@ -43,21 +43,21 @@ def test_a_master_is_0_in_routes_and_versions_carry_its_epoch() -> None:
 def test_a_follower_has_its_own_id_in_routes() -> None:
     harness = Switched()
     harness.lead()
-    harness.node.lease_until_ms = 5
+    harness.node.serving.grant_lease(5)
     harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=False))
     node = harness.node
-    assert (node.role, node.route_id) == (Role.SLAVE, 3)
+    assert (node.serving.role, node.route_id) == (Role.SLAVE, 3)
     assert node.group_position.master_address == "h:1"
-    assert node.lease_until_ms == FOREVER
+    assert node.serving.lease_until_ms == FOREVER
     harness.switch.follow(BecomeFollower(5, 2, "h:1", None, learner=True))
-    assert node.role is Role.LEARNER
+    assert node.serving.role is Role.LEARNER
 
 
 def test_fenced_it_keeps_its_id_and_forgets_the_rest() -> None:
     harness = Switched()
     harness.lead()
     harness.switch.fence()
-    assert harness.node.role is Role.FENCED
+    assert harness.node.serving.role is Role.FENCED
     assert (harness.node.group_position.own_id, harness.node.group_position.epoch) == (3, 4)
     assert not harness.node.group_position.members
     changes = harness.changes
@@ -74,10 +74,10 @@ def test_delayed_messages_wait_until_the_log_before_is_confirmed() -> None:
     harness.store.pointers.confirmed = harness.store.pointers.dispatched = 0
     harness.lead()
     harness.switch.earlier_confirmed()
-    assert not harness.node.delivers
+    assert not harness.node.serving.delivers
     harness.store.pointers.confirmed = harness.store.pointers.dispatched = end
     harness.switch.earlier_confirmed()
-    assert harness.node.delivers
+    assert harness.node.serving.delivers
 
 
 def test_a_master_knows_the_topics_its_log_knows() -> None:

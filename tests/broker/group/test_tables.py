@@ -1,6 +1,7 @@
 """Taking a master's tables over; the whole exchange is in test_core.py."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 
 from epochmq.broker.config.options import BrokerOptions
@@ -58,7 +59,7 @@ def test_delays_go_back_with_controllers_only() -> None:
             broker_name="b", broker_ip1="127.0.0.1", enable_slave_acting_master=acting
         )
         node = FakeNode(options)
-        node.role = Role.SLAVE
+        become(node, Role.SLAVE)
         for offset in (5, 2):
             Tables(node).apply_delays(b'{"offsetTable":{1:%d}}' % offset)
         assert node.schedule.progress()[1] == expected

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.broker.become import become
 from tests.broker.broker_harness import send
 from tests.broker.delay.timers import TimerBroker
 from tests.broker.slow import Slow
@@ -271,7 +272,7 @@ class SlowlyInRoles(Slowly):
     def stand_down_and_lead(self) -> None:
         self.roles += 1
         for role in (Role.FENCED, Role.MASTER):
-            self.node.change_role(role)
+            become(self.node, role)
             self.broker.delivers = role is Role.MASTER
             self.broker.tick()
 

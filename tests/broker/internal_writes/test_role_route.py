@@ -39,7 +39,7 @@ FOREIGN = Draft("rmq_sys_REVIVE_LOG_c", pinned(place_of("z"), 1), b"x", b"")
 def test_where_it_goes(role: Role, draft: Draft, own: bool, away: bool) -> None:
     here, there = Way(), Way()
     route = RoleRoute(here, lambda: ROLES[role])
-    route.away = there
+    route.use(there)
     said: list[Sequence[WriteOutcome]] = []
     route.put([draft], Origin.POP, 0, said.append)
     assert (bool(here.drafts), bool(there.drafts)) == (own, away)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.broker.become import become
 from tests.broker.broker_harness import ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
@@ -104,9 +105,9 @@ def test_another_role_forgets_what_it_had() -> None:
     harness = buffered()
     harness.put(b"a")
     harness.pop()
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     harness.tick(20_000)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     harness.tick()
     assert [one.body for one in harness.pop()] == [b"a"]
 
@@ -132,10 +133,10 @@ def test_who_has_no_lease_has_nothing_to_revive() -> None:
     harness.tick()
     node = harness.node
     assert node.pop.next_deadline(harness.clock.now) == harness.clock.now + 1_000
-    node.lease_until_ms = harness.clock.now
+    node.serving.grant_lease(harness.clock.now)
     harness.tick(2_000)
     assert (node.pop.next_deadline(harness.clock.now), harness.stored(RETRY)) == (None, [])
-    node.lease_until_ms = FOREVER
+    node.serving.grant_lease(FOREVER)
     harness.tick()
     assert len(harness.stored(RETRY)) == 1
 

@@ -49,7 +49,7 @@ async def test_of_the_master_and_of_the_slave_that_stands_in(groups: Groups) -> 
     assert texts(found) == {0: b"0", 2: b"2"}
     assert texts(await read(groups, master, 2, 3)) == {2: b"2"}  # the last is not there yet
     await groups.stand_in(master, slave)
-    assert slave.node.role is Role.ACTING_MASTER
+    assert slave.node.serving.role is Role.ACTING_MASTER
     assert texts(await read(groups, slave, 1)) == {1: b"1"}
 
 

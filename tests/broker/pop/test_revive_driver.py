@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.broker.become import become
 from tests.broker.broker_harness import send
 from tests.broker.pop_harness import PopHarness, ack, pop
 from tests.broker.slow import Slow
@@ -163,10 +164,10 @@ def test_in_another_role_it_is_put_again() -> None:
     harness.tick()
     slow = Slow(harness)
     harness.tick(1_000)
-    harness.node.change_role(Role.FENCED)
+    become(harness.node, Role.FENCED)
     slow.answer(held=True)
     harness.tick()
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     harness.tick()
     assert [message.body for message in harness.stored(RETRY)] == [b"a", b"a"]
 
@@ -318,7 +319,7 @@ class Afar:
 
     def __init__(self, harness: PopHarness) -> None:
         self.asked: list[tuple[CheckPoint, Sequence[int], Came]] = []
-        harness.node.pop.driver.fetch = self
+        harness.node.pop.driver.fetch_from(self)
 
     def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
         self.asked.append((found, offsets, came))
@@ -356,8 +357,8 @@ def test_nobody_answers_for_another_group(caplog: pytest.LogCaptureFixture) -> N
     remote_fetch.asked[0][2](None)
     harness.tick(1_000)
     assert len(remote_fetch.asked) == 2
-    harness.node.change_role(Role.SLAVE)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.SLAVE)
+    become(harness.node, Role.MASTER)
     harness.tick()
     remote_fetch.asked[1][2](None)  # of another time
     assert progress(harness)[0] == -1

@@ -93,7 +93,7 @@ class Pair:
                 node.transactions.tick(now, wall)
                 node.delivery.tick(wall)
                 if node.timer is not None:
-                    node.timer.tick(wall, delivers=node.delivers)
+                    node.timer.tick(wall, delivers=node.serving.delivers)
 
     def close(self) -> None:
         """Stop both; what they leave on the disk must be the same, byte for byte."""

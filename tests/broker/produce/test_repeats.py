@@ -1,9 +1,11 @@
 """What another group hands over again is answered like the first and stored once (ADR 0051)."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, ext, send
 
 from epochmq.base import limits
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.model.sink_mark import ESCAPE_ID, LENGTH_MAX, escape_id, escape_mark
 from epochmq.model.sys_flag import TX_PREPARED
@@ -69,9 +71,9 @@ def test_another_role_forgets_as_the_log_may_have_been_cut() -> None:
     harness = made()
     client = harness.client()
     client.ask(handed_over())
-    harness.node.change_role(Role.SLAVE)
-    harness.node.change_role(Role.MASTER)
-    harness.node.group_position.epoch += 1
+    become(harness.node, Role.SLAVE)
+    become(harness.node, Role.MASTER)
+    harness.node.move_to(GroupPosition(epoch=1))
     client.ask(handed_over())
     assert sum(len(harness.stored("T", n)) for n in range(4)) == 2
 

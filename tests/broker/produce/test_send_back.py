@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, send
 
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
@@ -172,14 +173,14 @@ def test_a_slave_that_stands_in_hands_the_copy_over(
             given.extend(drafts)
             done([WriteOutcome.STORED] * len(drafts))
 
-    harness.node.ways_out.away = Away()
-    harness.node.change_role(Role.ACTING_MASTER)
+    harness.node.ways_out.use(Away())
+    become(harness.node, Role.ACTING_MASTER)
     assert back(harness.client(), message, level=level).code == ResponseCode.SUCCESS
     (copy,) = given
     assert (copy.topic, copy.body, copy.reconsume_times) == (topic, message.body, 1)
     assert decode_bytes(copy.properties)["DELAY"] == ("0" if level else "3")
     assert harness.store.pointers.appended == end  # INV-32
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     assert back(harness.client(), message).code == ResponseCode.NO_PERMISSION
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.produce.native_pairs import Pair
 from tests.broker.serving.test_acks import AckHarness
@@ -165,19 +166,19 @@ def test_only_a_master_says_that_it_is_stored(harness: BrokerHarness) -> None:
     client = harness.client()
     client.ask(row(1))
     client.put(row(1))
-    harness.node.role = Role.SLAVE
+    become(harness.node, Role.SLAVE)
     harness.turn()
     assert [answer.code for answer in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    harness.node.role = Role.MASTER
+    become(harness.node, Role.MASTER)
     assert repeats(client.ask(row(1))) == 1
 
 
 def test_what_was_refused_is_not_remembered(harness: BrokerHarness) -> None:
     client = harness.client()
     client.put(row(1))
-    harness.node.role = Role.SLAVE
+    become(harness.node, Role.SLAVE)
     harness.turn()
-    harness.node.role = Role.MASTER
+    become(harness.node, Role.MASTER)
     assert [answer.code for answer in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
     assert repeats(client.ask(row(1))) == 0
 

@@ -1,6 +1,7 @@
 """SendTopics: opened by checks in order, closed by any change, counting what passes."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import WALL, BrokerHarness
 
 from epochmq.base.errors import Refused
@@ -44,7 +45,7 @@ def test_lanes_close_when_anything_changes() -> None:
     assert opened()
     harness.topic("U")
     assert not opened()
-    harness.node.role = Role.SLAVE
+    become(harness.node, Role.SLAVE)
     assert not opened()
     harness.node.adopt_options(BrokerHarness().options)
     assert not opened()

@@ -1,5 +1,6 @@
 """Shares and modes over the wire."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from tests.broker.requests.test_client_heartbeat import beat
 from epochmq.base.errors import DiskFull
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.consume.route_book import Waiter
+from epochmq.broker.context.broker_context import BrokerPorts
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import HELD, Command, Reply
@@ -36,15 +38,19 @@ class Asker(FakeSession):
         self.answers.append(reply)
 
 
-def node_with(**options: Any) -> FakeNode:
+def find_t(topic: str, waiter: Waiter) -> None:
+    waiter(QUEUES if topic == "T" else None)
+
+
+def find_any(topic: str, waiter: Waiter) -> None:
+    waiter((MessageQueue(topic, "a", 0),))
+
+
+def node_with(find: Callable[[str, Waiter], None] = find_t, **options: Any) -> FakeNode:
     """A broker with one member of group g, that knows the route of T."""
-    node = FakeNode(BrokerOptions(broker_name="a", broker_ip1="127.0.0.1", **options))
+    ports = BrokerPorts(find_route=find)
+    node = FakeNode(BrokerOptions(broker_name="a", broker_ip1="127.0.0.1", **options), ports)
     node.topics.ensure("T", 2, 6, WALL)
-
-    def find(topic: str, waiter: Waiter) -> None:
-        waiter(QUEUES if topic == "T" else None)
-
-    node.find_route = find
     assert answer(node, RequestCode.HEART_BEAT, None, beat()).code == 0
     return node
 
@@ -97,7 +103,7 @@ def test_broadcasting_and_no_balancing_give_all() -> None:
 def test_defaults_and_the_retry_topic() -> None:
     node = node_with(default_message_request_mode="POP", default_pop_share_queue_num=1)
     assert shares(node) == [("a", -1, "POP"), ("b", -1, "POP")]
-    node.find_route = lambda topic, waiter: waiter((MessageQueue(topic, "a", 0),))
+    node = node_with(find_any, default_message_request_mode="POP", default_pop_share_queue_num=1)
     assert shares(node, topic="%RETRY%g") == [("a", 0, "PULL")]
 
 

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.base import limits
@@ -208,7 +209,7 @@ def test_who_may_be_read(role: Role, slave_read: bool, code: int) -> None:
     harness.topic("T", 1)
     client = harness.client()
     client.ask(send(b"x"))
-    harness.node.role = role
+    become(harness.node, role)
     assert client.ask(ask()).code == code
 
 

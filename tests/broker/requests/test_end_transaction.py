@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.transaction.around import (
     bodies,
@@ -36,9 +37,9 @@ def test_an_end_for_who_is_no_master(harness: BrokerHarness) -> None:
 
     client = harness.client()
     answer = client.ask(half())
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     assert client.ask(end(answer)).code == ResponseCode.SLAVE_NOT_AVAILABLE
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     assert client.ask(end(answer)).code == ResponseCode.SYSTEM_BUSY
     tick(harness)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS

@@ -1,18 +1,18 @@
 """Queue locks over the wire, and votes that members of the group ask for."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
+from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import answer, call, ext_of, json_of
 
-from epochmq.broker.context.broker_context import Told
 from epochmq.broker.serving.roles import Role
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.group_bodies import LockBatchRequest
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import HELD
+from epochmq.wire.command import HELD, Reply
 
 LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
 
@@ -81,7 +81,7 @@ def only(client: str, *numbers: int) -> dict[str, object]:
 @pytest.mark.parametrize("role", [Role.MASTER, Role.ACTING_MASTER, Role.SLAVE])
 def test_any_member_votes(role: Role) -> None:
     node = strict()
-    node.role = role
+    become(node, role)
     reply = answer(node, LOCK, ASKED, only("one", 0))
     assert [row["queueId"] for row in json_of(reply)["lockOKMQSet"]] == [0]
     assert ext_of(reply) == ASKED
@@ -100,9 +100,9 @@ def test_a_java_member_is_given_votes_too() -> None:
 
 def test_slaves_lock_for_no_client() -> None:
     node = with_topic()
-    node.role = Role.SLAVE
+    become(node, Role.SLAVE)
     assert answer(node, LOCK, None, body("one", 0)).code == 1
-    node.role = Role.ACTING_MASTER
+    become(node, Role.ACTING_MASTER)
     assert held(node, "one", 0) == [0]
 
 
@@ -122,7 +122,7 @@ class Votes:
         self,
         wanted: LockBatchRequest,
         queues: Sequence[MessageQueue],
-        done: Told,
+        done: Callable[[Reply], None],
     ) -> None:
         self.asked.append([queue.queue_id for queue in queues])
 
@@ -132,7 +132,7 @@ class Votes:
 
 def test_in_strict_mode_the_members_are_asked() -> None:
     node, votes = strict(), Votes()
-    node.lock_votes = votes
+    node.use_lock_votes(votes)
     wanted = {**body("one", 0, 1), "mqSet": [queue(0), queue(1, "U")]}
     assert call(node, LOCK, None, wanted) is HELD
     assert answer(node, UNLOCK, None, body("one", 0)).code == 0

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,7 +105,8 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
     def background(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
         waiting.append(lambda: done(call()))
 
-    monkeypatch.setattr(harness.node, "background", background)
+    ports = replace(harness.node.ports, background=background)
+    monkeypatch.setattr(harness.node, "ports", ports)
     client, gone = harness.client(), harness.client()
     client.put(*(digests(toOffset=5 * BLOCK) for _ in range(limits.DIGEST_RUNS_MAX)))
     gone.put(digests())
@@ -125,7 +127,8 @@ def test_work_is_done_in_steps_and_by_few_at_a_time(
 def test_a_block_that_cannot_be_read_ends_the_answer(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harness.node, "background", lambda call, done: done(None))
+    ports = replace(harness.node.ports, background=lambda call, done: done(None))
+    monkeypatch.setattr(harness.node, "ports", ports)
     assert made(harness.client().ask(digests())).blocks == []
     assert harness.node.digest_runs == 0
 
@@ -160,7 +163,8 @@ def test_a_broker_looks_at_its_bytes_when_asked(harness: BrokerHarness) -> None:
 
 
 def test_a_look_that_fails_is_none(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness.node, "background", lambda call, done: done(None))
+    ports = replace(harness.node.ports, background=lambda call, done: done(None))
+    monkeypatch.setattr(harness.node, "ports", ports)
     answer = harness.client().ask(verified())
     assert "verified" not in (answer.ext or {})
     assert harness.node.digest_runs == 0

@@ -1,6 +1,7 @@
 """Whether a pop is allowed: upstream's checks and codes."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.pop_harness import PopHarness, pop
 
 from epochmq.broker.serving.roles import Role
@@ -55,7 +56,7 @@ def test_the_fast_port_serves_no_pops() -> None:
 def test_only_a_master_hands_out(role: Role) -> None:
     harness = PopHarness()
     harness.put(b"a")
-    harness.node.change_role(role)
+    become(harness.node, role)
     answer = harness.client().ask(pop())
     assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
 

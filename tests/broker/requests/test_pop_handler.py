@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.broker.become import become
 from tests.broker.broker_harness import Client, ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, command, pop, popped
 
@@ -142,7 +143,7 @@ def test_a_closed_session_is_passed() -> None:
 def test_another_role_answers_everybody() -> None:
     harness = PopHarness()
     client = wait(harness)
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     harness.store.arrivals and harness.store.arrivals([("T", 0, 1)])
     harness.turn()
     (answer,) = client.take()

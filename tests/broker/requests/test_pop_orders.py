@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import ext
 from tests.broker.client import RawClient
 from tests.broker.group.group import InProcess, put_until_stored, until
@@ -55,17 +56,17 @@ def test_with_controllers_nobody_copies_from_who_does_not_lead(role: Role) -> No
     another already when they do not know of that yet (popping 20261125345)."""
     harness = PopHarness(enable_controller_mode=True)
     assert harness.client().ask(asked()).code == 0
-    harness.node.change_role(role)
+    become(harness.node, role)
     for stamp in (None, "7.7"):
         assert harness.client().ask(asked(stamp)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 def test_without_controllers_nobody_copies_from_who_is_not_online_yet(harness: PopHarness) -> None:
     """Slaves answer: a returning master takes their tables."""
-    harness.node.change_role(Role.PRE_ONLINE)
+    become(harness.node, Role.PRE_ONLINE)
     assert harness.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
     for role in (Role.SLAVE, Role.ACTING_MASTER, Role.MASTER):
-        harness.node.change_role(role)
+        become(harness.node, role)
         assert harness.client().ask(asked()).code == 0
 
 
@@ -97,7 +98,7 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     master, replica, back = (PopHarness(enable_controller_mode=controllers) for _ in range(3))
     for harness in (master, replica, back):
         harness.put(b"a", b"b", b"c")
-    replica.node.change_role(before)
+    become(replica.node, before)
     copier = Copier(replica)
     one, two, _ = master.pop(order="true")
     saved = json_tolerant.loads(master.node.pop.orders.encode())
@@ -107,9 +108,9 @@ def test_a_master_that_died_and_is_back_takes_no_acknowledgement_from_its_replic
     back.node.started_wall_ms += 9
     back.node.pop.orders.load(saved)
     back.node.pop.orders.begin(back.clock.now, back.clock.wall)
-    back.node.change_role(returned)
+    become(back.node, returned)
     copier.copy(back)
-    replica.node.change_role(Role.MASTER)
+    become(replica.node, Role.MASTER)
     replica.tick(60_000)
     assert [again.body for again in replica.pop(order="true")] == [b"c"]
 
@@ -176,7 +177,7 @@ def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(harness: PopHarne
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
     harness.turn()
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
@@ -188,8 +189,8 @@ def test_who_may_pop_again_says_nothing_of_what_it_took_before(harness: PopHarne
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
     harness.turn()
-    harness.node.change_role(Role.SLAVE)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.SLAVE)
+    become(harness.node, Role.MASTER)
     harness.tick(TAKEN_WAIT_MS)
     (answer,) = consumer.take()
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
@@ -207,7 +208,7 @@ def test_who_lost_its_role_does_not_say_that_it_kept_an_acknowledgement(
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(said(one))
     harness.turn()
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     harness.tick(TAKEN_WAIT_MS)
     assert [answer.code for answer in consumer.take()] == [ResponseCode.SYSTEM_ERROR]
 
@@ -218,11 +219,11 @@ def test_what_is_out_stays_out_with_another_role(harness: PopHarness) -> None:
     harness.ack(one)
     other = PopHarness()
     other.put(b"a", b"b", b"c")
-    other.node.change_role(Role.SLAVE)
+    become(other.node, Role.SLAVE)
     body = bytes(harness.client().ask(asked()).body)
     Tables(other.node).apply_orders(body, delta=False)
     other.node.offsets.commit("G", "T", 0, 0, other.clock.wall)  # older than the batch
-    other.node.change_role(Role.MASTER)
+    become(other.node, Role.MASTER)
     assert other.offset() == 1
     assert other.pop(order="true") == []
     other.tick(5_000)
@@ -239,9 +240,9 @@ def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopH
     harness.ack(one)
     other = PopHarness()
     other.put(b"a", b"b", b"c")
-    other.node.change_role(Role.SLAVE)
+    become(other.node, Role.SLAVE)
     Tables(other.node).apply_orders(bytes(harness.client().ask(asked()).body), delta=False)
-    other.node.change_role(Role.MASTER)
+    become(other.node, Role.MASTER)
     other.tick(60_000)
     assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]
 

@@ -1,8 +1,10 @@
 """Who may pull: every refusal with its code, in the order of the checks."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.wire.codes import RequestCode as Code
@@ -41,7 +43,7 @@ def test_lite_pulls_can_be_off() -> None:
 def test_roles(role: Role, slave_read: bool, code: int) -> None:
     harness = BrokerHarness(slave_read_enable=slave_read)
     harness.topic("T")
-    harness.node.role = role
+    become(harness.node, role)
     answer = harness.client().ask(pull(sys_flag=4 | 1, commit=3))
     assert answer.code == code
     assert harness.node.offsets.get("G", "T", 0) == -1
@@ -123,8 +125,8 @@ def test_a_slave_sends_readers_back_to_a_master_that_lives() -> None:
     harness.topic("T")
     client = harness.client()
     client.ask(send())
-    harness.node.role = Role.SLAVE
-    harness.node.group_position.master_address = "10.0.0.2:10911"
+    become(harness.node, Role.SLAVE)
+    harness.node.move_to(GroupPosition(master_address="10.0.0.2:10911"))
     found = client.ask(pull())
     assert (found.code, ext(found)["suggestWhichBrokerId"]) == (0, "0")
     at_end = client.ask(pull(offset=1, sys_flag=4 | 2))
@@ -140,7 +142,7 @@ def test_who_waits_at_a_master_that_is_fenced_is_sent_away() -> None:
     client.put(pull(sys_flag=4 | 2))
     harness.turn()
     assert client.take() == []
-    harness.node.lease_until_ms = harness.clock.now
+    harness.node.serving.grant_lease(harness.clock.now)
     harness.sink.pulls.answer_all(harness.clock.now)
     (answer,) = client.take()
     assert answer.code == ResponseCode.SYSTEM_BUSY

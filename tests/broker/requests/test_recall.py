@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import ext, send
 from tests.broker.delay.timers import TimerBroker
 
@@ -98,10 +99,10 @@ def test_what_is_no_handle(broker: TimerBroker) -> None:
 def test_who_cannot_write_recalls_nothing(broker: TimerBroker) -> None:
     handle = timed(broker)["recallHandle"]
     for role, code in ((Role.SLAVE, 11), (Role.ACTING_MASTER, 11)):
-        broker.node.change_role(role)
+        become(broker.node, role)
         assert recall(broker, handle).code == code
-    broker.node.change_role(Role.MASTER)
-    broker.node.lease_until_ms = broker.clock.now
+    become(broker.node, Role.MASTER)
+    broker.node.serving.grant_lease(broker.clock.now)
     assert recall(broker, handle).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 

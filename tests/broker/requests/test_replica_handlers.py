@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from tests.broker.become import become
 from tests.broker.fake_node import FakeNode
 from tests.broker.requests.helpers import answer, call, json_of
 
 from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.bodies.controller_bodies import (
     EpochEntryBody,
@@ -69,7 +71,7 @@ def node_of(*, controllers: bool = True, role: Role = Role.MASTER) -> FakeNode:
     )
     node = FakeNode(options)
     node.replica = Replica()
-    node.role = role
+    become(node, role)
     return node
 
 
@@ -116,7 +118,7 @@ def test_who_stood_in_says_so_and_a_master_that_is_asked_takes_it_as_a_hint() ->
     assert isinstance(node.replica, Replica)
     node.replica.heard.append("stood in")
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))["stoodIn"] == "True"
-    node.role = Role.PRE_ONLINE  # restarted: nobody can take anything from it yet
+    become(node, Role.PRE_ONLINE)  # restarted: nobody can take anything from it yet
     assert "stoodIn" not in ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))
     node = node_of(controllers=False)
     call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)
@@ -167,7 +169,7 @@ def test_ha_status() -> None:
 
 def test_epochs() -> None:
     node = node_of()
-    node.group_position.own_id = 3
+    node.move_to(GroupPosition(own_id=3))
     body = json_of(answer(node, RequestCode.GET_BROKER_EPOCH_CACHE))
     assert body["brokerId"] == 3
     assert body["epochList"] == [
@@ -201,11 +203,7 @@ def test_a_notice_for_another_broker_is_refused() -> None:
 
 def test_runtime_info_shows_the_place() -> None:
     node = node_of()
-    node.group_position.own_id, node.group_position.epoch, node.group_position.members = (
-        2,
-        5,
-        frozenset({2, 1}),
-    )
+    node.move_to(GroupPosition(own_id=2, epoch=5, members=frozenset({2, 1})))
     table = json_of(answer(node, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
     assert table["epochmqRole"] == "MASTER"
     assert table["epochmqMasterEpoch"] == "5"

@@ -1,6 +1,7 @@
 """Every request code has a row, every served row a handler; rows guard their handlers."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.fake_session import FakeSession
 
@@ -82,14 +83,14 @@ def test_only_the_master_changes_what_replicas_copy(role: Role) -> None:
     node = BrokerHarness().node
     row = ROWS[Code.UPDATE_AND_CREATE_TOPIC]
     dispatch.check_role(node, row)
-    node.role = role
+    become(node, role)
     with pytest.raises(Refused):
         dispatch.check_role(node, row)
 
 
 def test_a_fenced_broker_tells_of_itself_and_of_nothing_else() -> None:
     node = BrokerHarness().node
-    node.role = Role.FENCED
+    become(node, Role.FENCED)
     for code in (Code.GET_BROKER_RUNTIME_INFO, Code.NOTIFY_BROKER_ROLE_CHANGED, Code.HEART_BEAT):
         dispatch.check_role(node, ROWS[code])
     for code in (Code.GET_MAX_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ):
@@ -101,7 +102,7 @@ def test_a_fenced_broker_tells_of_itself_and_of_nothing_else() -> None:
 def test_a_master_whose_lease_is_over_is_fenced_at_that_moment() -> None:
     """S17."""
     harness = BrokerHarness()
-    harness.node.lease_until_ms = harness.clock.now + 10
+    harness.node.serving.grant_lease(harness.clock.now + 10)
     dispatch.check_role(harness.node, ROWS[Code.GET_MAX_OFFSET])
     harness.clock.step(10)
     with pytest.raises(Refused):
@@ -111,8 +112,8 @@ def test_a_master_whose_lease_is_over_is_fenced_at_that_moment() -> None:
 def test_past_the_lease_nothing_is_changed_that_one_broker_alone_decides() -> None:
     """ADR 0044: offsets and locks would be lost, or given twice, by an election nobody hears of."""
     harness = BrokerHarness()
-    harness.node.lease_until_ms = harness.clock.now
-    harness.node.holds = lambda _now: True
+    harness.node.serving.grant_lease(harness.clock.now)
+    harness.node.serving.trust_set(lambda _now: True)
     for code in (Code.UPDATE_CONSUMER_OFFSET, Code.ACK_MESSAGE, Code.UPDATE_AND_CREATE_TOPIC):
         with pytest.raises(Refused, match="hears no controller") as refused:
             dispatch.check_role(harness.node, ROWS[code])

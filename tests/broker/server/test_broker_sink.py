@@ -7,7 +7,7 @@ import pytest
 from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.broker.state.keeper import Done, write_here
+from epochmq.broker.state.keeper import write_here
 from epochmq.broker.state.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import FLAG_RESPONSE, Command
@@ -111,8 +111,7 @@ def test_a_closed_connections_client_leaves_its_groups(harness: BrokerHarness) -
 def test_a_new_topic_is_saved_and_told_before_its_answer(harness: BrokerHarness) -> None:
     news = harness.sink.registrar = News(harness)
     client = harness.client()
-    writes: list[tuple[Callable[[], None], Done]] = []
-    harness.node.write_in_background = lambda call, done: writes.append((call, done))
+    writes = harness.hold_writes()
     client.put(create("New"))
     harness.turn()
     assert (client.take(), news.waiting) == ([], [])
@@ -133,8 +132,7 @@ def test_nobody_is_answered_for_a_topic_that_a_crash_could_take_away(
     """Neither the client that made it, nor one that sends to it; others are."""
     news = harness.sink.registrar = News(harness) if told else None
     maker, other, elsewhere = harness.client(), harness.client(), harness.client()
-    writes: list[tuple[Callable[[], None], Done]] = []
-    harness.node.write_in_background = lambda call, done: writes.append((call, done))
+    writes = harness.hold_writes()
     maker.put(send(topic="New"))
     harness.turn()
     other.put(send(topic="New"))
@@ -154,8 +152,7 @@ def test_nobody_is_answered_for_a_topic_that_a_crash_could_take_away(
 
 def test_what_changes_during_a_write_waits_for_the_next(harness: BrokerHarness) -> None:
     first, second = harness.client(), harness.client()
-    writes: list[tuple[Callable[[], None], Done]] = []
-    harness.node.write_in_background = lambda call, done: writes.append((call, done))
+    writes = harness.hold_writes()
     first.put(send(topic="New"))
     harness.turn()
     second.put(send(topic="Next"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.broker.context.broker_context import BrokerContext
@@ -23,7 +24,7 @@ def test_serving_masters_of_other_groups_of_the_cluster() -> None:
         node("b"),
         node("e"),
     )
-    own.role = Role.ACTING_MASTER
+    become(own, Role.ACTING_MASTER)
     around = ContainerNeighbours(own, lambda: [own, same_group, elsewhere, other, more])
 
     def names() -> list[str]:
@@ -31,7 +32,7 @@ def test_serving_masters_of_other_groups_of_the_cluster() -> None:
 
     assert names() == ["b", "e"]
     for role in (Role.SLAVE, Role.ACTING_MASTER, Role.PRE_ONLINE, Role.FENCED):
-        more.role = role
+        become(more, role)
         assert names() == ["b"]
     other.store._gate.fence("broken")
     assert names() == []

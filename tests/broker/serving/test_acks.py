@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, send
 
 from epochmq.broker.serving.acknowledgement import PendingAcks
@@ -44,7 +45,7 @@ class AckHarness(BrokerHarness):
     def __init__(self, *, waits: bool = True, flush: str = "ASYNC_FLUSH") -> None:
         super().__init__(flush_disk_type=flush)
         self.replicas = Replicas()
-        self.node.acks = PendingAcks(self.replicas, lambda: self.node.rights, waits=waits)
+        self.node.acks = PendingAcks(self.replicas, lambda: self.node.serving.rights, waits=waits)
         self.topic("T")
 
     def codes(self, client: Client) -> list[int]:
@@ -143,7 +144,7 @@ def test_too_few_replicas_are_a_refusal_before_anything_is_stored() -> None:
 def test_an_acknowledgement_after_the_lease_is_a_failure() -> None:
     """S17: paused between the append and the acknowledgement, and resumed."""
     harness = AckHarness()
-    harness.node.lease_until_ms = harness.clock.now + 2000
+    harness.node.serving.grant_lease(harness.clock.now + 2000)
     client = harness.client()
     client.put(send())
     harness.turn()
@@ -156,7 +157,7 @@ def test_an_acknowledgement_after_the_lease_is_a_failure() -> None:
 
 def test_an_answer_at_once_after_the_lease_is_a_failure_too() -> None:
     harness = AckHarness(waits=False)
-    harness.node.lease_until_ms = harness.clock.now + 1
+    harness.node.serving.grant_lease(harness.clock.now + 1)
     client = harness.client()
     client.put(send())
     harness.clock.step(1)
@@ -170,7 +171,7 @@ def test_a_broker_that_lost_its_role_within_the_turn_appends_nothing() -> None:
     harness = AckHarness()
     client = harness.client()
     client.put(send())
-    harness.node.role = Role.SLAVE
+    become(harness.node, Role.SLAVE)
     harness.turn()
     assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]
     client.put(batch_send())
@@ -181,8 +182,8 @@ def test_a_broker_that_lost_its_role_within_the_turn_appends_nothing() -> None:
 def test_past_the_lease_the_whole_sets_word_is_an_acknowledgement() -> None:
     """ADR 0044."""
     harness = AckHarness()
-    harness.node.lease_until_ms = harness.clock.now
-    harness.node.holds = lambda _now: True
+    harness.node.serving.grant_lease(harness.clock.now)
+    harness.node.serving.trust_set(lambda _now: True)
     client = harness.client()
     client.put(send())
     harness.turn()
@@ -194,12 +195,12 @@ def test_past_the_lease_the_whole_sets_word_is_an_acknowledgement() -> None:
 def test_past_the_lease_everybody_waits_for_the_whole_set(make: Callable[..., Command]) -> None:
     """Who asked not to wait would be answered by one broker's word."""
     harness = AckHarness()
-    harness.node.lease_until_ms = harness.clock.now
-    harness.node.holds = lambda _now: True
+    harness.node.serving.grant_lease(harness.clock.now)
+    harness.node.serving.trust_set(lambda _now: True)
     client = harness.client()
     client.put(make(properties={"WAIT": "false", "UNIQ_KEY": "U"}))
     harness.turn()
     assert harness.codes(client) == []
-    harness.node.holds = lambda _now: False
+    harness.node.serving.trust_set(lambda _now: False)
     harness.replicas.say(AckStatus.ACKED)
     assert harness.codes(client) == [ResponseCode.SERVICE_NOT_AVAILABLE]

@@ -1,6 +1,8 @@
 """The table of roles is whole, and only a master takes messages."""
 
-from epochmq.broker.serving.roles import HELD_MASTER, ROLES, Role
+from pathlib import Path
+
+from epochmq.broker.serving.roles import HELD_MASTER, ROLES, TRANSITIONS, Role, transition_diagram
 
 
 def test_every_role_has_its_row() -> None:
@@ -39,3 +41,20 @@ def test_one_word_is_enough_only_from_a_master_with_a_lease() -> None:
     assert not HELD_MASTER.changes
     assert not HELD_MASTER.consumes
     assert not HELD_MASTER.secondary
+
+
+def test_every_role_can_be_left_and_reached() -> None:
+    assert set(TRANSITIONS) == set(Role)
+    assert all(TRANSITIONS.values())
+    assert set().union(*TRANSITIONS.values()) == set(Role)
+
+
+def test_an_acting_master_never_becomes_master_at_once() -> None:
+    """It gives the role back first; what it did is handed over (INV-29, INV-32)."""
+    assert TRANSITIONS[Role.ACTING_MASTER] == {Role.SLAVE}
+    assert [r for r, after in TRANSITIONS.items() if Role.ACTING_MASTER in after] == [Role.SLAVE]
+
+
+def test_the_diagram_of_the_documentation_is_that_of_the_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "ARCHITECTURE.md"
+    assert f"```mermaid\n{transition_diagram()}\n```" in page.read_text()

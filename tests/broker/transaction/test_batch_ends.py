@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.broker.become import become
 from tests.broker.produce.native_pairs import Pair
 from tests.broker.requests.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
 from tests.broker.transaction.around import end
@@ -107,8 +108,8 @@ def test_who_is_no_master_ends_nothing(pair: Pair) -> None:
     ends = [end(answer, oneway=True) for answer in answers(pair)]
     for role, committed in ((Role.SLAVE, 0), (Role.MASTER, 0), (Role.MASTER, 1)):
         for harness in pair.harnesses:
-            if harness.node.role is not role:
-                harness.node.change_role(role)
+            if harness.node.serving.role is not role:
+                become(harness.node, role)
         taken(pair, 0, *ends)
         pair.turn()
         for harness in pair.harnesses:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import WALL, BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import (
@@ -119,7 +120,7 @@ def test_another_master_in_between_sends_waiting_clients_away(harness: BrokerHar
     harness.node.internal_writer.route = Moody(harness, WriteOutcome.LATER)
     client.put(end(answer, ROLLBACK))
     harness.turn()
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
     assert [a.code for a in client.take()] == [ResponseCode.SYSTEM_BUSY]
 
@@ -193,9 +194,9 @@ def test_one_that_may_have_been_handed_over_is_said_so(acts: bool) -> None:
     harness = made(enable_slave_acting_master=acts)
     answer = harness.client().ask(half())
     harness.node.offsets.commit(GROUP, HALF_TOPIC, 0, 1)  # as a slave left it
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     tick(harness)
     said = harness.client().ask(end(answer))
     assert said.code == ResponseCode.SYSTEM_ERROR
@@ -225,9 +226,9 @@ def test_what_was_rolled_back_here_was_not_handed_over(copied: bool) -> None:
     tick(harness, 3_100)
     assert [a.code for a in client.take()] == [ResponseCode.SUCCESS]
     assert harness.stored(OP_HALF_TOPIC)
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     tick(harness)
     assert harness.client().ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS
     said = harness.client().ask(end(answer))
@@ -241,8 +242,8 @@ def test_what_was_given_up_here_was_not_handed_over() -> None:
     producer(harness)
     tick(harness, 31_000)
     harness.node.offsets.commit(GROUP, HALF_TOPIC, 0, 1)  # the op message was never written
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     tick(harness)
     assert harness.client().ask(end(answer, ROLLBACK)).code == ResponseCode.SUCCESS

@@ -1,6 +1,7 @@
 """What is known after a restart, from both queues."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import (
@@ -45,10 +46,10 @@ def test_nothing_is_ended_before_all_of_the_log_is_shown(harness: BrokerHarness)
     client.put(end(answer))
     harness.turn()
     slow.answer(held=False)
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
     del harness.node.when_kept
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     tick(harness)
     client.take()
     assert not harness.node.transactions.ready

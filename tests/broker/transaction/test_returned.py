@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.transaction.around import (
     COMMIT,
@@ -59,8 +60,8 @@ def sent(harness: BrokerHarness, count: int, *, immune: int = 0) -> list[Command
 def stand_in(harness: BrokerHarness) -> Elsewhere:
     """What was the master's log is its slave's, and that stands in."""
     away = Elsewhere()
-    harness.node.change_role(Role.ACTING_MASTER)
-    harness.node.ways_out.away = away
+    become(harness.node, Role.ACTING_MASTER)
+    harness.node.ways_out.use(away)
     tick(harness)
     return away
 
@@ -68,17 +69,17 @@ def stand_in(harness: BrokerHarness) -> Elsewhere:
 def handed_over(harness: BrokerHarness) -> dict[str, Any]:
     """The stand-in steps down; what it tells the master."""
     harness.node.transactions.hand_over(harness.clock.now, harness.clock.wall)
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
     return harness.node.offsets.content()
 
 
 def takes(harness: BrokerHarness, content: dict[str, Any]) -> None:
     """A master comes back through its group."""
-    harness.node.change_role(Role.PRE_ONLINE)
+    become(harness.node, Role.PRE_ONLINE)
     tick(harness)
     harness.node.offsets.merge(content, harness.clock.wall)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.MASTER)
     tick(harness)
 
 

@@ -1,6 +1,7 @@
 """Careful writing: what may be held is not written again."""
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
 from tests.broker.transaction.around import ROLLBACK, bodies, end, half, made, tick
@@ -65,8 +66,8 @@ def test_what_an_earlier_time_wrote_comes_back_to_nobody(
     client.put(end(second))
     harness.turn()
     earlier, slow.asked = slow.asked, []
-    harness.node.change_role(Role.SLAVE)
-    harness.node.change_role(Role.MASTER)
+    become(harness.node, Role.SLAVE)
+    become(harness.node, Role.MASTER)
     del harness.node.when_kept
     tick(harness)
     for _, done in earlier:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.broker.become import become
 from tests.broker.broker_harness import WALL, BrokerHarness, ext
 from tests.broker.transaction.around import (
     COMMIT,
@@ -122,8 +123,8 @@ def test_the_progress_of_a_stand_in_waits_for_no_device(harness: BrokerHarness) 
     client, node = harness.client(), harness.node
     answer = client.ask(half())
     store = harness.store.pointers
-    node.change_role(Role.ACTING_MASTER)
-    node.ways_out.away = Elsewhere()
+    become(node, Role.ACTING_MASTER)
+    node.ways_out.use(Elsewhere())
     for _ in range(3):
         node.transactions.tick(harness.clock.now, harness.clock.wall)
     client.put(end(answer))
@@ -151,7 +152,7 @@ def test_when_to_look_again(harness: BrokerHarness) -> None:
     client.put(end(client.ask(half()), oneway=True))
     harness.turn()
     assert harness.node.transactions.next_deadline(now) == now + 3_000
-    harness.node.change_role(Role.SLAVE)
+    become(harness.node, Role.SLAVE)
     tick(harness)
     assert harness.node.transactions.next_deadline(now) is None
     assert not harness.node.transactions.ready

@@ -1,7 +1,8 @@
 """Everything one broker owns, as plain attributes: what handlers get and work on."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
@@ -17,12 +18,14 @@ from epochmq.broker.consume.route_book import Waiter
 from epochmq.broker.delay.delay_schedule import DelayOffsets, Schedule
 from epochmq.broker.delay.delivery import Delivery
 from epochmq.broker.delay.timer_service import TimerService
-from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute
+from epochmq.broker.internal_writes.internal_writer import InternalWriter, OwnLogRoute, Route
 from epochmq.broker.internal_writes.role_route import RoleRoute
 from epochmq.broker.pop.broker_pop_state import PopState
+from epochmq.broker.pop.revive_driver import FetchFromGroup
 from epochmq.broker.serving.acknowledgement import PendingAcks, ReplyGroup
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition, GroupStatus
-from epochmq.broker.serving.roles import HELD_MASTER, ROLES, Role, RoleRow
+from epochmq.broker.serving.group_position import GroupPosition, GroupStatus
+from epochmq.broker.serving.roles import ROLES, Role
+from epochmq.broker.serving.serving_state import Serving
 from epochmq.broker.state.broker_stats import Stats
 from epochmq.broker.state.compare_digests import Differences
 from epochmq.broker.state.groups import GroupTable
@@ -31,6 +34,7 @@ from epochmq.broker.state.metadata_journal import TableJournal
 from epochmq.broker.state.request_modes import RequestModes
 from epochmq.broker.state.stamps import Watchers
 from epochmq.broker.state.topic_table import TopicTable
+from epochmq.broker.transaction.ending import Answer
 from epochmq.broker.transaction.transaction_context import EndElsewhere
 from epochmq.broker.transaction.transaction_service import TransactionService
 from epochmq.model import delay_levels
@@ -43,17 +47,15 @@ from epochmq.store.visibility import Arrivals
 from epochmq.wire.bodies.group_bodies import LockBatchRequest
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
+from epochmq.wire.headers.fast_headers import AnyEnd
 from epochmq.wire.session import Session
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-Told = Callable[[Reply], None]
-"""Takes the answer to a request that was held."""
-
-
-class Votes(Protocol):
-    """Strict mode's locks, which the other members have a say in."""
+class GroupVotes(Protocol):
+    """Locks of strict mode, for which the other members of the group vote."""
 
     def lock(
         self,
@@ -65,6 +67,73 @@ class Votes(Protocol):
     def unlock(self, wanted: LockBatchRequest) -> None: ...
 
 
+class OtherMasters(Route, Protocol):
+    """Masters of other broker groups, which receive what this broker may not write."""
+
+    def figures(self, now: int) -> dict[str, str]:
+        """What is on its way to them, under the keys of GET_BROKER_RUNTIME_INFO."""
+        ...
+
+    def choose_pin(self, topic: str) -> int | None:
+        """The revive queue number of the master that receives the check points of `topic`."""
+        ...
+
+    @property
+    def end_elsewhere(self) -> EndElsewhere:
+        """Ends a transaction whose half message another master has."""
+        ...
+
+
+class RunInBackground(Protocol):
+    """Runs work that would keep the loop for too long."""
+
+    def __call__(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
+
+
+def _call_now(call: Callable[[], None]) -> None:
+    call()
+
+
+def _background_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+    done(call())
+
+
+def _no_routes(topic: str, waiter: Waiter) -> None:
+    waiter(None)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPorts:
+    """What a broker's state needs of its process. The defaults do everything at once, for tests."""
+
+    soon: Callable[[Callable[[], None]], None] = _call_now
+    """Runs a call after the present one, on the loop."""
+    background: RunInBackground = _background_now
+    """Runs a call in a thread, and gives its result to the second function, None for a failure."""
+    write_in_background: WriteInBackground = write_here
+    """Runs a call that may block in the thread that writes tables."""
+    find_route: Callable[[str, Waiter], None] = _no_routes
+    """Finds the queues of a topic on all brokers."""
+    process_figures: Callable[[], dict[str, str]] = dict
+    """Figures of the process, for GET_BROKER_RUNTIME_INFO."""
+
+
+class Listeners(Generic[P]):
+    """Functions that are called when something happens, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._functions: list[Callable[P, None]] = []
+
+    def add(self, function: Callable[P, None]) -> None:
+        """Call `function` at each `notify` from now on."""
+        self._functions.append(function)
+
+    def notify(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call all functions."""
+        for function in self._functions:
+            function(*args, **kwargs)
+
+
 class BrokerContext:
     """One broker's state. Nothing in here waits, and only the loop's thread touches it.
 
@@ -72,31 +141,8 @@ class BrokerContext:
     object in their place through `adopt_options`, so whoever copied something notices by identity.
     """
 
-    pop_arrived: Callable[[Arrivals], None] = staticmethod(lambda arrivals: None)
-    """Serves pops that wait for queues with news; the pop handler sets it."""
-
-    pop_left: Callable[[str, Session], None] = staticmethod(lambda group, session: None)
-    """Answers what a client waits for that leaves a group; the pop handler sets it."""
-
-    may_not_save: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether tables on the disk have to stay as they are for now (`broker/group`)."""
-
-    escape_figures: Callable[[int], dict[str, str]] = staticmethod(lambda now: {})
-    """What is on its way to other masters, under GET_BROKER_RUNTIME_INFO's keys; the service sets
-    it."""
-
-    process_figures: Callable[[], dict[str, str]] = staticmethod(dict)
-    """What the process tells of itself, for GET_BROKER_RUNTIME_INFO; the service sets it."""
-
-    end_elsewhere: EndElsewhere = staticmethod(lambda header, key, answer: False)
-    """Ends a transaction whose half message another master has; the service sets it."""
-
-    tenure = 0
-    """Counts roles."""
     digest_runs = 0
     """Requests for digests that are being worked at."""
-    lock_votes: Votes | None = None
-    """Asks the other members for their votes; the service sets it in strict mode."""
     timer: TimerService | None = None
     """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
 
@@ -111,26 +157,26 @@ class BrokerContext:
         store: Store,
         port: int,
         process: int = 0,
+        ports: BrokerPorts | None = None,
     ) -> None:
         self.options = options
+        self.ports = ports or BrokerPorts()
         self.clock = clock
         self.disk = disk
         self.store = store
-        self.role = Role.MASTER
-        self.lease_until_ms = FOREVER
-        """A master serves until then (monotonic); FOREVER where nobody gives leases."""
-        self.holds: Callable[[int], bool] = _never
-        """Past the lease: whether the whole set is behind this master (ADR 0044)."""
+        self.serving = Serving(clock, self._role_changed)
+        """Whether the broker may serve and acknowledge now."""
         self.acks: PendingAcks | None = None
         """The replicas that sends wait for; None without replication."""
+        self.lock_votes: GroupVotes | None = None
+        """Asks the other members for their votes; None without strict mode."""
+        self._may_not_save: Callable[[], bool] = _no
         self.group_position = GroupPosition(options.broker_id)
         self.replica: GroupStatus | None = None
         """Membership and replication; None for a broker without replicas."""
         self.ha_address = format_addr(options.broker_ip2.strip("[]"), options.ha_listen_port)
         """Where replicas reach this one."""
         self.started_at_offset = store.pointers.appended
-        self.settle_at: int | None = None
-        """A new master delivers no delayed messages before its log is confirmed up to here."""
         self.master_flush_offset = 0
         """Told by a master or an admin; shown only, as upstream."""
         self.differences = Differences()
@@ -147,12 +193,8 @@ class BrokerContext:
         self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
         store.queue_types(self.topics.has_batch_queues)
         self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
-        self.write_in_background: WriteInBackground = write_here
-        """Runs a call that may block in the tables' thread; the service sets it."""
         self.keeper = MetadataKeeper(
-            TableJournal(disk),
-            (self.topics, self.groups),
-            lambda call, done: self.write_in_background(call, done),
+            TableJournal(disk), (self.topics, self.groups), self.ports.write_in_background
         )
         """Saves topics and groups."""
         self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
@@ -173,20 +215,17 @@ class BrokerContext:
         )
         self.transactions = TransactionService(self)
         self.pop = self._own_pop(options)
-        self.soon: Callable[[Callable[[], None]], None] = _call_now
-        """Runs a call after the present one, on the loop; the service sets it."""
-        self.searches = KeySearches(lambda call: self.soon(call))
+        self.searches = KeySearches(self.ports.soon)
         """Queries by key."""
-        self.background: RunInBackground = _background_now
-        """Runs a call in a thread of its own and hands its result on, None for a failure; the
-        service sets it."""
-        self.wake: Callable[[Arrivals], None] = _nobody_waits
-        """Executes held pulls again whose queue has news; the pull handler sets it."""
-        self.find_route: Callable[[str, Waiter], None] = _no_routes
-        """Tells the queues of a topic on all brokers; the service sets it."""
+        self._other_masters: OtherMasters | None = None
+        self.arrivals: Listeners[[Arrivals]] = Listeners()
+        """Functions that serve requests which wait for messages of a queue."""
+        self.pop_clients_left: Listeners[[str, Session]] = Listeners()
+        """Functions that answer what a client waits for when it leaves a group."""
+        store.arrivals = self.arrivals.notify
 
     def _own_pop(self, options: BrokerOptions) -> PopState:
-        pop = PopState(
+        return PopState(
             self.store,
             self.internal_writer,
             self.offsets,
@@ -195,19 +234,18 @@ class BrokerContext:
             cluster=options.broker_cluster_name,
             broker_name=options.broker_name,
             host=self.store_host,
+            escapes=lambda: self.serving.escapes,
         )
-        pop.stands_in = lambda: self.escapes
-        return pop
 
     def _build_internal_writer(self) -> InternalWriter:
         own_log = OwnLogRoute(
             self.store,
             sync_flush=self.options.flush_disk_type == "SYNC_FLUSH",
             kept=lambda end, done: self.when_kept(end, done),
-            writable=lambda: self.rights.writable,
+            writable=lambda: self.serving.rights.writable,
         )
         self.pending_writes = own_log.pending_writes
-        self.ways_out = RoleRoute(own_log, lambda: self.rights)
+        self.ways_out = RoleRoute(own_log, lambda: self.serving.rights)
         return InternalWriter(self.ways_out)
 
     def open_timer(self) -> None:
@@ -230,53 +268,63 @@ class BrokerContext:
         return epoch_before([(entry.epoch, entry.start_offset) for entry in epochs], offset)
 
     @property
-    def rights(self) -> RoleRow:
-        """What the broker's role allows now; once the lease is over nothing, or the messages that
-        the whole set holds.
-
-        The clock is read here and not taken from the turn: the process may have been paused since
-        the turn began (S17).
-        """
-        until = self.lease_until_ms
-        if until != FOREVER and (now := self.clock.now_ms()) >= until:
-            return HELD_MASTER if self.holds(now) else ROLES[Role.FENCED]
-        return ROLES[self.role]
-
-    @property
-    def delivers(self) -> bool:
-        """Whether delayed messages are moved on here, now."""
-        return self.rights.secondary and self.settle_at is None
-
-    @property
-    def rests(self) -> bool:
-        """Whether it would deliver, but for a lease that is over and may yet be renewed."""
-        return ROLES[self.role].secondary and self.settle_at is None and not self.delivers
-
-    @property
-    def escapes(self) -> bool:
-        """Whether what it moves on goes to another master: it stands in for its own (RIP-32)."""
-        rights = self.rights
-        return rights.secondary and not rights.writable
-
-    @property
     def route_id(self) -> int:
-        """What routes call this broker: the master is 0, whatever its own number."""
-        return 0 if self.role is Role.MASTER else self.group_position.own_id
+        """The broker id that routes show: the master is 0, whatever its own number."""
+        return 0 if self.serving.is_master else self.group_position.own_id
 
-    @property
-    def is_master(self) -> bool:
-        return self.role is Role.MASTER
-
-    def change_role(self, role: Role) -> None:
-        """The one swap of the row; only a master's tables take what is made in passing."""
-        self.role = role
-        self.tenure += 1
+    def _role_changed(self, role: Role) -> None:
+        """Adapt the parts to another role; only a master creates topics and groups in passing."""
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
         if ROLES[role].consumes:
             self.pop.apply_committed_orders(self.clock.now_ms(), self.clock.wall_ms())
         self.delivery.role_changed()
         self.pending_writes.role_changed()
+
+    # What services add ------------------------------------------------------------------------
+
+    def join_group(
+        self, replica: GroupStatus, position: GroupPosition, acks: PendingAcks | None
+    ) -> None:
+        """Be a member of a group: its status, the position, the replicas that sends wait for."""
+        self.replica = replica
+        self.group_position = position
+        self.acks = acks
+
+    def move_to(self, position: GroupPosition) -> None:
+        """Take another position in the group: another master, epoch or sync-state set."""
+        self.group_position = position
+
+    def use_other_masters(self, masters: OtherMasters, fetch: FetchFromGroup) -> None:
+        """Forward to `masters` what may not be written here, and read their messages by `fetch`."""
+        self._other_masters = masters
+        self.ways_out.use(masters)
+        self.pop.use_other_masters(masters.choose_pin, fetch)
+
+    def use_lock_votes(self, votes: GroupVotes) -> None:
+        """Let the other members vote about locks (strict mode)."""
+        self.lock_votes = votes
+
+    def save_nothing_while(self, may_not_save: Callable[[], bool]) -> None:
+        """Leave the tables on the disk as they are while `may_not_save()` says so."""
+        self._may_not_save = may_not_save
+
+    def may_not_save(self) -> bool:
+        """Whether the tables on the disk have to stay as they are for now."""
+        return self._may_not_save()
+
+    def escape_figures(self, now: int) -> dict[str, str]:
+        """What is on its way to other masters, under the keys of GET_BROKER_RUNTIME_INFO."""
+        return {} if self._other_masters is None else self._other_masters.figures(now)
+
+    def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
+        """End a transaction whose half message another master has; whether there is one."""
+        masters = self._other_masters
+        return masters is not None and masters.end_elsewhere(header, key, answer)
+
+    def note_master_flush_offset(self, offset: int) -> None:
+        """Keep what a master or an operator says of the master's log; it is shown only."""
+        self.master_flush_offset = offset
 
     def announce(self) -> None:
         """Let replicas fetch what was appended, or changed, since the last call; once a turn."""
@@ -327,27 +375,5 @@ def _locks(options: BrokerOptions, clock: Clock) -> QueueLocks:
     return QueueLocks(life_ms=life_ms, start_ms=clock.now_ms())
 
 
-class RunInBackground(Protocol):
-    """Work that would keep the loop for too long."""
-
-    def __call__(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
-
-
-def _background_now(call: Callable[[], T], done: Callable[[T | None], None]) -> None:
-    done(call())
-
-
-def _nobody_waits(arrivals: Arrivals) -> None:
-    """Before there is a pull handler."""
-
-
-def _no_routes(topic: str, waiter: Waiter) -> None:
-    waiter(None)
-
-
-def _never(now: int) -> bool:
+def _no() -> bool:
     return False
-
-
-def _call_now(call: Callable[[], None]) -> None:
-    call()

@@ -153,7 +153,7 @@ class EscapeService:
 
     def tick(self, now: int) -> None:
         """Send what is due, ask what is to be asked; each runs by itself."""
-        rights = self._node.rights
+        rights = self._node.serving.rights
         stands_in = rights.secondary and not rights.writable
         core = self.core
         if core.active and not stands_in:
@@ -200,7 +200,7 @@ class EscapeService:
     def _soon(self) -> None:
         if not self._asked:
             self._asked = True
-            self._node.soon(self._run)
+            self._node.ports.soon(self._run)
 
     def _run(self) -> None:
         self._asked = False

@@ -81,7 +81,7 @@ class NodeNear:
     @property
     def may_write(self) -> bool:
         """Whether it is a master that serves."""
-        rights = self._node.rights
+        rights = self._node.serving.rights
         return rights.writable and rights.changes
 
     def accepts(self, topic: str) -> bool:

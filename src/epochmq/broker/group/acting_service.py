@@ -86,7 +86,7 @@ class ActingService:
         self._writing = self._refused = False
         """Whether the file is being written; whether the disk did not take it the last time."""
         self._write_at_ms = 0
-        node.may_not_save = lambda: self._unwritten
+        node.save_nothing_while(lambda: self._unwritten)
         if options.broker_id and node.disk.exists(DEBT_FILE):
             self.in_debt = self.core.owes = True
             node.offsets.keep_own()
@@ -96,7 +96,7 @@ class ActingService:
         """Whatever is due."""
         if self._stopped:
             return
-        self.core.registers = ROLES[self._node.role].registers
+        self.core.registers = ROLES[self._node.serving.role].registers
         self.core.able = self._node.store.fenced is None
         self._carry_out(self.core.tick(now, self._node.topics.version))
         if self._unwritten and now >= self._write_at_ms:
@@ -124,7 +124,7 @@ class ActingService:
         if not self.core.ready:
             self.core.ready = True
             write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
-            self._node.write_in_background(write, _copied_written)
+            self._node.ports.write_in_background(write, _copied_written)
 
     def took(self) -> None:
         """The progress of other members was taken, as far as they can be reached."""
@@ -155,7 +155,7 @@ class ActingService:
             if refused and error is None:
                 log.info("it is remembered that the master is owed its progress")
 
-        self._node.write_in_background(
+        self._node.ports.write_in_background(
             partial(self._node.disk.write_file, DEBT_FILE, MARK), written
         )
 

@@ -30,7 +30,7 @@ from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.group.role_switch import RoleSwitch
 from epochmq.broker.serving.acknowledgement import PendingAcks
-from epochmq.broker.serving.group_position import FOREVER
+from epochmq.broker.serving.group_position import FOREVER, GroupPosition
 from epochmq.broker.serving.roles import HELD_MASTER, Role
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.options import ReplicationOptions
@@ -119,12 +119,11 @@ class ControllerModeMember:
         """Writes under way."""
         self._saved = asyncio.Event()
         self._saved.set()
-        node.change_role(Role.FENCED)
-        node.replica = self
-        node.group_position.own_id = own_id or 0
-        node.acks = PendingAcks(self.replication, lambda: node.rights, waits=waits)
+        node.serving.change_role(Role.FENCED)
+        acks = PendingAcks(self.replication, lambda: node.serving.rights, waits=waits)
+        node.join_group(self, GroupPosition(own_id=own_id or 0), acks)
         if waits:
-            node.holds = self.replication.node.holds
+            node.serving.trust_set(self.replication.node.holds)
 
     # Start and stop --------------------------------------------------------------------------
 
@@ -213,14 +212,16 @@ class ControllerModeMember:
             case todo.SaveIdentity():
                 self._save(partial(self._files.save_id, effect.broker_id))
                 self.replication.node.own_id = effect.broker_id
-                self._node.group_position.own_id = effect.broker_id
+                self._node.move_to(replace(self._node.group_position, own_id=effect.broker_id))
             case todo.SaveKnown():
                 self._save(partial(self._files.save_known, effect.known))
             case todo.Fence():
                 self._fence(effect.reason)
             case todo.SetCommitted():
-                self._node.group_position.members = effect.members
-                self._node.group_position.set_epoch = effect.set_epoch
+                position = self._node.group_position
+                self._node.move_to(
+                    replace(position, members=effect.members, set_epoch=effect.set_epoch)
+                )
                 self.replication.set_committed(effect.members, effect.set_epoch)
             case todo.FloorChanged():
                 log.info("minInSyncReplicas is %d: the controllers recorded it", effect.floor)
@@ -248,7 +249,7 @@ class ControllerModeMember:
             if error is not None:
                 log.error("what must be remembered of the group cannot be saved: %s", error)
 
-        self._node.write_in_background(write, done)
+        self._node.ports.write_in_background(write, done)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopped:
@@ -271,7 +272,7 @@ class ControllerModeMember:
             self._run_effects(effects)
 
     async def _ask(self, ask: todo.SendCommand) -> None:
-        if self._node.role is Role.FENCED:
+        if self._node.serving.role is Role.FENCED:
             await self._saved.wait()  # the id that is asked for, and who asks, come first
         try:
             answer = await self._peers.invoke(ask.address, ask.command, ask.timeout_ms)
@@ -332,7 +333,7 @@ class ControllerModeMember:
         self._following = None
         self.sync.stop()
         await self.replication.become_master(switch.epoch, switch.members, switch.set_epoch)
-        self._node.lease_until_ms = 0  # until the core grants it
+        self._node.serving.grant_lease(0)  # until the core grants it
         healed = self._switch.lead(switch, self._clock.wall_ms())
         if healed:
             log.warning("topics that only the log still knew: %s", ", ".join(healed))
@@ -384,8 +385,8 @@ class ControllerModeMember:
 
     def _look_at_clocks(self, now: int) -> None:
         if self.core.look_at_clocks(now, self._clock.wall_ms()) and self.core.is_master:
-            if self._node.lease_until_ms < FOREVER:
-                self._node.lease_until_ms = 0
+            if self._node.serving.lease_until_ms < FOREVER:
+                self._node.serving.grant_lease(0)
                 log.warning(
                     "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
                     " clock was set; the controllers are asked for a new lease"
@@ -399,16 +400,16 @@ class ControllerModeMember:
         """The node serves until the lease ends, or while its set is whole; replication is told when
         it may go on."""
         node = self._node
-        if node.role is not Role.MASTER:
+        if node.serving.role is not Role.MASTER:
             return
-        node.lease_until_ms = self.core.lease.until_ms if self.core.is_master else 0
+        node.serving.grant_lease(self.core.lease.until_ms if self.core.is_master else 0)
         now = self._clock.now_ms()
-        leased, holds = self._may_acknowledge(now), node.holds(now)
+        leased, holds = self._may_acknowledge(now), node.serving.set_has_all(now)
         if leased or holds:
             master = self.replication.node.master
             if master is not None and master.fenced is not None:
                 self.replication.unfence()
-        if leased and node.lease_until_ms == FOREVER:
+        if leased and node.serving.lease_until_ms == FOREVER:
             self._say(logging.INFO, "serving; these controllers give no leases")
         elif leased:
             self._say(logging.INFO, "serving under the controllers' lease")
@@ -487,7 +488,7 @@ class ControllerModeMember:
 
     def figures(self) -> dict[str, str]:
         left = self.core.lease.until_ms - self._clock.now_ms()
-        leased = self._node.is_master and self.core.lease.until_ms < FOREVER
+        leased = self._node.serving.is_master and self.core.lease.until_ms < FOREVER
         acks = self._node.acks
         view, pointers = self.core.view, self._node.store.pointers
         return {
@@ -496,7 +497,7 @@ class ControllerModeMember:
             "epochmqUnconfirmedBytes": str(pointers.appended - pointers.confirmed),
             "epochmqController": self.core.finder.active or "",
             "epochmqLeaseLeftMillis": str(max(0, left)) if leased else "",
-            "epochmqHeldByWholeSet": str(self._node.rights is HELD_MASTER).lower(),
+            "epochmqHeldByWholeSet": str(self._node.serving.rights is HELD_MASTER).lower(),
             "epochmqMetadataCopied": str(self.sync.core.ready).lower(),
             "epochmqCutConfirmedBytes": str(
                 self._node.store.statistics()["truncated_confirmed_bytes"]

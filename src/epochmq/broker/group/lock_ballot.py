@@ -231,7 +231,7 @@ def save_votes(node: BrokerContext, done: Callable[[Refused | None], None]) -> N
         text = "service not available now: locks cannot be saved"
         done(Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text))
 
-    node.write_in_background(write, written)
+    node.ports.write_in_background(write, written)
 
 
 def _nothing() -> None:

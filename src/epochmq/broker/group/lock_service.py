@@ -12,7 +12,7 @@ from typing import Any
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Rng
 from epochmq.broker.consume.queue_locks import Attempt
-from epochmq.broker.context.broker_context import BrokerContext, Told
+from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.lock_ballot import (
     PAUSE_MS,
     LockBallot,
@@ -56,7 +56,7 @@ class LockVotes:
         self,
         wanted: LockBatchRequest,
         queues: Sequence[MessageQueue],
-        done: Told,
+        done: Callable[[Reply], None],
     ) -> None:
         """Lock `queues` at a majority; `done` gets the answer for the client."""
         self._spawn(self._lock(wanted, queues, done))
@@ -82,7 +82,7 @@ class LockVotes:
         self,
         wanted: LockBatchRequest,
         queues: Sequence[MessageQueue],
-        done: Told,
+        done: Callable[[Reply], None],
     ) -> None:
         clock = self._node.clock
         group, client_id = wanted.consumer_group, wanted.client_id

@@ -10,6 +10,7 @@ above 1 as well, a broker begins as PRE_ONLINE and comes back by `broker/group`.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.broker.config.options import BrokerOptions
@@ -178,15 +179,14 @@ class PlainMember:
         self._acting_progress = ActingProgressFetch(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
-        node.group_position = GroupPosition(own_id=options.broker_id)
-        node.replica = self
+        waits = waits_for_replicas(options)
+        acks = PendingAcks(self.replication, lambda: node.serving.rights, waits=waits)
+        position = GroupPosition(own_id=options.broker_id)
+        node.join_group(self, position, None if self._is_slave else acks)
         if self.pre_online is not None:
-            node.change_role(Role.PRE_ONLINE)
+            node.serving.change_role(Role.PRE_ONLINE)
         elif self._is_slave:
-            node.change_role(Role.SLAVE)
-        if not self._is_slave:
-            waits = waits_for_replicas(options)
-            node.acks = PendingAcks(self.replication, lambda: node.rights, waits=waits)
+            node.serving.change_role(Role.SLAVE)
 
     async def start(self) -> None:
         """Take the role that the options give.
@@ -234,9 +234,10 @@ class PlainMember:
         if self.pre_online is not None:
             self.pre_online.tick(now)
         if self._services_at_ms is not None and now >= self._services_at_ms:
-            self._services_at_ms = self._node.settle_at = None
+            self._services_at_ms = None
+            self._node.serving.deliver_from(None)
             self._node.schedule.look_again()
-        if self._node.role is Role.SLAVE:
+        if self._node.serving.role is Role.SLAVE:
             self.log_watch.tick(now, self._node.group_position.master_address, self._ha_address)
         if self._misses_master() and now >= self._ask_due_ms:
             self._ask_due_ms = now + ASK_AGAIN_MS
@@ -250,7 +251,7 @@ class PlainMember:
 
     def _misses_master(self) -> bool:
         """Whether a registration's answer may tell a slave of a master it does not follow yet."""
-        if self._node.role is not Role.SLAVE:
+        if self._node.serving.role is not Role.SLAVE:
             return False
         followed = self._node.group_position.master_address
         named = None if self.acting is None else self.acting.core.view.members().get(0)
@@ -284,24 +285,24 @@ class PlainMember:
                 self._acting_progress.fetch(change.addresses, self.acting.took)
             return
         if isinstance(change, Return):
-            if node.role is not Role.MASTER:
+            if node.serving.role is not Role.MASTER:
                 return
             if self.pre_online is None:
                 self._offsets_after_online.begin(change.address)
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
-            node.change_role(Role.PRE_ONLINE)
+            node.serving.change_role(Role.PRE_ONLINE)
             log.warning("not online any more: %s; what a slave did is taken back", change.why)
         elif isinstance(change, Cease):
             node.transactions.hand_over(node.clock.now_ms(), node.clock.wall_ms())
-            node.change_role(Role.SLAVE)
+            node.serving.change_role(Role.SLAVE)
             log.warning("no more standing in for the master: %s", change.why)
         else:
             self.sync.stop()
-            node.group_position.master_address = ""
+            node.move_to(replace(node.group_position, master_address=""))
             if self.acting is not None:
                 self.acting.begin_debt()
-            node.change_role(Role.ACTING_MASTER)
+            node.serving.change_role(Role.ACTING_MASTER)
             self._begin_progress()
             node.delivery.clamp()
             node.schedule.look_again()
@@ -360,10 +361,10 @@ class PlainMember:
         """The one swap of the row; delivering waits while a slave may not know of it yet."""
         node = self._node
         if hold_services:
-            node.settle_at = node.store.pointers.appended
+            node.serving.deliver_from(node.store.pointers.appended)
             wait_ms = STILL_ACTS_PERIODS * node.options.sync_broker_member_group_period
             self._services_at_ms = node.clock.now_ms() + wait_ms
-        node.change_role(Role.SLAVE if self._is_slave else Role.MASTER)
+        node.serving.change_role(Role.SLAVE if self._is_slave else Role.MASTER)
         node.delivery.clamp()
         node.schedule.look_again()
         self._ask()
@@ -378,7 +379,7 @@ class PlainMember:
             self.step_down(f"the master at {master_address} is back")
             self.sync.drop_open_questions()
         self.master_announced(master_address, ha_address, online=False)
-        return self._node.role is not Role.ACTING_MASTER
+        return self._node.serving.role is not Role.ACTING_MASTER
 
     @property
     def owes_progress(self) -> bool:
@@ -412,7 +413,8 @@ class PlainMember:
             return
         follows = not self.owes_progress and (online or self.acting is None)
         if master_address and follows:
-            self._node.group_position.master_address = master_address
+            position = replace(self._node.group_position, master_address=master_address)
+            self._node.move_to(position)
             self.sync.follow(master_address)
         if ha_address and not self._node.options.ha_master_address:
             if ha_address != self._ha_address:

@@ -222,7 +222,7 @@ class PreOnlineService:
             raise NotReachable("it does not say that it is the master")
         node = self._node
         if node.options.sync_master_flush_offset_when_startup and not node.master_flush_offset:
-            node.master_flush_offset = found.masterFlushOffset or 0
+            node.note_master_flush_offset(found.masterFlushOffset or 0)
         self._host.master_announced(
             found.masterAddress or address, found.masterHaAddress, online=True
         )

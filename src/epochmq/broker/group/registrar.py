@@ -64,7 +64,7 @@ class Registrar:
 
     def _may_register(self) -> bool:
         """A broker without a place in its group is invisible (INV-33)."""
-        return not self._stopped and ROLES[self._node.role].registers
+        return not self._stopped and ROLES[self._node.serving.role].registers
 
     def when_settled(
         self, now: int, done: Callable[[], None], within_ms: int = SETTLE_TIMEOUT_MS
@@ -122,7 +122,7 @@ class Registrar:
             timeout_ms = self._node.options.register_broker_timeout_mills
             answer = await self._peers.invoke(call.address, command, timeout_ms)
             ok = answer.code == ResponseCode.SUCCESS
-            if ok and self._node.replica is not None and not self._node.is_master:
+            if ok and self._node.replica is not None and not self._node.serving.is_master:
                 told = decode_header(RegisterBrokerResponseHeader, answer.ext)
                 self._node.replica.master_announced(
                     told.masterAddr or "", told.haServerAddr or "", online=True

@@ -45,7 +45,7 @@ class Tables:
         master counts: progress may be behind the end of a log that was cut.
         """
         node = self._node
-        if node.rights.secondary:
+        if node.serving.rights.secondary:
             return
         if node.options.enable_slave_acting_master:
             node.delay_offsets.follow(_object(body))
@@ -65,7 +65,7 @@ class Tables:
         content = _object(body)
         if "table" not in content:
             raise ValueError("no table of ordered batches")
-        if self._node.rights.consumes:
+        if self._node.serving.rights.consumes:
             return
         clock = self._node.clock
         self._node.pop.orders.adopt(content, clock.now_ms(), clock.wall_ms(), whole=not delta)
@@ -73,7 +73,7 @@ class Tables:
     def apply_timer(self, body: bytes, *, metrics: bool) -> None:
         """How far the master's timer is, and what waits there; a timer of ours follows."""
         timer = self._node.timer
-        if timer is None or self._node.rights.secondary:
+        if timer is None or self._node.serving.rights.secondary:
             return
         if metrics:
             timer.driver.metrics.adopt(_object(body))

@@ -22,16 +22,18 @@ class RoleSwitch:
 
     def fence(self) -> None:
         """Serve nothing; who waits for messages is sent away."""
-        if self._node.role is not Role.FENCED:
+        if self._node.serving.role is not Role.FENCED:
             self._swap(Role.FENCED)
 
     def follow(self, role: BecomeFollower) -> None:
         node = self._node
-        node.group_position = GroupPosition(
-            own_id=node.group_position.own_id,
-            epoch=role.epoch,
-            master_id=role.master_id,
-            master_address=role.master_address,
+        node.move_to(
+            GroupPosition(
+                own_id=node.group_position.own_id,
+                epoch=role.epoch,
+                master_id=role.master_id,
+                master_address=role.master_address,
+            )
         )
         self._swap(Role.LEARNER if role.learner else Role.SLAVE)
 
@@ -46,33 +48,40 @@ class RoleSwitch:
         for table in (node.topics, node.groups, node.offsets):
             table.state_version = role.epoch
         node.topics.step_version(wall)
-        node.group_position = GroupPosition(
-            own_id=node.group_position.own_id,
-            epoch=role.epoch,
-            master_id=node.group_position.own_id,
-            set_epoch=role.set_epoch,
-            members=role.members,
+        node.move_to(
+            GroupPosition(
+                own_id=node.group_position.own_id,
+                epoch=role.epoch,
+                master_id=node.group_position.own_id,
+                set_epoch=role.set_epoch,
+                members=role.members,
+            )
         )
-        node.settle_at = node.store.pointers.appended
+        node.serving.deliver_from(node.store.pointers.appended)
         self._swap(Role.MASTER)
         return healed
 
     def earlier_confirmed(self) -> None:
         """Everything from before this master's time is confirmed: delayed messages may go on."""
         node = self._node
-        if node.settle_at is not None and node.store.pointers.confirmed >= node.settle_at:
-            node.settle_at = None
+        if (
+            node.serving.delivers_from is not None
+            and node.store.pointers.confirmed >= node.serving.delivers_from
+        ):
+            node.serving.deliver_from(None)
             node.delivery.clamp()
             node.schedule.look_again()
 
     def _swap(self, role: Role) -> None:
         node = self._node
-        node.change_role(role)
+        node.serving.change_role(role)
         if role is not Role.MASTER:
-            node.lease_until_ms = FOREVER
-            node.settle_at = None
+            node.serving.grant_lease(FOREVER)
+            node.serving.deliver_from(None)
             if role is Role.FENCED:
-                node.group_position = GroupPosition(
-                    own_id=node.group_position.own_id, epoch=node.group_position.epoch
+                node.move_to(
+                    GroupPosition(
+                        own_id=node.group_position.own_id, epoch=node.group_position.epoch
+                    )
                 )
         self._changed()

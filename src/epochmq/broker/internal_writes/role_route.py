@@ -17,12 +17,17 @@ from epochmq.store.remake import Remade
 
 
 class RoleRoute:
-    """The route of every broker; `away` is None where nothing escapes."""
+    """The route of every broker."""
 
     def __init__(self, own: Route, rights: Callable[[], RoleRow]) -> None:
         self._own = own
         self._rights = rights
-        self.away: Route | None = None
+        self._away: Route | None = None
+        """Where messages go that may not be written here; None where nothing escapes."""
+
+    def use(self, away: Route) -> None:
+        """Forward what may not be written here by `away`."""
+        self._away = away
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
         rights = self._rights()
@@ -31,8 +36,8 @@ class RoleRoute:
         foreign = not isinstance(drafts, Remade) and any(map(_is_foreign, drafts))
         if not foreign and (rights.writable or not rights.secondary):
             self._own.put(drafts, origin, wall, done)
-        elif self.away is not None and (rights.writable or rights.secondary):
-            self.away.put(drafts, origin, wall, done)
+        elif self._away is not None and (rights.writable or rights.secondary):
+            self._away.put(drafts, origin, wall, done)
         else:
             done([WriteOutcome.LATER] * len(drafts))
 

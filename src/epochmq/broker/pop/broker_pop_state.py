@@ -15,7 +15,7 @@ from epochmq.broker.pop.pop_polls import PopPolls
 from epochmq.broker.pop.pop_records import CheckPoint, Key, revive_topic
 from epochmq.broker.pop.pop_windows import PopWindow, QueueKey, Windows
 from epochmq.broker.pop.revive import MessageState
-from epochmq.broker.pop.revive_driver import Confirmed, ReviveDriver, ReviveTopics
+from epochmq.broker.pop.revive_driver import Confirmed, FetchFromGroup, ReviveDriver, ReviveTopics
 from epochmq.model.revive_routing import is_pinned
 from epochmq.store.draft import Draft
 from epochmq.store.store import Store
@@ -62,7 +62,9 @@ class PopState:
         cluster: str,
         broker_name: str,
         host: bytes,
+        escapes: Callable[[], bool],
     ) -> None:
+        """`escapes` says whether the own log is not to be written: this is an acting master."""
         self._store = store
         self._internal_writer = internal_writer
         self._offsets = offsets
@@ -93,17 +95,23 @@ class PopState:
             broker_name=broker_name,
             end=lambda: store.pointers.appended,
         )
-        self.tenure = 0
+        self.role_changes = 0
         """Counts roles: what one began is not what the next one knows."""
         self._running = self._delivers = False
         """Whether the revive queues are read in this role; whether that goes on now."""
         self._next_queue = -1
         self._acks: dict[tuple[int, Key], _Acked] = {}
         """Acknowledgements of this turn, by revive queue and check point."""
-        self.stands_in: Callable[[], bool] = _never
-        """Whether the own log is not to be written: a slave stands in for its master."""
-        self.choose_pin: Callable[[str], int | None] = _nowhere
-        """Which master keeps the check points of a topic then (`escape.pins`)."""
+        self._escapes = escapes
+        self._choose_pin: Callable[[str], int | None] = _nowhere
+        """Which master keeps the check points of a topic while this is an acting master."""
+
+    def use_other_masters(
+        self, choose_pin: Callable[[str], int | None], fetch: FetchFromGroup
+    ) -> None:
+        """Give check points to the master that `choose_pin` names, and read its messages."""
+        self._choose_pin = choose_pin
+        self.driver.fetch_from(fetch)
 
     def adopt_options(self, options: PopKeys) -> None:
         self._options = options
@@ -134,7 +142,7 @@ class PopState:
 
     def role_changed(self) -> None:
         """What is kept in memory was true of another role; who is master reads its own log."""
-        self.tenure += 1
+        self.role_changes += 1
         self._running = self._delivers = False
         self.driver.stop()
         self.windows.clear()
@@ -177,8 +185,8 @@ class PopState:
 
         `Refused` when no master can keep the check points that a slave must not write.
         """
-        if self.stands_in():
-            queue_id = self.choose_pin(topic)
+        if self._escapes():
+            queue_id = self._choose_pin(topic)
             if queue_id is None:
                 raise Refused(
                     ResponseCode.SYSTEM_BUSY,
@@ -191,7 +199,7 @@ class PopState:
 
     def hiding_queue(self, queue_id: int, topic: str) -> int:
         """Where the check point goes that follows one in `queue_id`; `Refused` as a pop's."""
-        if is_pinned(queue_id) == self.stands_in():
+        if is_pinned(queue_id) == self._escapes():
             return queue_id
         return self.next_revive_queue(topic)
 
@@ -338,7 +346,7 @@ class PopState:
         acks, self._acks = self._acks, {}
         own = {place: acked for place, acked in acks.items() if not is_pinned(place[0])}
         away = {place: acked for place, acked in acks.items() if is_pinned(place[0])}
-        if own and self.stands_in():
+        if own and self._escapes():
             self._remember(own)
         elif own:
             self._write_acks(own, wall)
@@ -394,10 +402,6 @@ class PopState:
                 core.add_acks(key, acked.offsets)
             for done in acked.waiting:
                 done(known)
-
-
-def _never() -> bool:
-    return False
 
 
 def _nowhere(topic: str) -> int | None:

@@ -1,6 +1,6 @@
 """Reads the revive queues, puts what is due into retry topics, keeps the progress.
 
-Runs only where the role's row says `secondary` (through `BrokerContext.delivers`). A tick's work is
+Runs only where the role's row says `secondary` (through `Serving.delivers`). A tick's work is
 bounded: so many records read, so many check points delivered. The progress of a queue is the
 consumer offset of `CID_RMQ_SYS_REVIVE_GROUP`, in RocketMQ's convention: the last record that is
 done with, not the next one.
@@ -167,10 +167,14 @@ class ReviveDriver:
         self._given: dict[Key, int] = {}
         self._damaged: dict[int, int] = {}
         """When a queue is read again whose next record is damaged (monotonic)."""
-        self.fetch: FetchFromGroup = _nobody
-        """Reads what another group's check points name; the service sets it."""
+        self._fetch: FetchFromGroup = _nobody
+        """Reads what another group's check points name."""
         self.retry_v2 = False
         """Whether new retry topics get their names of the second generation."""
+
+    def fetch_from(self, fetch: FetchFromGroup) -> None:
+        """Read by `fetch` what another group's check points name."""
+        self._fetch = fetch
 
     def start(self, count: int) -> None:
         """Take up the work where the committed progress says."""
@@ -310,7 +314,7 @@ class ReviveDriver:
             found = {at: messages.get(at, _Lost.HERE) or _Lost.GONE for at in offsets}
             self._put(core, entry, topic, found, now, wall)
 
-        self.fetch(check_point, offsets, came)
+        self._fetch(check_point, offsets, came)
 
     def _put(
         self,

@@ -60,7 +60,7 @@ def _send_back(node: BrokerContext, command: Command, session: Session) -> Reply
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             f"subscription group not exist, {header.group}",
         )
-    writes = node.rights.writable or node.escapes
+    writes = node.serving.rights.writable or node.serving.escapes
     if not writes or not is_writable(node.options.broker_permission):
         raise Refused(
             ResponseCode.NO_PERMISSION,
@@ -147,7 +147,7 @@ def _draft(
         born_host=pack(*message.born_host),
         reconsume_times=message.reconsume_times + 1,
     )
-    waits_here = level > 0 and not node.escapes
+    waits_here = level > 0 and not node.serving.escapes
     return delay(draft, level) if waits_here else draft
 
 

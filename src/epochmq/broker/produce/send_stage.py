@@ -51,7 +51,9 @@ class SendStage:
         self.node = node
         self.send_topics = SendTopics(node)
         self.syncs = SyncWaits(node.store)
-        self.repeats = Repeats(node.store.sinks, lambda: (node.role, node.group_position.epoch))
+        self.repeats = Repeats(
+            node.store.sinks, lambda: (node.serving.role, node.group_position.epoch)
+        )
         self.sinks = SinkGate(self.repeats)
         self._drafts: list[Draft] = []
         self._tickets: list[Ticket] = []
@@ -221,7 +223,7 @@ class SendStage:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"broker unable to service, until wall time {start} ms"
             )
-        if not node.rights.writable:
+        if not node.serving.rights.writable:
             raise self.refused(PutStatus.SERVICE_NOT_AVAILABLE)
         return self.send_topics.open(header, version, wall)
 
@@ -310,7 +312,7 @@ class SendStage:
     def closed(self) -> PutStatus | None:
         """Why nothing may be appended now: looked at before every append (INV-32)."""
         node = self.node
-        if not node.rights.writable:
+        if not node.serving.rights.writable:
             return PutStatus.SERVICE_NOT_AVAILABLE
         return None if node.acks is None else node.acks.refusal()
 
@@ -318,7 +320,7 @@ class SendStage:
         """The code for who waits for nothing: success, as long as this broker's word is enough,
         or for what is `settled`, kept as asked long since, as long as it serves at all.
         """
-        rights = self.node.rights
+        rights = self.node.serving.rights
         may = rights.writable if settled else rights.changes
         return ResponseCode.SUCCESS if may else ResponseCode.SERVICE_NOT_AVAILABLE
 
@@ -415,7 +417,7 @@ class SendStage:
 
         By the word of its whole set alone (ADR 0044) a master lets everybody wait.
         """
-        return self.waits and (wait or not self.node.rights.changes)
+        return self.waits and (wait or not self.node.serving.rights.changes)
 
     def park(self, last: Appended, now: int, settle: Settle) -> None:
         """Settle when everything up to `last` is kept as asked, or when that takes too long."""

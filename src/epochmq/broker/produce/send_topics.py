@@ -110,7 +110,7 @@ class SendTopics:
         self._send_topics: dict[str, SendTopic] = {}
         self._version = node.topics.version
         self._options = node.options
-        self._role = node.role
+        self._role = node.serving.role
         self.get = self._send_topics.get
         self.used: list[SendTopic] = []
         """Topics whose counts were not handed over yet, each once."""
@@ -125,7 +125,7 @@ class SendTopics:
         if (
             node.topics.version is not self._version
             or node.options is not self._options
-            or node.role is not self._role
+            or node.serving.role is not self._role
         ):
             self.count()
             self._send_topics.clear()
@@ -133,7 +133,7 @@ class SendTopics:
             self.cleared += 1
             self._version = node.topics.version
             self._options = node.options
-            self._role = node.role
+            self._role = node.serving.role
 
     def open(self, header: AnySendHeader, version: int, wall: int) -> SendTopic:
         """The state of the topic that `header` names; creates the topic if need be. `Refused`."""

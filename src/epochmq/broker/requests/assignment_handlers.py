@@ -40,7 +40,7 @@ def handle_query(node: BrokerContext, command: Command, session: Session, now: i
     def answer(queues: Queues | None) -> None:
         session.answer(command, ok(_assigned(node, body, queues)))
 
-    node.find_route(body.topic, answer)
+    node.ports.find_route(body.topic, answer)
     return HELD
 
 
@@ -95,7 +95,9 @@ def handle_set(node: BrokerContext, command: Command, session: Session, now: int
             reply = Reply(ResponseCode.SYSTEM_ERROR, f"the mode cannot be saved: {error}")
         session.answer(command, reply)
 
-    node.write_in_background(partial(node.disk.write_file, table.file, data, backup=True), saved)
+    node.ports.write_in_background(
+        partial(node.disk.write_file, table.file, data, backup=True), saved
+    )
     return HELD
 
 

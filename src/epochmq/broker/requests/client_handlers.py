@@ -184,7 +184,7 @@ def handle_unregister(node: BrokerContext, command: Command, session: Session, n
         # Before the others hear of it: they ask for its queues at once. A client that is only cut
         # off keeps its locks until they run out, for it may still be at work.
         node.locks.leave(header.consumerGroup, header.clientID)
-        node.pop_left(header.consumerGroup, session)
+        node.pop_clients_left.notify(header.consumerGroup, session)
         notices = node.consumers.unregister(header.consumerGroup, session, notify=notify)
         send_notices(notices)
     return Reply()

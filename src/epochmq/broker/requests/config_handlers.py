@@ -73,7 +73,7 @@ def handle_update(
             reply = Reply(refusal.code, refusal.remark)
         session.answer(command, reply)
 
-    node.write_in_background(partial(write_overrides, node.disk, changes), written)
+    node.ports.write_in_background(partial(write_overrides, node.disk, changes), written)
     return HELD
 
 

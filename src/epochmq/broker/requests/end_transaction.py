@@ -70,7 +70,7 @@ def end_together(node: BrokerContext, ends: StagedEnds, now: int) -> None:
 
 
 def _check_serves(node: BrokerContext, now: int) -> None:
-    if not node.transactions.serves(now) and not node.rights.writable:
+    if not node.transactions.serves(now) and not node.serving.rights.writable:
         raise Refused(
             ResponseCode.SLAVE_NOT_AVAILABLE,
             "Message store is slave mode, so end transaction is forbidden. ",

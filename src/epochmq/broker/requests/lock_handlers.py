@@ -78,7 +78,7 @@ def handle_unlock(node: BrokerContext, command: Command, session: Session, now: 
 
 def _check_may_lock(node: BrokerContext) -> None:
     """`Refused` unless clients find their master here, or who stands in for it."""
-    rights = node.rights
+    rights = node.serving.rights
     if rights.consumes:
         return
     raise Refused(

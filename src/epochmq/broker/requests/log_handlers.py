@@ -127,7 +127,7 @@ class DigestRun:
                 self._header = LogDigestsResponseHeader(sound)
             self.step()
 
-        self._node.background(look, done)
+        self._node.ports.background(look, done)
 
     def step(self) -> None:
         """Hash the next blocks; answer at the end, or where retention took the log meanwhile."""
@@ -149,7 +149,7 @@ class DigestRun:
                 self._rows += rows
             self.step()
 
-        self._node.background(hashed, done)
+        self._node.ports.background(hashed, done)
 
     def _next(self) -> list[tuple[int, int, list[memoryview]]]:
         """Some blocks with their bytes, as many as one step takes."""

@@ -158,7 +158,7 @@ def _reset_here(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
     node.stats.forget_pulled(topic, group)
     for queue, offset in offsets:
         node.offsets.reset(group, topic, queue.queue_id, offset, wall)
-    node.wake([(topic, queue.queue_id, _ANY_OFFSET) for queue, _ in offsets])
+    node.arrivals.notify([(topic, queue.queue_id, _ANY_OFFSET) for queue, _ in offsets])
     return offsets
 
 

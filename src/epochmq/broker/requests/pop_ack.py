@@ -319,7 +319,7 @@ def _move_in_order(
         return found
     if not node.offsets.has_reset(*queue) and found > node.offsets.get(*queue):
         node.offsets.commit(*queue, found, node.clock.wall_ms())
-    node.wake([(queue.topic, queue.queue_id, 0)])
+    node.arrivals.notify([(queue.topic, queue.queue_id, 0)])
     return None
 
 

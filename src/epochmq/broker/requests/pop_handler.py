@@ -39,8 +39,8 @@ class PopHandler:
         self._node = node
         self._news: dict[PollKey, None] = {}
         self._asked = False
-        node.pop_arrived = self.arrived
-        node.pop_left = self.left
+        node.arrivals.add(self.arrived)
+        node.pop_clients_left.add(self.left)
 
     def handle_pop(self, command: Command, session: Session, now: int) -> Reply | Held:
         header = decode_header(PopHeader, command.ext)
@@ -177,7 +177,7 @@ class PopHandler:
     def _run_soon(self) -> None:
         if self._news and not self._asked:
             self._asked = True
-            self._node.soon(self._run)
+            self._node.ports.soon(self._run)
 
     def _run(self) -> None:
         self._asked = False
@@ -206,7 +206,7 @@ class PopHandler:
     def _again(self, request: PopRequest, now: int) -> bool:
         """Execute a held pop; True when it is answered."""
         node = self._node
-        if not node.rights.consumes:
+        if not node.serving.rights.consumes:
             request.session.answer(request.command, _nothing())
             return True
         try:

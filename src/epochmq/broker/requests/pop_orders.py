@@ -25,10 +25,10 @@ def when_copied(node: BrokerContext, now: int, done: Callable[[bool], None]) -> 
     too when it may again: somebody else may have handed out the same meanwhile.
     """
     code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
-    tenure = node.pop.tenure
+    tenure = node.pop.role_changes
 
     def copied() -> None:
-        done(node.rights.consumes and node.pop.tenure == tenure)
+        done(node.serving.rights.consumes and node.pop.role_changes == tenure)
 
     node.watchers.when_taken(code, now, copied, changes)
 
@@ -43,7 +43,7 @@ def handle_all_orders(
     until somebody leads. Without controllers a broker that takes tables back tells none before
     it is online (`check_role`).
     """
-    if node.options.enable_controller_mode and node.role is not Role.MASTER:
+    if node.options.enable_controller_mode and node.serving.role is not Role.MASTER:
         raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not lead its group")
     orders = node.pop.orders
 

@@ -99,7 +99,7 @@ def admit(
     request.topic_sys_flag = topic.topic_sys_flag
     request.group_sys_flag = group.group_sys_flag
     if node.options.slave_read_enable:
-        request.suggested_broker = group.broker_id if node.is_master else 0
+        request.suggested_broker = group.broker_id if node.serving.is_master else 0
         request.slow_broker = group.which_broker_when_consume_slowly
     _set_filter(node, header, group, request)
     return request
@@ -108,7 +108,7 @@ def admit(
 def check_broker(node: BrokerContext) -> None:
     """`Refused` or `Forbidden` unless this broker, in its present role, may be read."""
     options = node.options
-    rights = node.rights
+    rights = node.serving.rights
     if not rights.readable or (rights.read_needs_slave_read and not options.slave_read_enable):
         raise Refused(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no pulls now")
     if not is_readable(options.broker_permission):

@@ -53,7 +53,7 @@ class PullHandler:
         """Set once an offset could not be kept: said once, not for each of millions of pulls."""
         self.in_turn = False
         """Set while a turn ends: who is woken then is served by `run_woken` in that turn."""
-        node.store.arrivals = node.wake = self.arrived
+        node.arrivals.add(self.arrived)
 
     def pull(
         self,
@@ -88,7 +88,7 @@ class PullHandler:
             return  # its commit would put the old offset back
         self._execute(request, now, first=True)
         wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
-        if wants_commit and node.rights.consumes:
+        if wants_commit and node.serving.rights.consumes:
             queue = request.topic, request.queue_id
             if another_holds(node, session, request.group, *queue, now):
                 return
@@ -121,7 +121,7 @@ class PullHandler:
             self._count(request, result)
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
-        elif not node.is_master and node.group_position.master_address:
+        elif not node.serving.is_master and node.group_position.master_address:
             self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
             return  # the master is alive and has more than a replica
         elif self._may_wait(request, result, now, first) and self._hold(request):
@@ -171,8 +171,7 @@ class PullHandler:
             if len(node.long_poll):
                 woken += node.long_poll.notify(topic, queue_id, new_max)
         if not before and woken and not self.in_turn:
-            node.soon(self.run_woken)
-        node.pop_arrived(arrivals)
+            node.ports.soon(self.run_woken)
 
     def run_woken(self) -> None:
         """Execute the woken requests again."""
@@ -195,7 +194,7 @@ class PullHandler:
         for request in requests:
             if request.session.closed:
                 continue
-            if not self._node.rights.readable:
+            if not self._node.serving.rights.readable:
                 self._answer_plain(request.session, request.opaque, request.binary, NOT_NOW)
             elif self._is_reset(request):
                 self._answer_reset(request)

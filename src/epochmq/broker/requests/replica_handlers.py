@@ -31,10 +31,10 @@ def handle_exchange(node: BrokerContext, command: Command, session: Session, now
         if node.replica is not None:
             return _returning(node, node.replica, header)
         return Reply()
-    if not node.is_master:
+    if not node.serving.is_master:
         owes = node.replica is not None and node.replica.owes_progress
-        stood_in = owes and node.rights.registers
-        stands_in = node.role is Role.ACTING_MASTER
+        stood_in = owes and node.serving.rights.registers
+        stands_in = node.serving.role is Role.ACTING_MASTER
         if stands_in and node.replica is not None:
             node.replica.hint()
         answer = ExchangeHAInfoAnswer(
@@ -57,9 +57,9 @@ def _returning(node: BrokerContext, replica: GroupStatus, header: ExchangeHAInfo
 
     Its flush offset is shown by 907 only.
     """
-    wanted = node.options.sync_master_flush_offset_when_startup and not node.is_master
+    wanted = node.options.sync_master_flush_offset_when_startup and not node.serving.is_master
     if wanted and not node.master_flush_offset:
-        node.master_flush_offset = header.masterFlushOffset or 0
+        node.note_master_flush_offset(header.masterFlushOffset or 0)
     stepped_down = replica.master_returns(
         header.masterAddress or "",
         header.masterHaAddress or "",
@@ -81,7 +81,7 @@ def handle_smallest_id(node: BrokerContext, command: Command, session: Session, 
 def handle_ha_status(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
     """GET_BROKER_HA_STATUS 907."""
     info = node.replica.ha_status() if node.replica is not None else HARuntimeInfo(master=True)
-    info.master = node.is_master
+    info.master = node.serving.is_master
     info.master_commit_log_max_offset = node.store.pointers.appended
     info.ha_client_runtime_info.master_flush_offset = node.master_flush_offset
     return ok(info)
@@ -92,8 +92,8 @@ def handle_reset_flush_offset(
 ) -> Reply:
     """RESET_MASTER_FLUSH_OFFSET 908: shown by 907, used for nothing, as upstream."""
     header = decode_header(ResetMasterFlushOffsetHeader, command.ext)
-    if not node.is_master:
-        node.master_flush_offset = header.masterFlushOffset
+    if not node.serving.is_master:
+        node.note_master_flush_offset(header.masterFlushOffset)
     return Reply()
 
 

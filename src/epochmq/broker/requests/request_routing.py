@@ -258,7 +258,7 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
     """`Refused` unless the broker's role, at this moment, allows the request."""
     if row.needs is Needs.NOTHING:
         return
-    if node.role is Role.PRE_ONLINE:
+    if node.serving.role is Role.PRE_ONLINE:
         raise Refused(
             ResponseCode.SERVICE_NOT_AVAILABLE,
             "service not available now: this broker is not online yet, it takes over what its group"
@@ -266,7 +266,7 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
         )
     if row.needs is Needs.TABLES:
         return
-    rights = node.rights
+    rights = node.serving.rights
     if not rights.registers:
         raise Refused(
             ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -47,13 +47,13 @@ def runtime_info(node: BrokerContext) -> dict[str, str]:
     """The whole table, keys sorted."""
     table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
     table |= {**_place(node), **_timer(node), **node.escape_figures(node.clock.now_ms())}
-    table |= node.process_figures()
+    table |= node.ports.process_figures()
     return dict(sorted(table.items()))
 
 
 def _identity(node: BrokerContext) -> dict[str, str]:
     return {
-        "brokerActive": str(node.rights.secondary).lower(),
+        "brokerActive": str(node.serving.rights.secondary).lower(),
         "brokerVersion": str(OUR_VERSION),
         "brokerVersionDesc": _VERSION_NAME,
         "epochmqVersion": __version__,
@@ -99,8 +99,8 @@ def _damage(node: BrokerContext) -> dict[str, str]:
 
 def _role(node: BrokerContext) -> str:
     """A master past its lease is none."""
-    fenced = node.is_master and not node.rights.registers
-    return "FENCED" if fenced else node.role.name
+    fenced = node.serving.is_master and not node.serving.rights.registers
+    return "FENCED" if fenced else node.serving.role.name
 
 
 def _traffic(node: BrokerContext) -> dict[str, str]:

@@ -60,9 +60,9 @@ def _check_broker(node: BrokerContext) -> None:
     if not options.recall_message_enable:
         raise Refused(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
     code = None
-    if node.role is not Role.MASTER:
+    if node.serving.role is not Role.MASTER:
         code = ResponseCode.SLAVE_NOT_AVAILABLE
-    elif not node.rights.writable:
+    elif not node.serving.rights.writable:
         code = ResponseCode.SERVICE_NOT_AVAILABLE
     elif not options.allow_recall_when_broker_not_writeable:
         closed = not is_writable(options.broker_permission)

@@ -206,7 +206,7 @@ class Comparing:
             if not looked.done():
                 looked.set_result(ran)
 
-        self._node.background(look, done)
+        self._node.ports.background(look, done)
         if not await looked or examination.conclude():
             return None
         return examination.digest

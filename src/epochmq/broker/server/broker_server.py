@@ -16,7 +16,7 @@ from epochmq.broker.config.store_keys import log_dir, store_options
 from epochmq.broker.consume.client_tables import SCAN_MS
 from epochmq.broker.consume.route_book import RouteBook
 from epochmq.broker.consume.route_service import RouteWatch
-from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.context.broker_context import BrokerContext, BrokerPorts
 from epochmq.broker.escape.escape_service import EscapeService
 from epochmq.broker.group.build_member import build_member
 from epochmq.broker.group.controller_mode_member import ControllerModeMember
@@ -144,6 +144,7 @@ class Broker:
             store=store,
             port=self.port,
             process=os.getpid(),
+            ports=self._ports(disk),
         )
         node.keeper.load()
         for table in self._tables():
@@ -170,9 +171,29 @@ class Broker:
                 port_is_chosen=self._ha_port_is_chosen,
             )
             node.delivery.clamp()
-        self._table_writer = TableWriter(disk, self._saving, node.may_not_save)
-        node.write_in_background = self._table_writer.write_in_background
         self._store_service = StoreService(store, self._clock, self._blocking)
+
+    def _ports(self, disk: Disk) -> BrokerPorts:
+        """What the broker's state needs of this process."""
+        options, loop = self.options, asyncio.get_running_loop()
+        self._table_writer = TableWriter(disk, self._saving, lambda: self.node.may_not_save())
+        self.routes = RouteWatch(
+            RouteBook(options.load_balance_poll_name_server_interval),
+            Peers(tls=client_tls(options)),
+            list(addresses(options.namesrv_addr)),
+            self._clock,
+        )
+
+        def soon(call: Callable[[], None]) -> None:
+            loop.call_soon(call)
+
+        return BrokerPorts(
+            soon=soon,
+            background=self._background.run,
+            write_in_background=self._table_writer.write_in_background,
+            find_route=self.routes.find,
+            process_figures=process_figures,
+        )
 
     def _load(self, table: SavedTable) -> None:
         """Fill a table from its file; that its `.bak` had to do is said and counted."""
@@ -199,16 +220,8 @@ class Broker:
 
     async def _serve(self) -> None:
         options, node = self.options, self.node
-        loop = asyncio.get_running_loop()
         if not options.enable_controller_mode:
             await check_id(options, node.address)
-
-        def soon(call: Callable[[], None]) -> None:
-            loop.call_soon(call)
-
-        node.soon = soon
-        node.process_figures = process_figures
-        node.background = self._background.run
         await self._store_service.start()
         tls = server_tls(options)
         await self._server.start(options.bind_address, self.port, self.sink, tls=tls)
@@ -223,17 +236,11 @@ class Broker:
             )
         self.registrar = Registrar(node)
         self.sink.registrar = self.registrar
-        self.routes = RouteWatch(
-            RouteBook(options.load_balance_poll_name_server_interval),
-            Peers(tls=client_tls(options)),
-            list(addresses(options.namesrv_addr)),
-            self._clock,
-        )
-        node.find_route = self.routes.find
         self._open_ways_out()
         if options.lock_in_strict_mode:
             peers = Peers(tls=client_tls(options))
-            self._votes = node.lock_votes = LockVotes(node, peers, self._other_members)
+            self._votes = LockVotes(node, peers, self._other_members)
+            node.use_lock_votes(self._votes)
         now = self._clock.now_ms()
         self._periods = [
             _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
@@ -246,20 +253,16 @@ class Broker:
             await self.member.start()
         self._tick(now)
         await self.registrar.wait_registered()
-        self._ticker = loop.create_task(self._run())
+        self._ticker = asyncio.get_running_loop().create_task(self._run())
 
     def _open_ways_out(self) -> None:
         """To masters of other groups: what this broker may not write, and what they have for it."""
         node, options = self.node, self.options
         servers = addresses(options.namesrv_addr)
         self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
-        node.ways_out.away = self.escape
-        node.escape_figures = self.escape.figures
-        node.end_elsewhere = self.escape.end_elsewhere
-        node.pop.choose_pin = self.escape.choose_pin
         self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
         self.remote_fetch = RemoteMessages(Peers(tls=client_tls(options)), servers, self._clock)
-        node.pop.driver.fetch = self.remote_fetch.fetch
+        node.use_other_masters(self.escape, self.remote_fetch.fetch)
 
     # Running ---------------------------------------------------------------------------------
 
@@ -293,7 +296,7 @@ class Broker:
         if self.member is not None:
             wanted.append(self.member.next_deadline())
         wall = self._clock.wall_ms()
-        due_walls = [node.delivery.next_deadline() if node.delivers else None]
+        due_walls = [node.delivery.next_deadline() if node.serving.delivers else None]
         if node.timer is not None:
             due_walls.append(node.timer.next_deadline(wall))
         wanted += [now + due - wall for due in due_walls if due is not None]
@@ -307,12 +310,12 @@ class Broker:
         sink.pulls.expire(now)
         if self.member is not None:
             self.member.tick(now)
-        if node.delivers:
+        if node.serving.delivers:
             node.delivery.tick(wall)
         node.transactions.tick(now, wall)
         if node.timer is not None:
-            node.timer.tick(wall, delivers=node.delivers, rests=node.rests)
-        node.pop.tick(now, wall, delivers=node.delivers)
+            node.timer.tick(wall, delivers=node.serving.delivers, rests=node.serving.rests)
+        node.pop.tick(now, wall, delivers=node.serving.delivers)
         node.pending_writes.tick(now)
         sink.pops.tick(now)
         node.announce()
@@ -338,7 +341,7 @@ class Broker:
             self.registrar.tick(now)
             self._save_when_synced(self.node.offsets)  # a slave forgets what its master has
             self._save_delays()
-        if not self.node.rights.readable:
+        if not self.node.serving.rights.readable:
             self.sink.pulls.answer_all(now)
 
     def _register_again(self, address: str) -> None:
@@ -360,7 +363,7 @@ class Broker:
         self._save_when_synced(node.offsets)  # behind the check points of what was popped
         self._table_writer.save(node.filters)
         self._table_writer.save(node.request_modes)
-        if node.rights.consumes:
+        if node.serving.rights.consumes:
             node.pop.orders.step_version(self._clock.wall_ms())
         self._table_writer.save(node.pop.orders)
 

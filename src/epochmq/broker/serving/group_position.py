@@ -9,9 +9,9 @@ FOREVER = 2**62
 """The end of a lease that never ends."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Plain figures, no decisions; changed as a whole at each change of role."""
+    """The position of a broker in its group; replaced as a whole (`BrokerContext.move_to`)."""
 
     own_id: int = 0
     """This replica's own number, whatever it is called in routes; 0 for a configured master."""

@@ -1,8 +1,8 @@
-"""What a broker runs, lets read and lets write in each role: one value, one row, no flags.
+"""The roles of a broker: the rights of each role, and the legal changes between roles.
 
-A broker has exactly one role at a time. Whoever wants to know whether
-something is allowed asks the row; a change of role is one swap of the row.
-An ACTING_MASTER stands in for a master that is gone: it reads as one, writes as a slave (RIP-32).
+A broker has one role at a time. `Serving` (`serving/serving_state.py`) holds the role and is the
+only object that changes it. An ACTING_MASTER replaces a master that is gone: clients read from it
+as from a master, and it accepts no sends (RIP-32).
 """
 
 from dataclasses import dataclass
@@ -52,13 +52,61 @@ class RoleRow:
 
 
 ROLES: dict[Role, RoleRow] = {
-    Role.MASTER: RoleRow(True, True, False, True, True, True, True),
-    Role.SLAVE: RoleRow(False, True, True, False, True, False, False),
-    Role.ACTING_MASTER: RoleRow(False, True, True, True, True, False, True),
-    Role.PRE_ONLINE: RoleRow(False, False, False, False, False, False, False),
-    Role.FENCED: RoleRow(False, False, False, False, False, False, False),
-    # No client reads at a learner, so no route shows it; the controllers know where it is.
-    Role.LEARNER: RoleRow(False, False, False, False, False, False, False),
+    Role.MASTER: RoleRow(
+        writable=True,
+        readable=True,
+        read_needs_slave_read=False,
+        secondary=True,
+        registers=True,
+        changes=True,
+        consumes=True,
+    ),
+    Role.SLAVE: RoleRow(
+        writable=False,
+        readable=True,
+        read_needs_slave_read=True,
+        secondary=False,
+        registers=True,
+        changes=False,
+        consumes=False,
+    ),
+    Role.ACTING_MASTER: RoleRow(
+        writable=False,
+        readable=True,
+        read_needs_slave_read=True,
+        secondary=True,
+        registers=True,
+        changes=False,
+        consumes=True,
+    ),
+    Role.PRE_ONLINE: RoleRow(
+        writable=False,
+        readable=False,
+        read_needs_slave_read=False,
+        secondary=False,
+        registers=False,
+        changes=False,
+        consumes=False,
+    ),
+    Role.FENCED: RoleRow(
+        writable=False,
+        readable=False,
+        read_needs_slave_read=False,
+        secondary=False,
+        registers=False,
+        changes=False,
+        consumes=False,
+    ),
+    # No client reads from a learner, so no route shows it; the controllers know where it is.
+    Role.LEARNER: RoleRow(
+        writable=False,
+        readable=False,
+        read_needs_slave_read=False,
+        secondary=False,
+        registers=False,
+        changes=False,
+        consumes=False,
+    ),
 }
 HELD_MASTER = RoleRow(
     writable=True,
@@ -71,3 +119,26 @@ HELD_MASTER = RoleRow(
 )
 """A master past its lease whose whole set is behind it (ADR 0044): messages go on, for every member
 holds them before they are acknowledged or shown; what one broker alone decides does not."""
+
+_ELECTED = frozenset({Role.MASTER, Role.SLAVE, Role.LEARNER, Role.FENCED})
+"""Controllers may give any of these roles at any time."""
+TRANSITIONS: dict[Role, frozenset[Role]] = {
+    # Without controllers a master that missed an acting master comes back through PRE_ONLINE.
+    Role.MASTER: _ELECTED | {Role.PRE_ONLINE},
+    Role.SLAVE: _ELECTED | {Role.ACTING_MASTER, Role.PRE_ONLINE},
+    Role.ACTING_MASTER: frozenset({Role.SLAVE}),
+    Role.PRE_ONLINE: frozenset({Role.MASTER, Role.SLAVE}),
+    Role.FENCED: _ELECTED,
+    Role.LEARNER: _ELECTED,
+}
+"""The roles that a broker may have next. Every broker starts as MASTER; in controller mode it is
+FENCED before it serves anything."""
+
+
+def transition_diagram() -> str:
+    """Return the roles and their legal changes as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> MASTER"]
+    for role, following in TRANSITIONS.items():
+        others = sorted(after.name for after in following if after is not role)
+        lines += [f"    {role.name} --> {name}" for name in others]
+    return "\n".join(lines)

@@ -91,7 +91,7 @@ class CheckBackDriver:
 
     def _draft(self, look: ReadHalfMessages, message: StoredMessage) -> Draft | None:
         half = look.half
-        if self._context.node.escapes:
+        if self._context.node.serving.escapes:
             return self._away(half, message)
         if look.why is Why.GIVE_UP:
             return given_up(message)
@@ -117,7 +117,7 @@ class CheckBackDriver:
         core, half = self._context.core, look.half
         if outcome is not WriteOutcome.STORED:
             core.again(half)
-        elif self._context.node.escapes:
+        elif self._context.node.serving.escapes:
             self.counts["handed_over"] += 1
             self._context.done(half, self._context.node.clock.now_ms(), committed=False)
         elif look.why is Why.GIVE_UP:

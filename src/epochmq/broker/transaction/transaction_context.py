@@ -10,6 +10,7 @@ from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
 from epochmq.broker.consume.ended_transactions import EndedMark
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.serving.group_position import GroupPosition
+from epochmq.broker.serving.serving_state import Serving
 from epochmq.broker.transaction.half_messages import (
     GROUP,
     identity,
@@ -46,14 +47,8 @@ class TransactionBroker(Protocol):
     offsets: ConsumerOffsets
     producers: ProducerManager
     group_position: GroupPosition
+    serving: Serving
     store_host: bytes
-    tenure: int
-
-    @property
-    def delivers(self) -> bool: ...
-
-    @property
-    def escapes(self) -> bool: ...
 
     @property
     def end_elsewhere(self) -> EndElsewhere: ...

@@ -57,10 +57,10 @@ class TransactionService:
     def serves(self, now: int) -> bool:
         """Whether this broker may end transactions now; notices another time as master."""
         node = self._node
-        delivers = node.delivers
-        escapes = delivers and node.escapes
+        delivers = node.serving.delivers
+        escapes = delivers and node.serving.escapes
         epoch = -1 - node.group_position.epoch if escapes else node.group_position.epoch
-        time = (epoch, node.tenure) if delivers else None
+        time = (epoch, node.serving.role_changes) if delivers else None
         if time != self._time:
             self._time = time
             self._context.escapes = escapes
