@@ -14,6 +14,7 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurBug
 from epochmq.base.ports import Blocking
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group import membership_effects as todo
 from epochmq.broker.group.broker_identity import IdentityFiles
@@ -107,7 +108,7 @@ class ControllerModeMember:
             self._metadata_came,
         )
         self._switch = RoleSwitch(node, changed)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet(_log_failure)
         self._following: BecomeFollower | None = None
         self._ha_due_ms = 0
         self._dns_due_ms = 0
@@ -142,12 +143,8 @@ class ControllerModeMember:
         """Resign if this is the master, so that another takes over at once; then let go."""
         self._run_effects(self.core.resign(self._clock.now_ms()))
         self._stopped = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=RESIGN_WAIT_MS / 1000)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.wait(RESIGN_WAIT_MS / 1000)
+        await self._tasks.close()
         await self.sync.close()
         await self.replication.stop()
         await self._peers.close()
@@ -254,14 +251,7 @@ class ControllerModeMember:
         if self._stopped:
             work.close()
             return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("membership failed", exc_info=task.exception())
+        self._tasks.spawn(work)
 
     # Controllers -----------------------------------------------------------------------------
 
@@ -508,3 +498,7 @@ class ControllerModeMember:
     def _log(self) -> LogState:
         store = self._node.store
         return LogState(max(self._epochs.last_epoch, 0), store.whole_end, store.pointers.confirmed)
+
+
+def _log_failure(_task: asyncio.Task[Any], error: BaseException) -> None:
+    log.error("membership failed", exc_info=error)
