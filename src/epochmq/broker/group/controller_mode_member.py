@@ -15,6 +15,7 @@ from typing import Any
 from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurBug
 from epochmq.base.ports import Blocking
 from epochmq.base.task_set import TaskSet
+from epochmq.base.unbounded import FOREVER, LONG_MAX
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group import membership_effects as todo
 from epochmq.broker.group.broker_identity import IdentityFiles
@@ -31,7 +32,6 @@ from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.group.role_switch import RoleSwitch
 from epochmq.broker.serving.acknowledgement import PendingAcks
-from epochmq.broker.serving.group_position import FOREVER
 from epochmq.broker.serving.roles import HELD_MASTER, Role
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.options import ReplicationOptions
@@ -54,7 +54,6 @@ HA_ASK_TIMEOUT_MS = 1_000
 RESIGN_WAIT_MS = 500
 DNS_PERIOD_MS = 120_000
 DNS_RETRY_MS = 2_000
-_LONG_MAX = 2**63 - 1
 
 log = logging.getLogger(__name__)
 
@@ -468,7 +467,7 @@ class ControllerModeMember:
         entries = self._epochs.entries
         last = len(entries) - 1
         return [
-            EpochEntryBody(entry.epoch, entry.start, _LONG_MAX if index == last else entry.end)
+            EpochEntryBody(entry.epoch, entry.start, LONG_MAX if index == last else entry.end)
             for index, entry in enumerate(entries)
         ]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.base.task_set import TaskSet
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.acting_master import Act, Cease, FetchProgress, Return
@@ -30,7 +31,7 @@ from epochmq.broker.group.pre_online_peers import LogsAsked
 from epochmq.broker.group.pre_online_service import PreOnlineService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.serving.acknowledgement import PendingAcks
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.replication.plain.plain_service import PlainReplication
 from epochmq.runtime.peers import Peers

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from epochmq.base.unbounded import FOREVER as FOREVER
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
-
-FOREVER = 2**62
-"""The end of a lease that never ends."""
 
 
 @dataclass(slots=True)
